@@ -67,7 +67,7 @@ def test_a_shift_is_found_and_followed(fitted, shifted):
 
 def test_without_a_shift_nothing_changes(fitted):
     rows, _ = rows_of(np.random.default_rng(2), 1000, FROM)
-    assert fitted.adapt(rows).p_value_ > 0.01
+    assert fitted.adapt(rows).p_value_ > 0.05
     assert np.array_equal(fitted.predict_proba(rows), rows)
 
 

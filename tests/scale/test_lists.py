@@ -173,6 +173,13 @@ def test_labels_of_any_kind_and_one_at_a_time():
     assert_array_equal(again.predict_proba(lists).rest, plain.predict_proba(lists).rest)
 
 
+def test_indices_of_other_columns_are_warned_of():
+    """As those of a file that counts from another class."""
+    lists = TopLists.from_matrix(np.roll(P, 6, axis=1), 2)
+    with pytest.warns(errors.ColumnMismatchWarning, match=r"labels are listed in .*counted from 0"):
+        TemperatureScaling().fit(lists, Y)
+
+
 def test_short_types_stay_short():
     lists = TopLists.from_matrix(P.astype(np.float32), 3)
     calibrated = TemperatureScaling().fit(lists, Y).predict_proba(lists)

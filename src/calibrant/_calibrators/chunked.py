@@ -56,7 +56,6 @@ class FromChunks(Parameters, ABC):
     _warn_of_few_rows: ClassVar[Callable[..., None]]
     _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
-    _check_columns: ClassVar[Callable[..., Any]]
 
     scores: str
     classes: Any
@@ -226,15 +225,15 @@ class FromChunks(Parameters, ABC):
 
     def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
         """Return the class of each column."""
+        shape = "1 dimensions, or one column"
         if chunks is None:
-            n_columns = to_matrix(scores, self.scores).shape[1]
+            matrix = to_matrix(scores, self.scores)
+            n_columns, shape = matrix.shape[1], f"shape {matrix.shape}"
             names = column_names(scores, self.scores)
         else:
             n_columns, names = chunks.n_classes, chunks.names
         if n_columns == 1 and self.scores not in ONE_COLUMN:
-            raise errors.ClassCountError(
-                f"scores has 1 dimensions, or one column: {how_to_pass(self.scores)}"
-            )
+            raise errors.ClassCountError(f"scores has {shape}: {how_to_pass(self.scores)}")
         if classes is not None:
             y = classes
         elif chunks is not None:
@@ -262,6 +261,7 @@ class FromChunks(Parameters, ABC):
         batch = lists.batch(y, sample_weight, self.classes)
         fitted = self._fit_batch(batch)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        lists.warn_of_columns(batch)
         for complaint in self._complaints(batch, fitted):
             notices.warn(complaint)
         low, high = lists.bounds(batch, fitted["map_"], float(self.min_probability))
@@ -270,20 +270,6 @@ class FromChunks(Parameters, ABC):
         fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
         replace_state(self, fitted)
         return self
-
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
-        """Return the lazy result of a method on a Dask collection; names are checked at once.
-
-        Of lists and stacked rows it is computed, block by block.
-        """
-        if isinstance(scores, RowSource):
-            return scores.apply(self, method)  # type: ignore[no-any-return]
-        from calibrant.scale.dask import map_rows, to_array
-
-        self._check_columns(scores, to_array(scores).shape)
-        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
-        return lazy
 
     def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)
@@ -295,18 +281,20 @@ class FromChunks(Parameters, ABC):
                 _ = found.fitted  # here, where threads are few
             return found
 
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
         """Return the lazy result of a method on a Dask collection; names are checked at once.
 
         Of lists and stacked rows it is computed, block by block.
         """
         if isinstance(scores, RowSource):
-            return scores.apply(self, method)
+            found: NDArray[Any] = scores.apply(self, method)
+            return found
         from calibrant.scale.dask import map_rows, to_array
 
         self._check_columns(scores, to_array(scores).shape)
         self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        return map_rows(self, method, scores, dtype, n_columns)
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _adopt(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,9 +110,12 @@ class GroupedCalibrator(parts.Composed):
     method = "grouped"
     title = "Grouped"
     stands_alone = False
-    __metadata_request__fit = __metadata_request__predict = {"groups": True}  # noqa: RUF012
-    __metadata_request__predict_proba = __metadata_request__transform = {"groups": True}  # noqa: RUF012
-    __metadata_request__predict_log_proba = {"groups": True}  # noqa: RUF012
+    # What scikit-learn's routing passes on unless it is told otherwise.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict = __metadata_request__predict_proba
+    __metadata_request__predict_log_proba = __metadata_request__predict_proba
+    __metadata_request__transform = __metadata_request__predict_proba
 
     calibrator: Any = leading(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)

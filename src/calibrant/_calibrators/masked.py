@@ -12,6 +12,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, fit_part, stage_of
 from calibrant._calibrators.parameters import fitted, leading, number
 from calibrant._maps.compositions import MaskedMap, fill_absent
+from calibrant._one_column import two_column_kind
 from calibrant.errors import LabelError, ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -125,4 +126,5 @@ class MaskedCalibrator(Composed):
         return {"calibrator_": part, "depth_": depth, "solver_report_": part.solver_report_}
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        return MaskedMap(stage_of(found["calibrator_"]), found["depth_"], self.scores)
+        kind = two_column_kind(self.scores)
+        return MaskedMap(stage_of(found["calibrator_"]), found["depth_"], kind)

@@ -53,7 +53,7 @@ class PriorShift(Calibrator):
     from_priors : array-like of shape (n_classes,) or dict, optional
         Class frequencies that the input is calibrated for. None: mean probabilities of the rows
         that it is fitted to.
-    alpha : float, default=0.01
+    alpha : float, default=0.05
         Level of the test of ``adapt``: rows in which it finds no shift change nothing. With 1 every
         estimate is believed.
 
@@ -113,7 +113,7 @@ class PriorShift(Calibrator):
 
     to_priors: Any = None
     from_priors: Any = None
-    alpha: float = number(default=0.01, high=1.0)
+    alpha: float = number(default=0.05, high=1.0)
 
     map_: PriorMap = fitted()
     from_priors_: Floats = fitted()

@@ -100,6 +100,7 @@ def evaluate_file(
     seed: int,
     *,
     ordered: bool = False,
+    groups: Any = None,
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure a file that was read whole."""
     from calibrant import metrics
@@ -108,7 +109,7 @@ def evaluate_file(
     told: dict[str, Any] = {"classes": found.classes}
     draws = {"n_bins": bins, "random_state": seed, **told}
     shares = metrics.class_shares(found.y, matrix, **told)
-    how = {"n_resamples": resamples, "ordered": ordered, "progress": advance}
+    how = {"n_resamples": resamples, "ordered": ordered, "progress": advance, "groups": groups}
     result = metrics.evaluate(found.y, matrix, **how, **draws)
     if resamples == 0:
         return result, None, shares

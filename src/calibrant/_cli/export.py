@@ -54,7 +54,7 @@ def export(
         save_pt2(to_torch(calibrator, input=given), output, dtype=dtype or "float32")
     else:
         _write_onnx(calibrator, output, given, options)
-    kind = given or calibrator.map_.kind
+    kind = given or calibrator._kind  # noqa: SLF001  (ours)
     result = {
         "output": str(output),
         "method": calibrator.method,

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.reading import Reading, file_argument, names, path_argument, reading_options
-from calibrant._cli.showing import json_option, show
+from calibrant._cli.showing import json_option, show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from calibrant.judge import JudgeReport
 
@@ -61,12 +59,14 @@ def judge(
     Example:
       calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
     """  # noqa: D301
+    from calibrant._files.column import read_column
     from calibrant.judge import calibrate_judge
 
     options |= {"values": values, "confidence_level": level, "random_state": seed}
     if grade is not None:
-        human = _read_column(labelled, reading.label_column or "label")
-        own, others = _read_column(labelled, grade), _read_column(unlabelled, grade)
+        remedy = "name the judge's by --grade, the humans' by --label-column"
+        human = read_column(labelled, reading.label_column or "label", remedy)
+        own, others = (read_column(path, grade, remedy) for path in (labelled, unlabelled))
         report = calibrate_judge(human, own, others, **options)
     else:
         report = _judge_scores(labelled, unlabelled, reading, options)
@@ -100,68 +100,10 @@ def _judge_scores(
         )
 
 
-def _read_column(path: Path, name: str) -> NDArray[Any]:
-    """Read a column of a table, or a field of records; whole numbers are such."""
-    import numpy as np
-
-    from calibrant._files.align import read_labels
-    from calibrant._files.records import is_log, read_records
-    from calibrant._files.text import Place
-    from calibrant.errors import PredictionFileError, some_in_words
-
-    of = f"the field or column {name!r}: name the judge's by --grade, the humans' by --label-column"
-    if is_log(path):
-        records = list(read_records(path))
-        for record in records:
-            if not isinstance(record.fields.get(name), str | int | float):
-                raise PredictionFileError(f"{record.where} has no grade in {of}")
-        found = [str(record.fields[name]) for record in records]
-        lines = [record.place for record in records]
-        return read_labels(np.array(found, dtype=object), Place(path, str(path), lines=lines))
-    table = _read_table(path)
-    if name not in table.column_names:
-        known = some_in_words(table.column_names)
-        raise PredictionFileError(f"{path} has the columns {known}, and not {of}")
-    found = ["" if value is None else str(value) for value in table.column(name).to_pylist()]
-    return read_labels(np.array(found, dtype=object), Place(path, str(path)))
-
-
-def _read_table(path: Path) -> Any:
-    """Read a table whole."""
-    from pyarrow import csv, dataset
-
-    from calibrant._files.arrays import decoding
-    from calibrant._files.predictions import unknown_format
-    from calibrant._files.tables import PARQUET, is_table
-    from calibrant._files.text import TEXT, open_text, suffix_of
-
-    if not is_table(path):
-        raise unknown_format(path)
-    suffix = suffix_of(path)
-    with decoding(path, "a table"):
-        if suffix not in TEXT:
-            return dataset.dataset(
-                path, format="parquet" if suffix in PARQUET else "ipc"
-            ).to_table()
-        with open_text(path) as file:
-            return csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=TEXT[suffix]))
-
-
 def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:
     """Write the probability of each grade, and their mean, for every row that has no label."""
-    import pyarrow as pa
-
-    from calibrant._atomic_file import replace_file
-    from calibrant._files import tables
-    from calibrant._files.apply import open_writer, refuse_inputs
-    from calibrant._files.text import suffix_of
+    from calibrant._files.apply import refuse_inputs
 
     refuse_inputs(output, *inputs)
-    if not tables.is_table(output):
-        raise click.UsageError(f"{output}: write a table, .csv or .parquet for one")
     columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
-    table = pa.table(columns | {"mean": report.probabilities @ report.values})
-    with replace_file(output) as file:
-        writer = open_writer(suffix_of(output), file, table.schema)
-        writer.write(table)
-        writer.close()
+    write_columns(output, columns | {"mean": report.probabilities @ report.values})

@@ -161,6 +161,8 @@ def align(
     if positive is not None or is_single:
         two = _two_classes(found, y, known, positive)
         known = two if is_single else known
+    if is_single and two is not None and names is not None and len(names) == 1:
+        check_positive(np.array(two), names[0], told=True, named=found.place)
     has_absent = found.log is not None and found.log.has_absent
     whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
     if positive is not None and positive_last and not is_single:

@@ -20,6 +20,7 @@ from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
+from calibrant._files.column import column_of
 from calibrant._files.directory import find_tables
 from calibrant._files.logs import leave_out_absent, write_lines
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
@@ -65,6 +66,7 @@ def apply_file(
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
     tell: Callable[[str], None] | None = None,
+    groups: str | None = None,
 ) -> Applied:
     """Calibrate the predictions in ``path`` into ``out``.
 
@@ -72,9 +74,10 @@ def apply_file(
     table that are no scores are copied; of other files the labels are, where ``out`` has a place
     for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
     is called with the number of rows done and, where it is known, of all rows; ``tell`` with what
-    was taken for a class in the log of an evaluation.
+    was taken for a class in the log of an evaluation. ``groups`` is the column of a table with the
+    group of each row, for a fit by group.
     """
-    simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    simplex.check_option("on_bad_row", on_bad_row, ("error",) if groups else ON_BAD_ROW)
     refuse_inputs(out, path)
     n_read = n_bad = 0
     first_bad: list[int] = []
@@ -89,8 +92,9 @@ def apply_file(
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_sink(out, calibrator.classes_, source, order, dtype) as write:
             for chunk in source.chunks:
+                by_group = {} if groups is None else {"groups": column_of(chunk, groups, path)}
                 calibrated, good = _calibrate(
-                    calibrator, chunk.scores, order, source, n_read, on_bad_row
+                    calibrator, chunk.scores, order, source, n_read, on_bad_row, by_group
                 )
                 if source.log is not None and source.log.has_absent:
                     calibrated = leave_out_absent(calibrated, chunk.scores, source.kind, order)
@@ -161,6 +165,7 @@ def _calibrate(
     source: Source,
     n_done: int,
     on_bad_row: str,
+    by_group: dict[str, Any],
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
     is_strict = on_bad_row == "error"
@@ -171,7 +176,7 @@ def _calibrate(
         rows = rows if order is None else rows[:, order]
         # The order is settled: names that the model knows keep it from asking again.
         named = rows if fitted is None else NamedMatrix(rows, names or fitted.tolist())
-        return calibrator.predict_proba(named)
+        return calibrator.predict_proba(named, **by_group)
 
     try:
         # Rows that are left out are still counted, so they are marked first.

@@ -93,14 +93,20 @@ def prior_shift_test(
     whose mean probabilities ``from_priors`` are. Without a shift both estimate the same, and the
     mean of both, by rows, does so best. Twice the logarithm of the likelihood ratio to it, times
     1 + n / n_from, has a chi-squared distribution with one degree of freedom less than there are
-    classes; where priors lie at 0 it is smaller. That holds whether or not the map is right.
+    classes; where priors lie at 0 it is smaller. That holds whether or not the map is right. Where
+    classes have few rows it is larger: it is divided as the likelihood ratio of counts is
+    (Williams, "Improved likelihood ratio tests for complete contingency tables", 1976).
     """
     ratios, weight, used = _ratios(probabilities, from_priors, weight)
-    more = 1.0 + math.fsum(weight) / n_from
+    total = math.fsum(weight)
+    more = 1.0 + total / n_from
     pooled = (from_priors + (more - 1.0) * priors) / more
     before, after = (np.log(np.maximum(ratios @ q[used], TINY)) for q in (pooled, priors))
     statistic = max(2.0 * more * math.fsum(weight * (after - before)), 0.0)
     n_free = max(int(used.sum()) - 1, 1)
+    rarity = float(np.sum(1.0 / np.maximum(pooled[used], 0.5 / total))) - 1.0
+    per_row = 1.0 / total + 1.0 / n_from - 1.0 / (total + n_from)
+    statistic /= 1.0 + rarity * per_row / (6.0 * n_free)
     return ShiftTest(statistic, n_free, float(chi2.sf(statistic, n_free)))
 
 
@@ -110,7 +116,7 @@ def shrink_priors(
     test: ShiftTest,
     n_from: float = math.inf,
     weight: Array | None = None,
-    alpha: float = 0.01,
+    alpha: float = 0.05,
 ) -> Array:
     """Class frequencies to predict with: between ``from_priors`` and those of the rows.
 

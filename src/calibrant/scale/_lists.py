@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._containers import output_dtype, to_matrix
@@ -116,7 +117,7 @@ class TopLists(RowSource):
     def places(self) -> Iterator[tuple[tuple[slice, ...], int]]:
         """Yield slices of lists, and the first row of each."""
         step = max(BLOCK_CELLS // self.n_classes, 1)
-        for first in range(0, *self.shape, step):
+        for first in range(0, self.shape[0], step):
             yield (slice(first, first + step),), first
 
     def columns(self, rows: slice = slice(0, None)) -> Array:
@@ -178,6 +179,21 @@ class TopLists(RowSource):
         if calibrator.scores != "probabilities":
             raise errors.ParameterError(
                 "TopLists hold probabilities; make the calibrator with scores='probabilities'"
+            )
+
+    def warn_of_columns(self, batch: simplex.SimplexBatch) -> None:
+        """Warn if labels are listed hardly more often than by chance, in 100 rows or more."""
+        n_listed = self.n_classes - self.n_unlisted
+        found = float(np.average(batch.class_index < n_listed, weights=batch.weight))
+        chance = n_listed / self.n_classes
+        noise = 2.0 * (chance * (1.0 - chance) / batch.n_rows) ** 0.5
+        if batch.n_rows >= 100 and found < chance + noise:
+            notices.warn(
+                errors.ColumnMismatchWarning(
+                    f"labels are listed in {found:.0%} of rows, and {chance:.0%} would be by "
+                    "chance: are indices counted from 0 in the order of classes, "
+                    f"{errors.some_in_words(batch.classes)}?"
+                )
             )
 
     def apply(self, calibrator: Any, method: str = "predict_proba") -> Any:

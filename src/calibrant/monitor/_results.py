@@ -1,19 +1,68 @@
-"""What rows tell before their labels come, as far as the probabilities are right."""
+"""Results of a monitor: its status, what to expect of rows without labels, and a proposal."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._kernels.rows import first_top_columns
+from calibrant._solvers import prior_shift
 from calibrant.metrics._result import Estimate, Result, doc, result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.monitor._bets import Floats
+
+
+@result()
+class MonitorStatus(Result):
+    """What a monitor has found so far."""
+
+    n_rows: int = doc("Labelled rows counted.")
+    e_value: float = doc("Evidence against the probabilities now; infinite above 1e308.")
+    log_e_value: float = doc("Its natural logarithm.")
+    largest_log_e_value: float = doc("The largest so far, which is what an alarm goes by.")
+    alarm: bool = doc("Whether the evidence has ever reached 1 / alpha.")
+    alarm_row: int | None = doc("Number of rows counted when it first did.")
+    changes: tuple[int, ...] = doc("Numbers of rows counted when the change detector alarmed.")
+    detector: float = doc("Its sum now; it alarms at run_length.")
+    accuracy: Estimate = doc("Of the rows counted, with an interval that holds at all times.")
+    confidence: Estimate = doc("Mean of the largest probability, likewise.")
+    gap: Estimate = doc("Accuracy minus confidence, likewise: 0 if the probabilities are right.")
+    groups: dict[str, dict[str, Any]] = doc("By group: n_rows, log_e_value, threshold, alarm.")
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers by name, for MLflow, Prometheus or evidently."""
+        names = ("n_rows", "log_e_value", "largest_log_e_value", "alarm", "detector")
+        found = {name: getattr(self, name) for name in names} | {"n_changes": len(self.changes)}
+        for name in ("accuracy", "confidence", "gap"):
+            value = getattr(self, name)
+            found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+        for group, own in self.groups.items():
+            name = re.sub(r"\W", "_", group)
+            found |= {f"log_e_value_{name}": own["log_e_value"], f"alarm_{name}": own["alarm"]}
+        return {f"calibrant_{k}": float(v) for k, v in found.items() if math.isfinite(v)}
+
+
+@result(eq=False)
+class Proposal(Result):
+    """A recalibration of recent rows, judged on rows after those it was fitted to."""
+
+    n_fitted: int = doc("Rows it was fitted to: the older two thirds of those kept.")
+    n_judged: int = doc("Rows after them, on which it was judged.")
+    nll_served: float = doc("Mean negative log-likelihood of what was served, there.")
+    nll_proposed: float = doc("The same after recalibration.")
+    gain: float = doc("Their difference, in nats a row.")
+    gain_error: float = doc("Its standard error.")
+    calibrator: Any = doc("The fitted recalibration of served probabilities.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, without the calibrator."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "calibrator"}
 
 
 @result(eq=False)
@@ -43,8 +92,6 @@ def report_unlabelled(p: Floats, alpha: float, sums: Floats, n_labelled: float) 
 
     The accuracy is a mean of independent events: Bernstein's inequality bounds its deviation.
     """
-    from calibrant._solvers import prior_shift
-
     n_rows, k = p.shape
     top = np.empty(n_rows, dtype=np.int64)
     first_top_columns(p, top)
