@@ -57,7 +57,7 @@ def evaluate(
     groups: str | None,
     chunks: bool,
     as_json: bool,
-    **draws: int,
+    **draws: Any,
 ) -> None:
     """Measure how honest the probabilities in FILE, or in a directory of tables, are.
 
