@@ -16,7 +16,7 @@ from calibrant._cli import main
 from calibrant._files.logs import read_log
 from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
-from conftest import COLLECTION
+from conftest import DATA
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -155,9 +155,7 @@ def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
     with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
         read_log(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
-    with pytest.raises(
-        PredictionFileError, match=r"line 1: no token is among 'A', 'B'"
-    ):
+    with pytest.raises(PredictionFileError, match=r"line 1: no token is among 'A', 'B'"):
         read_log(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
 
 
@@ -296,11 +294,11 @@ def numbers(found):
     return [found] if isinstance(found, int | float) else []
 
 
-@pytest.mark.skipif(not (COLLECTION / "llm").exists(), reason="no collection")
+@pytest.mark.skipif(not (DATA / "llm").exists(), reason="no collection")
 @pytest.mark.collection
-@pytest.mark.parametrize("name", sorted(p.stem for p in (COLLECTION / "llm").glob("*_*-*.npz")))
+@pytest.mark.parametrize("name", sorted(p.stem for p in (DATA / "llm").glob("*_*-*.npz")))
 def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
-    with np.load(COLLECTION / "llm" / f"{name}.npz") as file:
+    with np.load(DATA / "llm" / f"{name}.npz") as file:
         kind = "logits" if "val_logits" in file else "probs"
         scores, labels = file[f"val_{kind}"].astype(float)[:500], file["val_labels"][:500]
     rows = zip(scores.tolist(), labels.tolist(), strict=True)
