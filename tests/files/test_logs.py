@@ -234,6 +234,18 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
         assert "a.jsonl, line 2" in run("evaluate", write(path, rows[0], bad)).stderr
 
 
+def test_what_a_file_does_not_tell_is_asked_for(tmp_path):
+    said = [("A", {"A": -0.1, "B": -3.0})]
+    path = write(tmp_path / "a.jsonl", {**chat("A", said), "label": None})
+    with pytest.raises(PredictionFileError, match=r"line 1 has no label; .*--classes"):
+        read_log(path)
+    assert read_log(path, classes=["A", "B", "C"]).classes == ["A", "B", "C"]
+    plain = write(tmp_path / "b.jsonl", {"scores": [0.5, 0.5], "label": 0})
+    for kind in ("positive", "decision"):
+        with pytest.raises(PredictionFileError, match=f"--scores {kind} is for one number"):
+            read_log(plain, kind)
+
+
 def test_compressed_lines_and_blank_ones(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(

@@ -19,6 +19,7 @@ from calibrant._files import options
 from calibrant._files.records import LINES, read_records
 from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.text import suffix_of
+from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
@@ -74,6 +75,8 @@ def read_log(
     """Read a log of an evaluation; ``classes`` are those of a model, or of another part."""
     told = None if classes is None else [str(c) for c in classes]
     layout = _find_layout(path, kind, selection or ColumnSelection(), told)
+    if layout.kind in ONE_COLUMN:
+        raise PredictionFileError(f"{path}: --scores {kind} is for one number a row")
     rows, lines, wheres = [], [], []
     for record in read_records(path):
         rows.append(layout.read(record))

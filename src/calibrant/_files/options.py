@@ -224,7 +224,9 @@ def read_completion(
         names = options  # the record lists texts; tokens are letters
     choice = completion_of(record.fields)
     found = [] if choice is None else _positions(choice["logprobs"])
-    if names is None or not found:
+    if names is None:
+        raise record.error(" has no label; name it by --label-column, or the options by --classes")
+    if not found:
         raise record.error(" has no top_logprobs; ask for logprobs=True, top_logprobs=20")
     answers = {clean(token): listed for token, listed in found if clean(token) in names}
     if len(answers) != 1:
