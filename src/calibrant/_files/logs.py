@@ -171,7 +171,7 @@ def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | No
 
 def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogLayout:
     """One number a record, how sure a model says to be: in percent if any is larger than 1."""
-    values = [record.fields.get(name) for record in read_records(path)]
+    values: list[Any] = [record.fields.get(name) for record in read_records(path)]
     scale = 100.0 if any(options.is_score(value) and value > 1.0 for value in values) else 1.0
     read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
     unit = " in percent" if scale > 1.0 else ""
@@ -217,7 +217,8 @@ def leave_out_absent(
     """Give what absent options got to the others, where the model knows of no absent ones."""
     given = scores if order is None else scores[:, order]
     kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
-    return kept / kept.sum(axis=1, keepdims=True)
+    kept /= kept.sum(axis=1, keepdims=True)
+    return kept
 
 
 @contextmanager

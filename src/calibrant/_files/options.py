@@ -140,7 +140,7 @@ def read_plain(record: Record, name: str, label: str | None, flat: Sequence[str]
 
 def read_confidence(record: Record, name: str, scale: float, label: str | None) -> LoggedRow:
     """Read how sure a model says to be of its answer, and whether that was right."""
-    value = record.fields.get(name)
+    value: Any = record.fields.get(name)
     if not is_score(value) or not 0.0 <= value <= scale:
         raise record.error(f": {name!r} is {describe(value)}; write 0 to {scale:g}")
     usual = next((field for field in TRUTH_FIELDS if field in record.fields), None)
@@ -280,7 +280,7 @@ def _positions(logprobs: Any) -> list[tuple[str, list[tuple[str, Any]]]]:
     if isinstance(logprobs, dict):  # completions of before chats
         parts = [logprobs.get(n) for n in ("tokens", "token_logprobs", "top_logprobs")]
         if all(isinstance(part, list) for part in parts):
-            return [_position(*each) for each in zip(*parts, strict=False)]  # type: ignore[arg-type]
+            return [_position(*each) for each in zip(*parts, strict=False)]
         return []
     return [_position(None, None, listed) for listed in logprobs]
 

@@ -208,9 +208,11 @@ def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
 def _of_log(log: Log, path: Path) -> Source:
     place = Place(path, str(path), log.classes, lines=log.lines)
     labels = None if log.labels is None else partial(np.asarray, log.labels)
-    shape, chunks = log.scores.shape[::-1], iter([FileChunk(log.scores, labels)])
-    about = log.kind, *shape, log.scores.dtype, labels is not None, chunks
-    return Source(place, *about, lambda: (log.scores, log.labels), log=log)
+    n_rows, n_columns = log.scores.shape
+    about: dict[str, Any] = {"dtype": log.scores.dtype, "has_labels": labels is not None}
+    about |= {"chunks": iter([FileChunk(log.scores, labels)]), "log": log}
+    whole = partial(tuple, (log.scores, log.labels))
+    return Source(place, log.kind, n_columns, n_rows, whole=whole, **about)
 
 
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
