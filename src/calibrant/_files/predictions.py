@@ -211,8 +211,9 @@ def _of_log(log: Log, path: Path) -> Source:
     n_rows, n_columns = log.scores.shape
     about: dict[str, Any] = {"dtype": log.scores.dtype, "has_labels": labels is not None}
     about |= {"chunks": iter([FileChunk(log.scores, labels)]), "log": log}
-    whole = partial(tuple, (log.scores, log.labels))
-    return Source(place, log.kind, n_columns, n_rows, whole=whole, **about)
+    return Source(
+        place, log.kind, n_columns, n_rows, whole=lambda: (log.scores, log.labels), **about
+    )
 
 
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
