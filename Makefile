@@ -12,7 +12,7 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo test test-slow test-export test-data bench-export test-checked test-bounds \
+.PHONY: demo docs test test-slow test-export test-data bench-export test-checked test-bounds \
 	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
@@ -95,6 +95,15 @@ test-bounds test-sanitizers: test-%: $(VENV)/.dev
 	OMP_NUM_THREADS=1 CALIBRANT_CHECKS=$* $(CHECKING) build/$*/bin/python -m pytest \
 	  --capture sys -n $(WORKERS) --dist loadfile -m 'not slow' \
 	  tests/kernels tests/maps tests/model_file
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
+docs: $(VENV)/.docs kernels  ## the site, in build/site; a warning is an error
+	rm -rf docs/reference/names docs/examples build/site
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo build/site/index.html
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

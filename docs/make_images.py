@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import calibrant
+from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
 from calibrant.metrics import negative_log_likelihood
 from calibrant.plots import _style as style
@@ -97,6 +98,34 @@ def draw_all(data):
     save(figure, "confidence")
 
 
+def draw_letters():
+    """Draw how often each letter is right, and how often a language model says so."""
+    logs = Path(__file__).parents[1] / "tests" / "data" / "logs"
+    parts = [read_log(logs / f"mmlu_yi-34b-chat_{part}.jsonl") for part in ("val", "test")]
+    (z, y), (new_z, new_y) = ((log.scores, log.labels) for log in parts)
+    letters = parts[0].classes
+    shown = {"how often it is right": np.array([np.mean(new_y == letter) for letter in letters])}
+    told = {"scores": "logits", "classes": letters}
+    for name, calibrator in {
+        "the model": calibrant.TemperatureScaling(prior_strength=1e12, **told),
+        "temperature scaling": calibrant.TemperatureScaling(**told),
+        "auto": calibrant.AutoCalibrator(**told),
+    }.items():
+        shown[name] = calibrator.fit(z, y).predict_proba(new_z).mean(axis=0)
+    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+    colours = (style.BLACK, style.VERMILION, style.ORANGE, style.BLUE)
+    for i, ((name, shares), colour) in enumerate(zip(shown.items(), colours, strict=True)):
+        place = np.arange(len(letters)) + 0.2 * (i - 1.5)
+        axes.bar(place, 100 * shares, 0.18, color=colour, label=name)
+    axes.set_xticks(np.arange(len(letters)), letters)
+    axes.set_xlabel("option")
+    axes.set_ylabel("mean probability, %")
+    axes.set_title("Yi-34B-chat on MMLU: 300 questions", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    save(figure, "letters")
+
+
 def photograph(data):
     scores, y, new_scores, new_y = data
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -129,4 +158,5 @@ if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrant.errors.CalibrantWarning)
         draw_all(predictions)
+        draw_letters()
         photograph(predictions)

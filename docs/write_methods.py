@@ -1,4 +1,4 @@
-"""Write README's table of methods: ``python docs/write_methods.py``."""
+"""Write the table of methods: ``python docs/write_methods.py``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 
 from calibrant._calibrators.methods import methods_table
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parent / "methods.md"
 START, END = "<!-- methods -->", "<!-- end of methods -->"
 
 
 def with_table(text: str, table: str) -> str:
-    """Return README with the table between its marks."""
+    """Return the page with the table between its marks."""
     before, _, rest = text.partition(START)
     return f"{before}{START}\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text(encoding="utf-8"), methods_table()), "utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), methods_table()), "utf-8")

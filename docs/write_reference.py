@@ -1,4 +1,4 @@
-"""Write docs/reference: every public name with the first sentence about it.
+"""Write docs/reference: every public name, in lists that the site makes pages of.
 
 ``python docs/write_reference.py``. Nothing but the rooms is imported, so extras need not be there.
 """
@@ -18,15 +18,21 @@ ROOMS = {
     "calibrant": (),
     "calibrant.metrics": (),
     "calibrant.plots": (),
+    "calibrant.decisions": (),
     "calibrant.scale": ("calibrant.scale.dask", "calibrant.scale.spark"),
     "calibrant.export": ("calibrant.export.mlflow", "calibrant.export.probmetrics"),
     "calibrant.model_file": (),
     "calibrant.report": (),
     "calibrant.study": (),
+    "calibrant.monitor": (),
+    "calibrant.judge": (),
     "calibrant.datasets": (),
     "calibrant.errors": (),
 }
 """The public modules, each with those inside it that are public, too."""
+
+OTHERS = ("command", "../inputs", "../model-files", "../glossary")
+"""Pages of the reference that are not about names."""
 
 
 def source(module):
@@ -74,14 +80,14 @@ def first_sentence(node):
 
 
 def lines(module):
-    """Yield the table of a module."""
-    yield "| name | |"
-    yield "|---|---|"
+    """Yield the list of a module's names, which the site makes pages of."""
+    yield from ("```{eval-rst}", f".. currentmodule:: {module}", "", ".. autosummary::")
+    yield from ("   :toctree: names", "   :nosignatures:", "")
+    inside = {found.rpartition(".")[2] for found in ROOMS.get(module, ())}
     for name in public_names(module):
-        if name != "__version__":
-            node = definition(module, name)
-            about = "As scikit-learn has it." if node is None else first_sentence(node)
-            yield f"| `{name}` | {about} |"
+        if name not in inside | {"__version__"}:
+            yield f"   {name}"
+    yield "```"
 
 
 def page(room):
@@ -107,7 +113,8 @@ def index():
     for room in ROOMS:
         about = first_sentence(tree(source(room)))
         found.append(f"- [`{room}`]({path_of(room).name}): {about}")
-    return "\n".join([*found, ""])
+    pages = [*(path_of(room).stem for room in ROOMS), *OTHERS]
+    return "\n".join([*found, "", "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 HOUSE = [  # from the ground up
     {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy"}
     | {"_atomic_file", "_kernels", "_docstrings"},
-    {"_columns", "_containers", "_labels", "_row_order"},
+    {"_columns", "_containers", "_labels", "_one_column", "_row_order"},
     {"_simplex"},
     {"_maps"},
     {"_objectives"},
@@ -32,7 +32,7 @@ HOUSE = [  # from the ground up
     {"_calibrators", "metrics", "plots", "datasets", "_trial", "_pages"},
     {"_files", "model_file"},
     {"export"},
-    {"report", "study"},
+    {"report", "study", "decisions", "monitor", "judge"},
     {"_cli"},
     {"__main__"},
 ]

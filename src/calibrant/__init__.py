@@ -12,8 +12,10 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
     from calibrant._calibrators.auto import *  # noqa: F403
     from calibrant._calibrators.classifier import *  # noqa: F403
     from calibrant._calibrators.composition import *  # noqa: F403
+    from calibrant._calibrators.grouped import *  # noqa: F403
     from calibrant._calibrators.normalization_aware import *  # noqa: F403
     from calibrant._calibrators.one_vs_rest import *  # noqa: F403
+    from calibrant._calibrators.prior_shift import *  # noqa: F403
     from calibrant._calibrators.scaling import *  # noqa: F403
     from calibrant._calibrators.sorted_cumulative import *  # noqa: F403
     from calibrant._calibrators.structured import *  # noqa: F403
@@ -33,8 +35,8 @@ _ELSEWHERE = {
 """The module of every public name that is no method."""
 
 _ROOMS = (
-    *("datasets", "errors", "export", "metrics", "model_file", "plots"),
-    *("report", "scale", "study"),
+    *("datasets", "decisions", "errors", "export", "judge", "metrics", "model_file"),
+    *("monitor", "plots", "report", "scale", "study"),
 )
 """Public modules, each with names of its own."""
 

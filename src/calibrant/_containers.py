@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
+from calibrant._one_column import ONE_COLUMN, how_to_pass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +37,13 @@ class NamedMatrix:
         return np.array(self.values, dtype=dtype, copy=copy)
 
 
-def column_names(scores: Any) -> list[Any] | None:
-    """Names of the columns of a data frame or ``NamedMatrix``; None for anything else."""
+def column_names(scores: Any, kind: str = "probabilities") -> list[Any] | None:
+    """Names of the columns of a data frame or ``NamedMatrix``; None for anything else.
+
+    That of a single column of two classes is none: it tells nothing of the other class.
+    """
+    if kind in ONE_COLUMN:
+        return None
     if isinstance(scores, NamedMatrix):
         return scores.columns
     home = library(scores)
@@ -46,17 +52,29 @@ def column_names(scores: Any) -> list[Any] | None:
     return list(names) if names is not None and (is_frame or home == "pyarrow") else None
 
 
-TWO_COLUMNS = {
-    "probabilities": "np.column_stack([1 - p, p])",
-    "logits": "np.column_stack([np.zeros_like(z), z])",
-}
-"""How to make two columns of one, by the kind of the scores."""
+def is_vector(scores: Any) -> bool:
+    """Whether scores have one dimension."""
+    try:
+        return len(np.shape(scores)) == 1
+    except ValueError:  # rows of different lengths: ``to_matrix`` says so
+        return False
+
+
+def single_name(scores: Any) -> Any:
+    """Name of a series, or of the only column of a data frame, if it has one."""
+    names = column_names(scores)
+    if names is None:
+        return getattr(scores, "name", None) if library(scores) in {"pandas", "polars"} else None
+    return names[0] if len(names) == 1 else None
 
 
 def to_matrix(
     scores: Any, kind: str = "probabilities", named: errors.Arguments = errors.ARGUMENTS
 ) -> NDArray[Any]:
-    """Return a two-dimensional real array, of any dtype and order; no copy if it is one."""
+    """Return a two-dimensional real array, of any dtype and order; no copy if it is one.
+
+    Scores of one number for each row are a column, also where they are given as a vector.
+    """
     array = _to_array(scores, named)
     if array.dtype.kind == "c":
         raise errors.ContainerError(
@@ -70,6 +88,8 @@ def to_matrix(
             f"{named.scores} has dtype {array.dtype}; numbers are needed, one column per class"
             f"{remedy}"
         )
+    if kind in ONE_COLUMN:
+        return _one_column(array, kind, named)
     if array.ndim != 2:
         raise errors.ShapeError(
             f"{named.scores} has shape {array.shape}; one row per sample and one column per class "
@@ -83,10 +103,23 @@ def to_matrix(
     return array
 
 
+def _one_column(array: NDArray[Any], kind: str, named: errors.Arguments) -> NDArray[Any]:
+    """Return one number for each row as a column."""
+    if array.ndim == 1:
+        return array[:, None]
+    if array.ndim != 2 or array.shape[1] != 1:
+        two = f"pass column 1 alone, or use scores={ONE_COLUMN[kind]!r}"
+        raise errors.ShapeError(
+            f"{named.scores} has shape {array.shape}; scores={kind!r} is one number for each row, "
+            f"a vector or one column{f': {two}' if array.ndim == 2 else ''}"
+        )
+    return array
+
+
 def _reshaped(array: NDArray[Any], kind: str, named: errors.Arguments) -> str:
     """Say how to make a matrix of what is none: every pixel of an image is a row."""
     if array.ndim < 3:
-        return f"a binary problem has two columns, {TWO_COLUMNS[kind]}"
+        return how_to_pass(kind, named)
     name, y = named.scores, named.y
     return (
         f"with the {array.shape[1]} classes second, as in (N, C, H, W), every pixel is a row of "

@@ -71,13 +71,15 @@ def check_labels(
     classes: Any = None,
     names: list[Any] | None = None,
     used: NDArray[np.bool_] | None = None,
+    is_single: bool = False,
     named: errors.Arguments = errors.ARGUMENTS,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the column of each label, and the class of each column.
 
     The classes are, in this order of preference: ``classes``; the distinct labels, if there are
     as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
-    labels are whole numbers in that range.
+    labels are whole numbers in that range, or truth values. Of two classes there may be a single
+    column, that of the second one.
     """
     labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
     if classes is not None:
@@ -97,10 +99,15 @@ def check_labels(
             return labels.positions(told, named), told
     if len(present) > n_classes:
         raise errors.LabelError(
-            f"{named.y} has {len(present)} distinct labels but {named.scores} has {n_classes} "
-            "columns; pass one column per class"
+            f"{named.y} has {len(present)} distinct labels but {named.scores} has "
+            f"{'one column, which is of two classes' if is_single else f'{n_classes} columns'}; "
+            "pass one column per class"
         )
-    if present.dtype.kind in "iuf" and present[0] >= 0 and present[-1] < n_classes:
+    if (
+        present.dtype.kind in ("biuf" if n_classes == 2 else "iuf")
+        and present[0] >= 0
+        and present[-1] < n_classes
+    ):
         known = np.arange(n_classes).astype(present.dtype)
         return labels.positions(known, named), known
     raise errors.LabelError(
@@ -228,8 +235,8 @@ def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUME
     if missing.any():
         i = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise errors.LabelError(
-            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; drop rows "
-            "without a label"
+            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; "
+            f"{named.if_missing}"
         )
 
 
@@ -349,3 +356,39 @@ def check_weights(
     exponent = int(np.frexp(weight.max())[1])
     excess = exponent - min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)
     return np.ldexp(weight, -excess) if excess else weight
+
+
+class _GroupArguments(errors.Arguments):
+    y = "groups"
+    if_missing = "give rows without a group a name of their own, as 'unknown'"
+
+
+def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the names of the groups, sorted, and the place of that of each row among them."""
+    named, shape = _GroupArguments(), np.shape(groups)
+    if groups is None or shape != (n_rows,):
+        what = "are not given" if groups is None else f"have shape {shape}"
+        raise errors.ShapeError(
+            f"groups {what}, for {errors.number_of(n_rows, 'row')}; pass the group of each row as "
+            "groups=, a vector"
+        )
+    labels, _ = _one_dimensional(groups, n_rows, 0, named)
+    try:
+        names = labels.present()
+    except TypeError as error:
+        raise errors.LabelError(
+            f"groups mixes names of different types ({error}); make them all of one type"
+        ) from error
+    return names, labels.positions(names, named)
+
+
+def find_groups(groups: Any, n_rows: int, known: NDArray[Any]) -> NDArray[np.int64]:
+    """Return 1 + the place of the group of each row among those ``known``; 0 of all others."""
+    names, codes = read_groups(groups, n_rows)
+    if (names.dtype.kind in "iufb") != (known.dtype.kind in "iufb") and n_rows:
+        raise errors.LabelError(
+            f"groups[0] is {errors.in_words(names[codes[0]])}, and the groups of the fit are "
+            f"{errors.some_in_words(known)}; pass names of the same type"
+        )
+    place = np.minimum(np.searchsorted(known, names), len(known) - 1)
+    return np.where(known[place] == names, place + 1, 0)[codes]

@@ -167,6 +167,7 @@ def deal_shares(
     n_folds: int,
     *,
     stratify: bool = True,
+    strata: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Weight of each row in each fold, to which they are dealt at random, and group of each row.
 
@@ -174,11 +175,13 @@ def deal_shares(
     fold drawn for it alone: rows of equal scores are in all folds, with about the same frequency of
     labels. The random number of a repeat is a hash of its group (see ``group_rows``) and of its
     number there, which neither the order of rows nor that of columns changes. If ``stratify``,
-    every fold has as many repeats of a class as any other fold, up to one.
+    every fold has as many repeats of a class as any other fold, up to one; ``strata`` are the
+    classes, if ``class_index`` is a place in a list of some of them.
     """
     n_rows = len(scores)
     group = group_rows(scores, kind, class_index if stratify else None)
-    strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)
+    if strata is None:
+        strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)
     order = order_by_columns(scores, class_index, weight)[0]
     if not stratify:  # rows of one group differ in their labels, whose classes may trade names
         order = order[np.argsort(group_rows(scores, kind, class_index)[order], kind="stable")]

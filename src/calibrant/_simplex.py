@@ -16,9 +16,10 @@ import numpy as np
 from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._columns import column_order
-from calibrant._containers import TWO_COLUMNS, column_names, to_matrix
+from calibrant._containers import column_names, single_name, to_matrix
 from calibrant._kernels import rows as row_kernels
 from calibrant._labels import check_labels, check_weights
+from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass, two_columns
 from calibrant._row_order import deal_rows, order_by_columns
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ BELOW_CHANCE = 1e-6
 CHUNK_BYTES = 1 << 25
 SMALL_CHUNK_BYTES = 1 << 20
 SMALL_CHUNK_ROWS = 2048
-KINDS = ("probabilities", "logits")
+KINDS = ("probabilities", "logits", *ONE_COLUMN)
+_LIMITS = {
+    "positive": (-CLIP_TOLERANCE, 1 + CLIP_TOLERANCE),
+    "decision": (-LARGEST_LOGIT, LARGEST_LOGIT),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -60,6 +65,8 @@ class SimplexBatch:
     class_index: NDArray[np.int64]
     weight: NDArray[np.float64]
     classes: NDArray[Any]
+    n_last: int = 1  # classes that the last column stands for; columns of lists are places
+    strata: NDArray[np.int64] | None = None  # class of each row's label, where columns are places
 
     @property
     def n_rows(self) -> int:
@@ -111,9 +118,8 @@ class SimplexBatch:
 
     def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
-        return SimplexBatch(
-            self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
-        )
+        own = self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
+        return SimplexBatch(*own, self.n_last, None if self.strata is None else self.strata[rows])
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -182,14 +188,17 @@ def check_scores(
 ) -> NDArray[np.float64]:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
-    Copies only what has to change. ``first_row`` is added to row numbers in messages, in which the
-    arguments are ``named``.
+    One number for each row becomes two columns. Copies only what has to change. ``first_row`` is
+    added to row numbers in messages, in which the arguments are ``named``.
     """
     matrix = to_matrix(scores, kind, named)
+    if kind in ONE_COLUMN:
+        matrix = two_columns(matrix, kind, _LIMITS[kind], first_row, named)
+        return repair_rows(matrix, ONE_COLUMN[kind], None, first_row, named)
     if matrix.shape[1] < 2:
         raise errors.ClassCountError(
             f"{named.scores} has shape {matrix.shape}, 1 feature(s); at least two classes are "
-            f"needed. A binary problem has one column per class: {TWO_COLUMNS[kind]}"
+            f"needed: {how_to_pass(kind, named)}"
         )
     if matrix.dtype != np.float64 or not matrix.flags.carray or type(matrix) is not np.ndarray:
         matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
@@ -274,9 +283,10 @@ def check_batch(
     """
     check_option("scores", kind, KINDS)
     check_option("normalize", normalize, (None, "rows"))
-    names = column_names(scores)
+    is_single = kind in ONE_COLUMN
+    names = column_names(scores, kind)
     given = to_matrix(scores, kind, named)
-    check_memory(8 * given.size, "the calibration set")
+    check_memory(8 * (1 + is_single) * given.size, "the calibration set")
     matrix = check_scores(given, kind, normalize, named=named)
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
@@ -285,12 +295,13 @@ def check_batch(
             "1 is required."
         )
     weight = check_weights(sample_weight, n_rows, named)
-    index, labels = check_labels(
-        y, n_rows, n_classes, classes=classes, names=names, used=weight > 0, named=named
-    )
+    how: dict[str, Any] = {"names": names, "used": weight > 0, "is_single": is_single}
+    index, labels = check_labels(y, n_rows, n_classes, classes=classes, named=named, **how)
     order = column_order(names, labels, told=classes is not None, named=named)
     matrix = matrix if order is None else np.take(matrix, order, axis=1)
-    batch = SimplexBatch(matrix, kind, index, weight, labels)
+    if is_single:
+        check_positive(labels, single_name(scores), told=classes is not None, named=named)
+    batch = SimplexBatch(matrix, ONE_COLUMN.get(kind, kind), index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
     if not is_chunk:

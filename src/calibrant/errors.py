@@ -53,7 +53,17 @@ class Arguments:
     if_percent = "percent? Divide by 100"
     if_unnormalized = "pass normalize='rows' to divide rows by their sums"
     if_untold = "pass classes= with the label of each column"
+    if_missing = "drop rows without a label"
     if_named_twice = "choose one set of columns"
+    if_single = (
+        "of a binary problem, pass scores='positive' with probabilities of the positive class "
+        "alone, or scores='decision' with its margins"
+    )
+    if_margins = "of margins use scores='decision'; divide percent by 100"
+
+    def if_unknown_positive(self, other: str, own: str) -> str:
+        """Say how to tell the class of a single column; labels are in words."""
+        return f"pass classes=[{other}, {own}] if it is {own}, classes=[{own}, {other}] if not"
 
     def cell(self, *place: int) -> str:
         """Name a row of the scores, or a cell of it."""
@@ -161,6 +171,10 @@ class ColumnMismatchWarning(CalibrantWarning):
 
 class ScoresKindWarning(CalibrantWarning):
     """The scores look like probabilities but were declared to be logits."""
+
+
+class RepeatedBatchError(DataError):
+    """Rows that a monitor has counted before."""
 
 
 class StatisticsError(ValueError):

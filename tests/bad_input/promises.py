@@ -50,6 +50,7 @@ DEFAULTS_HERE = {
 METHODS = {
     method: with_defaults(cls, **DEFAULTS_HERE[method]) if method in DEFAULTS_HERE else cls
     for method, cls in saved_methods().items()
+    if method not in {"grouped", "masked"}  # as in the catalogue of ``calibrators``
 }
 CALIBRATORS = (*METHODS.values(),)
 
@@ -57,13 +58,16 @@ CALIBRATORS = (*METHODS.values(),)
 ONE_MAP = tuple(
     cls
     for method, cls in METHODS.items()
-    if cls.same_for_all_classes or method in {"scw", "m2b-hb", "m2b-ir", "mixture", "auto"}
+    if cls.same_for_all_classes
+    or method in {"scw", "m2b-hb", "m2b-ir", "mixture", "auto", "prior-shift"}
 )
 PER_CLASS = tuple(cls for cls in CALIBRATORS if cls not in ONE_MAP)
 """Those whose map depends on which class is which."""
 
 KEEPS_ORDER = tuple(
-    cls for method, cls in METHODS.items() if cls.keeps_order or method == "mixture"
+    cls
+    for method, cls in METHODS.items()
+    if cls.keeps_order or method in {"mixture", "prior-shift"}
 )
 READERS = tuple(
     METHODS[method]

@@ -18,6 +18,7 @@ from calibrant import (
     TopLabelHistogram,
     TopLabelIsotonic,
 )
+from calibrant._calibrators.composition import Composition
 from calibrant._calibrators.methods import methods
 from calibrant.errors import ParameterError
 from conftest import simulate
@@ -102,12 +103,16 @@ def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
         NormalizationAwareIsotonic(solver).fit(*simulate(120, 3))
 
 
-@pytest.mark.parametrize("cls", [*methods().values(), calibrant.Chain, calibrant.Mixture])
+COMPOSED = calibrant.Chain, calibrant.Mixture, calibrant.GroupedCalibrator
+
+
+@pytest.mark.parametrize("cls", [*methods().values(), *COMPOSED])
 def test_every_parameter_is_described_once(cls):
     """Also what a base describes for all of its subclasses; and there is an example."""
     sections = cls.__doc__.partition("\nParameters\n")[2]
     described, _, rest = sections.partition("\nAttributes\n")
-    for name in cls().get_params(deep=False) if cls.stands_alone else ("calibrators", "scores"):
+    is_list = issubclass(cls, Composition)
+    for name in ("calibrators", "scores") if is_list else cls().get_params(deep=False):
         assert described.count(f"\n{name} : ") == 1, name
     for name in ("classes_", "map_", "solver_report_"):
         assert rest.count(f"\n{name} : ") == 1, name

@@ -14,6 +14,7 @@ import pytest
 from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant._calibrators import methods
 from calibrant._cli.main import cli, run
+from calibrant.metrics import ranked_probability_score
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -69,6 +70,18 @@ def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, chunks)
     assert "interval" not in shown
     assert "pos-ECE" in shown
     assert call("evaluate", file, "--resamples", "-1", *more) == 2
+
+
+@pytest.mark.parametrize("more", [[], ["--chunks"]])
+def test_evaluate_ordered_classes(tmp_path, capsys, more):
+    proba, y = simulate(300, 3)
+    file = tmp_path / "p.csv"
+    pd.DataFrame(proba, columns=["0", "1", "2"]).assign(label=y).to_csv(file, index=False)
+    assert call("evaluate", file, "--resamples", "0", "--json", "--ordered", *more) == 0
+    found = json.loads(capsys.readouterr().out)["ranked_probability_score"]["value"]
+    assert found == pytest.approx(ranked_probability_score(y, proba))
+    assert call("evaluate", file, "--resamples", "0", *more) == 0
+    assert "RPS" not in capsys.readouterr().out
 
 
 def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):

@@ -20,6 +20,8 @@ VS_NA_FIR = calibrant.Chain([make_calibrator("vs"), make_calibrator("na-fir")])
 OTHERS = {  # what names of methods do not tell
     "chain": calibrant.Chain([make_calibrator("structured"), FIR, SCIR]),
     "mixture": calibrant.Mixture([TS, VS_NA_FIR, make_calibrator("spline")]),
+    "prior shift": calibrant.PriorShift(to_priors=[0.0, 0.7, 0.2, 0.1]),
+    "chain of prior shift": calibrant.Chain([TS, calibrant.PriorShift(to_priors=[4, 3, 2, 1])]),
     "matrix": calibrant.StructuredScaling(form="matrix"),
     "per-class": calibrant.TopLabelIsotonic(per_class=True),
     "unnormalized": calibrant.TopLabelHistogram(normalize_output=False),

@@ -13,6 +13,7 @@ SCALARS = {
     "accuracy": metrics.accuracy,
     "negative_log_likelihood": metrics.negative_log_likelihood,
     "brier_score": metrics.brier_score,
+    "ranked_probability_score": metrics.ranked_probability_score,
     "confidence_ece": metrics.confidence_ece,
     "confidence_ece quantile": lambda *a, **k: metrics.confidence_ece(*a, strategy="quantile", **k),
     "confidence_ece l2": lambda *a, **k: metrics.confidence_ece(*a, norm="l2", **k),
@@ -40,6 +41,7 @@ SCALARS = {
 
 RECALIBRATING = ["cross-fitted decomposition", "variational_errors"]
 NEED_ARRAYS = ["decomposition", "log decomposition", "post_hoc_improvement", *RECALIBRATING]
+ORDERED = ["ranked_probability_score"]
 COUNT_ROWS = ["kernel_density_ece", *RECALIBRATING]
 
 

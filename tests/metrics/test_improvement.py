@@ -70,7 +70,7 @@ BROKEN[7, 2] = np.nan
         (GOOD, 2 * GOOD, errors.RangeError, "y_calibrated.*of logits, pass the softmax"),
         (GOOD, GOOD[:0], errors.ShapeError, "y_calibrated has no rows"),
         (GOOD, GOOD.astype(str), errors.ContainerError, "y_calibrated has dtype"),
-        (GOOD, GOOD[:, 0], errors.LabelError, "4 distinct labels but y_calibrated has 2 columns"),
+        (GOOD, GOOD[:, 0], errors.LabelError, "4 distinct labels but y_calibrated has one column"),
     ],
 )
 def test_what_is_wrong_is_named(before, after, error, message):

@@ -21,6 +21,7 @@ from calibrant.metrics import (
     kernel_density_ece,
     kuiper_error,
     negative_log_likelihood,
+    ranked_probability_score,
     reliability_curve,
     score_decomposition,
     thresholded_ece,
@@ -41,6 +42,7 @@ def values(y, proba, w, n_bins=15, floor=1e-12):
     two = np.column_stack([1 - proba[:, 1], proba[:, 1]])
     yield accuracy(y, proba, **own), reference.accuracy(*exact)
     yield brier_score(y, proba, **own), reference.brier(*exact)
+    yield ranked_probability_score(y, proba, **own), reference.ranked(*exact)
     loss = negative_log_likelihood(y, proba, min_probability=floor, **own)
     yield loss, reference.likelihood(*exact, floor)
     for norm in ("l1", "l2", "max"):

@@ -100,6 +100,13 @@ def test_parameters_come_back_as_plain_values(given, stored):
     assert same({name: found[name] for name in stored}, stored)
 
 
+def test_priors_by_class_come_back():
+    scores, y = scores_of()
+    priors = {"a": 0.5, "b": 0.3, "c": 0.2}
+    calibrator = calibrant.PriorShift(to_priors=priors).fit(scores, np.array([*"abc"])[y])
+    assert loads(dumps(calibrator)).to_priors == priors
+
+
 @pytest.mark.parametrize(
     "value", [{"a": 1}, object(), 1j, np.eye(2), 2**64, [{1}], lambda: None, print]
 )

@@ -34,6 +34,16 @@ def brier(rows, labels, weights=None):
     return total / sum(w) / len(rows[0])
 
 
+def ranked(rows, labels, weights=None):
+    w, k = exact(weights, len(rows)), len(rows[0])
+    total = Fraction(0)
+    for i, row in enumerate(rows):
+        for j in range(k - 1):
+            below = sum(Fraction(p) for p in row[: j + 1])
+            total += w[i] * (below - (1 if labels[i] <= j else 0)) ** 2
+    return total / sum(w) / (k - 1)
+
+
 def likelihood(rows, labels, weights=None, floor=1e-12):
     w = exact(weights, len(rows))
     losses = []

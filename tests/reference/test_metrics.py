@@ -138,3 +138,11 @@ def test_decomposition_by_hand():
     assert raw == (Fraction(9, 16) + Fraction(1, 4) + Fraction(1, 16)) / 3
     assert recalibrated == (Fraction(1, 4) + Fraction(1, 4)) / 3
     assert constant == Fraction(2, 9)
+
+
+def test_ranked_probability_score_by_hand():
+    """Half of the mass one or two grades too high; two classes have the Brier score."""
+    assert metrics.ranked([[0.5, 0.5, 0.0]], [0]) == Fraction(1, 8)
+    assert metrics.ranked([[0.5, 0.0, 0.5]], [0]) == Fraction(1, 4)
+    assert metrics.ranked([[1.0, 0.0, 0.0]], [2]) == 1
+    assert metrics.ranked(ROWS, LABELS) == metrics.brier(ROWS, LABELS)

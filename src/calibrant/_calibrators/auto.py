@@ -145,9 +145,7 @@ class AutoCalibrator(Composed):
     method = "auto"
     title = "Auto"
     summary = "a mixture of several of these, by held-out likelihood"
-    good_for = (
-        "whoever does not want to choose; the [best of all](docs/auto.md) on 47 real classifiers"
-    )
+    good_for = "whoever does not want to choose; the [best of all](auto.md) on 47 real classifiers"
     place = 17
 
     candidates: Any = None

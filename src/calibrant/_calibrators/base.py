@@ -18,13 +18,14 @@ from calibrant._calibrators.chunked import FromChunks
 from calibrant._calibrators.class_balance import find_wrong_share
 from calibrant._calibrators.parameters import fitted, jobs, replace_state, take_state
 from calibrant._columns import check_names, column_order, feature_names, order_of
-from calibrant._containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
+from calibrant._containers import column_names, output_dtype, single_name, to_matrix
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
+from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant._solvers.report import SolverReport
 from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._sources import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +59,14 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Methods of logits log probabilities.
+    scores : {"probabilities", "logits", "positive", "decision"}, default="probabilities"
+        What is given; never guessed. Methods of logits log probabilities. A vector or one column
+        is "positive", the probability of ``classes_[1]``, or "decision", its log-odds (margins).
     classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
+        Label of each column, where the labels do not name every column; of a vector the other
+        label and its own, unless they are 0 and 1, -1 and 1, or False and True.
     normalize : {None, "rows"}, default=None
-        "rows" divides rows of the input by their sums, whatever they are.
+        "rows" divides rows by their sums, whatever they are.
     min_probability : float, default=1e-12
         Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
         smaller values are replaced by it, and nothing else changes.
@@ -114,6 +117,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     _starts_at_temperature: ClassVar[bool] = False
     """Whether ``_solve`` can be given the temperature scaling of the same rows, if it is known."""
+
+    _by_row: ClassVar[tuple[Any, ...]] = ()
+    """What the map takes besides scores, of each row that is predicted."""
 
     _copies: ClassVar[int] = 4
     """Matrices of the size of the calibration set that a fit holds at once."""
@@ -194,10 +200,10 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        scores : array-like of shape (n_rows, n_classes)
+        scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Predictions of the classifier, of the kind named by ``scores`` in the constructor,
-            with columns in the order of the sorted labels (or of ``classes``). Dask arrays and
-            data frames are counted where their chunks are; see the guide to many rows.
+            with columns in the order of the sorted labels (or of ``classes``). Dask collections,
+            ``TopLists`` and ``StackedRows`` of ``scale`` are read in chunks: see its guide.
         y : array-like of shape (n_rows,)
             The true labels, of any kind scikit-learn takes, or one-hot rows.
         sample_weight : array-like of shape (n_rows,), optional
@@ -208,6 +214,10 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         self : object
             The fitted calibrator.
         """
+        return self._fit_rows(scores, y, sample_weight)
+
+    def _fit_rows(self, scores: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
+        """Fit; what is ``known`` of the rows besides goes to ``_solve``."""
         self._check_parameters()
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
@@ -222,12 +232,12 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 classes=self.classes,
                 normalize=self.normalize,
             )
-        fitted = self._fit_batch(batch)
+        fitted = self._fit_batch(batch, **known)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
             notices.warn(complaint)
-        replace_state(self, fitted | feature_names(column_names(scores)))
+        replace_state(self, fitted | feature_names(column_names(scores, self.scores)))
         return self
 
     def _fit_batch(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
@@ -238,7 +248,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         simplex.check_floor(self.min_probability, batch.n_classes)
         n_rows, n_classes = batch.n_rows, batch.n_classes
         room = simplex.check_memory(
-            self._peak_bytes(n_rows, n_classes),
+            self._peak_bytes(*batch.scores.shape),
             f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
         )
         about = {"n_features_in_": n_classes, "classes_": batch.classes}
@@ -263,6 +273,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Of the calibrator that the user fits only: parts of others, and fits in folds, are not
         what is predicted with.
         """
+        if found.changes_shares:
+            return
         wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
         if wrong is not None:
             reason = (
@@ -275,35 +287,26 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        scores : array-like of shape (n_rows, n_classes)
+        scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Predictions of the same kind as at ``fit``.
 
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
-            float16 input. A lazy Dask array for Dask collections.
+            float16 input. Lazy for Dask collections; lists, or stacked, if ``scores`` are.
         """
         self = self._take()  # noqa: PLW0642
-        if is_dask(scores):
+        if is_elsewhere(scores):
             return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
         is_checked = isinstance(scores, simplex.SimplexBatch)
-        matrix = scores.scores if is_checked else to_matrix(scores, self.map_.kind)
-        dtype = output_dtype(scores)
-        simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
-        out = np.empty(matrix.shape, dtype=dtype)
+        matrix = scores.scores if is_checked else to_matrix(scores, self._kind)
+        dtype, shape = output_dtype(scores), (len(matrix), self.n_features_in_)
+        simplex.check_memory(dtype.itemsize * shape[0] * shape[1], "the result of predict_proba")
+        out = np.empty(shape, dtype=dtype)
         for rows, _, calibrated in self._calibrate(scores, matrix):
             out[rows] = calibrated
         return out
-
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
-        """Return the lazy result of a method on a Dask collection; names are checked at once."""
-        from calibrant.scale.dask import map_rows, to_array
-
-        self._check_columns(scores, to_array(scores).shape)
-        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
-        return lazy
 
     def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
@@ -311,7 +314,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
         found, floor = self.map_, self.min_probability
-        kind, promise = found.kind, found.sums_to_one
+        kind, promise = self._kind, found.sums_to_one
         is_checked = isinstance(scores, simplex.SimplexBatch)
         order = self._check_columns(scores, matrix.shape)
 
@@ -320,13 +323,15 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             if not is_checked:
                 checked = simplex.check_scores(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
-                simplex.warn_of_kind(checked, kind)
+                simplex.warn_of_kind(checked, found.kind)
             if order is not None:
                 checked = np.take(checked, order, axis=1)
-            return rows, checked, lift(found(checked), floor, sums_to_one=promise, given=checked)
+            mapped = found(checked, *(values[rows] for values in self._by_row))
+            return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
-            yield from threads.each(work, list(simplex.small_chunks(*matrix.shape)))
+            parts = list(simplex.small_chunks(len(matrix), self.n_features_in_))
+            yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
@@ -351,11 +356,10 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Classes that tie are told apart by their scores, then by the order of ``classes_``.
         """
         self = self._take()  # noqa: PLW0642
-        if is_dask(scores):
+        if is_elsewhere(scores):
             return self._lazily("predict", scores, self.classes_.dtype, None)
-        matrix = to_matrix(scores, self.map_.kind)
+        matrix = to_matrix(scores, self._kind)
         best = np.empty(len(matrix), dtype=np.int64)
-
         for rows, checked, calibrated in self._calibrate(scores, matrix):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]
@@ -373,12 +377,15 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
+        if self._kind in ONE_COLUMN:
+            check_positive(self.classes_, single_name(scores), told=True)
+            return None
         if shape[1] != self.n_features_in_:
-            remedy = f" A binary problem has two: {TWO_COLUMNS[self.map_.kind]}"
+            remedy = f" {how_to_pass(self.map_.kind)}" if shape[1] == 1 else ""
             raise errors.ShapeError(
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: scores has shape {shape}, one column is "
-                f"needed for each class of the fit.{remedy if shape[1] == 1 else ''}"
+                f"needed for each class of the fit.{remedy}"
             )
         names = column_names(scores)
         order = column_order(names, self.classes_)
@@ -389,5 +396,5 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self.scores == "probabilities"
+        tags.input_tags.positive_only = self.scores in ("probabilities", "positive")
         return tags

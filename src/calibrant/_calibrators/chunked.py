@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,8 +19,10 @@ from calibrant._calibrators.parameters import Parameters, replace_state, stored_
 from calibrant._columns import column_order, feature_names
 from calibrant._containers import column_names, to_matrix
 from calibrant._labels import check_labels
+from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant.scale._chunks import Chunks
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._lists import TopLists
+from calibrant.scale._sources import RowSource, SourceChunks, as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._maps.base import CalibrationMap
 
 SHARED = {"scores", "classes", "normalize", "min_probability"}
 """Parameters of every calibrator; statistics have them in their own way, or not at all."""
@@ -45,11 +48,13 @@ class FromChunks(Parameters, ABC):
     """What calibrators do with chunks of rows; ``_statistics`` is the class of theirs, if any."""
 
     _statistics: ClassVar[type[Statistics] | None] = None
+    _takes_lists: ClassVar[bool] = False  # that a fit is the same whichever class is which
     # Of ``Calibrator``: a fit to a checked calibration set, and what there is to say of one.
     _fit_batch: ClassVar[Callable[..., dict[str, Any]]]
     _complaints: ClassVar[Callable[..., Iterator[Warning]]]
     _missing: ClassVar[Callable[..., Iterator[Warning]]]
     _warn_of_few_rows: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
 
     scores: str
@@ -57,6 +62,15 @@ class FromChunks(Parameters, ABC):
     normalize: str | None
     min_probability: float
     n_jobs: int | None
+
+    if TYPE_CHECKING:
+        map_: CalibrationMap
+
+    @property
+    def _kind(self) -> str:
+        """Kind of scores that the fitted calibrator takes."""
+        own: str = self.map_.kind
+        return self.scores if ONE_COLUMN.get(self.scores) == own else own
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -191,7 +205,9 @@ class FromChunks(Parameters, ABC):
                 )
             )
         chunks = as_chunks(scores, y, sample_weight)
-        names = column_names(scores) if chunks is None else chunks.names
+        if isinstance(scores, TopLists):
+            scores.check(self)
+        names = column_names(scores, self.scores) if chunks is None else chunks.names
         if before is None:
             known = self._known(scores, y, chunks, self.classes if classes is None else classes)
             before = self.statistics(known)
@@ -209,23 +225,51 @@ class FromChunks(Parameters, ABC):
 
     def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
         """Return the class of each column."""
+        shape = "1 dimensions, or one column"
         if chunks is None:
-            n_columns, names = to_matrix(scores, self.scores).shape[1], column_names(scores)
+            matrix = to_matrix(scores, self.scores)
+            n_columns, shape = matrix.shape[1], f"shape {matrix.shape}"
+            names = column_names(scores, self.scores)
         else:
             n_columns, names = chunks.n_classes, chunks.names
+        if n_columns == 1 and self.scores not in ONE_COLUMN:
+            raise errors.ClassCountError(f"scores has {shape}: {how_to_pass(self.scores)}")
         if classes is not None:
             y = classes
         elif chunks is not None:
             y = chunks.labels()
-        _, known = check_labels(y, len(y), n_columns, classes=classes, names=names)
-        column_order(names, known, told=classes is not None)
+        is_single, told = self.scores in ONE_COLUMN, classes is not None
+        names, n_columns = (None, 2) if is_single else (names, n_columns)
+        how: dict[str, Any] = {"classes": classes, "names": names, "is_single": is_single}
+        _, known = check_labels(y, len(y), n_columns, **how)
+        column_order(names, known, told=told)
+        if is_single:
+            check_positive(known, told=told)
         return known
 
     def _fit_chunks(self, chunks: Chunks) -> Self:
-        """Fit to all chunks, in as many passes over them as it takes."""
+        """Fit to all chunks, in as many passes over them as it takes; to lists as they are."""
+        if isinstance(chunks, SourceChunks) and isinstance(chunks.source, TopLists):
+            return self._fit_lists(chunks.source, chunks.y, chunks.weight)
         empty = self.statistics(chunks)
         simplex.check_floor(self.min_probability, empty.n_classes)
         return self._fit_counted(chunks.count(empty), chunks)
+
+    def _fit_lists(self, lists: TopLists, y: Any, sample_weight: Any) -> Self:
+        """Fit to lists of the best classes, and note what is known of the full rows."""
+        lists.check(self)
+        batch = lists.batch(y, sample_weight, self.classes)
+        fitted = self._fit_batch(batch)
+        self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        lists.warn_of_columns(batch)
+        for complaint in self._complaints(batch, fitted):
+            notices.warn(complaint)
+        low, high = lists.bounds(batch, fitted["map_"], float(self.min_probability))
+        note = f"{lists}: the NLL of the full rows is between {low:.6g} and {high:.6g}"
+        report = fitted["solver_report_"]
+        fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
+        replace_state(self, fitted)
+        return self
 
     def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)
@@ -236,6 +280,21 @@ class FromChunks(Parameters, ABC):
             if is_last:
                 _ = found.fitted  # here, where threads are few
             return found
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            found: NDArray[Any] = scores.apply(self, method)
+            return found
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _adopt(
         self,
@@ -279,6 +338,7 @@ class FromChunks(Parameters, ABC):
         for complaint in {str(one): one for one in found}.values():
             notices.warn(complaint)
         about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
+        names = None if self.scores in ONE_COLUMN else names
         replace_state(self, about | fitted | feature_names(names))
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.metaestimators import _BaseComposition, available_if
 
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import fitted, leading, number, replace_state
+from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
+from calibrant._calibrators.prior_shift import PriorShift, checked_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
@@ -41,8 +42,8 @@ class Composed(Calibrator):
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         """Return the map of fitted parts; what holds it besides them is fitted, too."""
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found = self._fit_parts(batch)
+    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
+        found = self._fit_parts(batch, **known)
         return {"map_": self._compose(found), **found}
 
 
@@ -204,7 +205,7 @@ def cross_fit(
         temperature: TemperatureMap | None = None
         for part, about in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, temperature, **about)
+            fitted = fit_part(part, rest, **{"temperature": temperature} | about)
             if begins_with_temperature and temperature is None:
                 temperature = fitted.map_  # type: ignore[assignment]
             found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
@@ -217,6 +218,12 @@ def cross_fit(
             all_rows[i][folds == fold] = one.rows
             seconds[i] += one.seconds
     return [HeldOut(*pair) for pair in zip(all_rows, seconds, strict=True)]
+
+
+def _ends_in_shift(chain: Chain) -> bool:
+    if not (chain._parts and isinstance(chain._parts[-1][1], PriorShift)):  # noqa: SLF001  (ours)
+        raise AttributeError("the chain has no adapt: its last stage is no PriorShift")
+    return True
 
 
 class Chain(Composition):
@@ -259,6 +266,32 @@ class Chain(Composition):
                     outputs = out_of_fold(stage, batch, folds)
                 batch = batch.with_probabilities(outputs)
         return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
+
+    @available_if(_ends_in_shift)  # type: ignore[untyped-decorator]
+    def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
+        """Adapt a last stage that is a ``PriorShift`` to unlabelled rows.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Rows of use, as the first stage takes them.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row comes.
+
+        Returns
+        -------
+        self : object
+            The same chain, with the estimate in ``calibrators_[-1]``.
+        """
+        found = self._take()
+        rows = checked_rows(found, scores)
+        *first, last = found.calibrators_
+        for part in first:
+            rows = outputs_of(part, rows)
+        parts = [*first, take_state(last).adapt(rows, sample_weight)]
+        own = {"calibrators_": parts, "solver_report_": parts[-1].solver_report_}
+        self.__dict__ = vars(found) | own | {"map_": self._compose(own)}
+        return self
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         return ChainMap(tuple(map(stage_of, found["calibrators_"])))

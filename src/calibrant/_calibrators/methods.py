@@ -33,14 +33,19 @@ def methods() -> dict[str, type[Calibrator]]:
     return {method: cls for method, cls in saved_methods().items() if cls.stands_alone}
 
 
-def make_calibrator(method: str, **parameters: Any) -> Calibrator:
-    """Return an unfitted calibrator by its short name, a key of ``methods()``."""
+def make_calibrator(method: str, *, has_absent: bool = False, **parameters: Any) -> Calibrator:
+    """Return an unfitted calibrator by its short name, a key of ``methods()``.
+
+    Where rows have absent options, it is one that leaves them out.
+    """
     simplex.check_option("method", method, tuple(methods()))
+    if has_absent:
+        return saved_methods()["masked"](calibrator=methods()[method](), **parameters)
     return methods()[method](**parameters)
 
 
 def methods_table() -> str:
-    """Return README's table of methods, in Markdown."""
+    """Return the table of methods of docs/methods.md, in Markdown."""
     head = "class", "`-m`", "map", "keeps the order", "same for all classes", "good for"
     rows = [head, ("---",) * len(head)]
     for method, cls in methods().items():

@@ -58,6 +58,7 @@ class FlattenedIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 2, True, True
     _copies = 2
+    _takes_lists = True
     _statistics = FlattenedStatistics
     _solver = staticmethod(solve_flattened)
 
@@ -149,11 +150,12 @@ class NormalizationAwareIsotonic(Calibrator):
     summary = "one isotonic step function, fitted with the normalisation"
     good_for = (
         "many classes that are biased alike; two keep their base rate; the paper's method, "
-        "[solved exactly](docs/why-na-fir-is-convex.md)"
+        "[solved exactly](why-na-fir-is-convex.md)"
     )
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True
     _copies = 6
+    _takes_lists = True
     _starts_at_temperature = True
     _statistics = NormalizationAwareStatistics
 

@@ -92,6 +92,7 @@ class TemperatureScaling(LogitCalibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
+    _takes_lists = True
     _statistics = TemperatureStatistics
     _solver = staticmethod(solve_temperature)
 

@@ -78,16 +78,22 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
         ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    kind = reading.kind or "probabilities"
-    if reading.normalize and kind == "logits":
-        raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
-    return TableChunks(
-        path, selection=reading.selection, kind=kind, classes=reading.classes, progress=advance
-    )
+    told: dict[str, Any] = {"classes": reading.classes, "positive": reading.positive}
+    how: dict[str, Any] = {"selection": reading.selection, "kind": reading.kind}
+    chunks = TableChunks(path, progress=advance, **how, **told)
+    reading.refuse_to_normalize(path, chunks.kind)
+    return chunks
 
 
 def evaluate_file(
-    found: Aligned, advance: Callable[..., None], bins: int, resamples: int, seed: int
+    found: Aligned,
+    advance: Callable[..., None],
+    bins: int,
+    resamples: int,
+    seed: int,
+    *,
+    ordered: bool = False,
+    groups: Any = None,
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure a file that was read whole."""
     from calibrant import metrics
@@ -96,7 +102,8 @@ def evaluate_file(
     told: dict[str, Any] = {"classes": found.classes}
     draws = {"n_bins": bins, "random_state": seed, **told}
     shares = metrics.class_shares(found.y, matrix, **told)
-    result = metrics.evaluate(found.y, matrix, n_resamples=resamples, progress=advance, **draws)
+    how = {"n_resamples": resamples, "ordered": ordered, "progress": advance, "groups": groups}
+    result = metrics.evaluate(found.y, matrix, **how, **draws)
     if resamples == 0:
         return result, None, shares
     n_draws = resamples * TEST_DRAWS
@@ -104,7 +111,14 @@ def evaluate_file(
 
 
 def evaluate_chunks(
-    path: Path, part: str | None, reading: Reading, bins: int, resamples: int, seed: int
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    bins: int,
+    resamples: int,
+    seed: int,
+    *,
+    ordered: bool = False,
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure all rows, in one pass."""
     from calibrant.metrics._reading import known_classes
@@ -113,14 +127,15 @@ def evaluate_chunks(
 
     with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)
-        if reading.classes is None:
+        if reading.classes is None or reading.positive is not None:
             chunks.put_positive_last()
         classes = known_classes(chunks, chunks.classes)
         empty = MetricStatistics(
             classes,
-            scores=reading.kind or "probabilities",
+            scores=chunks.kind,
             normalize=reading.rows,
             n_bins=bins,
+            ordered=ordered,
             n_groups=usual_groups(len(classes), bins) if resamples else 1,
         )
         counted = chunks.count(empty)
@@ -152,7 +167,7 @@ def fit_chunks(
         chunks = open_chunks(path, part, reading, advance)
         calibrator = make_calibrator(
             method,
-            scores=reading.kind or "probabilities",
+            scores=chunks.kind,
             classes=chunks.classes,
             normalize=reading.rows,
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIXES = (".onnx", ".pt2")
-KINDS = click.Choice(["probabilities", "logits"])
+KINDS = click.Choice(["probabilities", "logits", "positive", "decision"])
 DTYPES = click.Choice(["float32", "float64"])
 
 
@@ -54,7 +54,7 @@ def export(
         save_pt2(to_torch(calibrator, input=given), output, dtype=dtype or "float32")
     else:
         _write_onnx(calibrator, output, given, options)
-    kind = given or calibrator.map_.kind
+    kind = given or calibrator._kind  # noqa: SLF001  (ours)
     result = {
         "output": str(output),
         "method": calibrator.method,

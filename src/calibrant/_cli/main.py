@@ -12,6 +12,7 @@ import click
 
 from calibrant import __version__
 from calibrant._cli import commands
+from calibrant._cli.monitor import monitor_command
 from calibrant._cli.showing import to_json
 from calibrant._cli.study import study
 from calibrant._extras import advice, missing
@@ -42,7 +43,7 @@ def cli() -> None:
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
 
 
-for command in (*commands.ALL, study):
+for command in (*commands.ALL, study, monitor_command):
     cli.add_command(command)
 
 

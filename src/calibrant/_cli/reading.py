@@ -20,6 +20,18 @@ file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
 
 
+def tell(note: str) -> None:
+    """Say on standard error what was read."""
+    click.echo(f"calibrant: {note}", err=True)
+
+
+def is_of_tables(path: Path) -> bool:
+    """Whether a path is a directory of tables, which are read in chunks; logs are read whole."""
+    from calibrant._files.records import is_log
+
+    return path.is_dir() and not is_log(path)
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split at commas; quotes keep a comma inside of a name."""
     return tuple(name.strip() for name in next(csv.reader([text]), []))
@@ -29,8 +41,14 @@ OPTIONS = {
     "kind": click.option(
         "--scores",
         "kind",
-        type=click.Choice(["probabilities", "logits"]),
-        help="What the scores are; npz files say it themselves.",
+        type=click.Choice(["probabilities", "logits", "positive", "decision"]),
+        help="What the scores are; npz files say it themselves. A single column is positive, the "
+        "probability of the positive class, or decision, its margin.",
+    ),
+    "positive": click.option(
+        "--positive",
+        metavar="LABEL",
+        help="Positive one of two classes, that of a single column; of 0 and 1 it is 1.",
     ),
     "normalize": click.option(
         "--normalize", is_flag=True, help="Divide rows by their sums: counts, percent."
@@ -65,6 +83,7 @@ class Reading:
     columns: tuple[str, ...] | None = None
     ignore: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
+    positive: str | None = None
 
     @property
     def selection(self) -> ColumnSelection:
@@ -90,13 +109,20 @@ class Reading:
         from calibrant._files.align import align
         from calibrant._files.predictions import read_prediction_file
 
-        found = read_prediction_file(
-            path, kind=self.kind, labels=self.labels, selection=self.selection, **parts
-        )
-        if self.normalize and found.kind == "logits":
-            raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
-        options: dict[str, Any] = {"like": like, "positive_last": positive_last}
+        told = self.classes if like is None else like.classes
+        options: dict[str, Any] = {"labels": self.labels, "selection": self.selection}
+        found = read_prediction_file(path, kind=self.kind, classes=told, **options, **parts)
+        if found.log is not None:
+            tell(found.log.note)
+        self.refuse_to_normalize(path, found.kind)
+        options = {"like": like, "positive": self.positive, "positive_last": positive_last}
         return align(found, classes=self.classes, normalize=self.rows, **options)
+
+    def refuse_to_normalize(self, path: Path, kind: str) -> None:
+        """Refuse ``--normalize`` where rows have no sums."""
+        if self.normalize and kind != "probabilities":
+            what = {"positive": "one column", "decision": "margins"}.get(kind, kind)
+            raise click.UsageError(f"--normalize is for probabilities; {path} holds {what}")
 
     def words(self, *known: str) -> list[str]:
         """Return the options among ``known`` as they are typed."""

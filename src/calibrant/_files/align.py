@@ -13,6 +13,7 @@ import numpy as np
 from calibrant._columns import are_whole, key, match_columns
 from calibrant._containers import NamedMatrix
 from calibrant._files.text import MISSING
+from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant._simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
@@ -35,7 +36,10 @@ LONGEST_LABEL = 1024
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Labels, whole numbers or text, and scores, with the classes that the file tells."""
+    """Labels, whole numbers or text, and scores, with the classes that the file tells.
+
+    Where rows have absent options, exact zeros and logits of minus infinity are these.
+    """
 
     y: NDArray[Any]
     matrix: NDArray[Any]
@@ -43,6 +47,7 @@ class Aligned:
     place: Place
     kind: str
     normalize: str | None
+    has_absent: bool = False
 
     @property
     def scores(self) -> Any:
@@ -64,6 +69,15 @@ class Aligned:
         place = replace(self.place, names=names[::-1])
         return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
 
+    def flipped(self, two: list[Any] | None) -> Aligned:
+        """Exchange two columns unless the second one is of the second class."""
+        classes = sorted(np.unique(self.y).tolist()) if self.classes is None else self.classes
+        if two is None or classes == two:
+            return replace(self, classes=two)
+        names = self.place.names and self.place.names[::-1]
+        place = replace(self.place, names=names)
+        return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
+
     def take(self, rows: NDArray[Any]) -> Aligned:
         """Return some of the rows."""
         return replace(self, y=self.y[rows], matrix=self.matrix[rows])
@@ -73,6 +87,8 @@ class Aligned:
         if self.kind == "probabilities" and self.normalize is None:
             return self.scores
         matrix = check_scores(self.matrix, self.kind, self.normalize)
+        if self.kind in ONE_COLUMN:
+            return softmax(matrix) if self.kind == "decision" else matrix
         return replace(self, matrix=softmax(matrix) if self.kind == "logits" else matrix).scores
 
     @contextmanager
@@ -98,15 +114,19 @@ def align(
     classes: Sequence[str] | None = None,
     like: Aligned | None = None,
     normalize: str | None = None,
+    positive: str | None = None,
     positive_last: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
     same data, whose classes these are. With ``positive_last``, two classes that names tell are in
-    sorted order, whatever that of their columns: the second one is positive.
+    sorted order, whatever that of their columns: the second one is ``positive``, unless that is
+    told. It is the class of a single column.
     """
-    raw, names, n_columns = found.require_labels(), found.place.names, found.scores.shape[1]
+    is_single = found.kind in ONE_COLUMN
+    raw, names = found.require_labels(), found.place.names
+    n_columns = 2 if is_single else found.scores.shape[1]
     is_archive = found.place.path.suffix.lower() == ".npz"
     if raw.ndim != 1:  # one-hot rows, for the validator
         place = replace(found.place, names=None)
@@ -114,6 +134,9 @@ def align(
     known: list[Any] | None = None
     if names is not None and is_archive:
         y, known = labels_of_archive(read_labels(raw, found.place), names)
+    elif names is not None and found.log is not None:
+        y = read_labels(raw, found.place, as_text=not are_whole(names))
+        known = _typed(names, y)
     else:
         is_text = like is not None and like.y.dtype.kind == "U"
         y = read_labels(raw, found.place, as_text=is_text)
@@ -126,18 +149,51 @@ def align(
             )
     elif like is not None:
         known = like.classes
-        if names is not None:
+        if names is not None and not is_single:
             refuse_other_columns(found.place, n_columns, known or range(like.matrix.shape[1]))
-    elif names is not None and known is None:
+    elif names is not None and known is None and not is_single:
         known = _classes_by_name(found, names, y)
     if known is names is None and y.dtype.kind in "iu" and len(np.unique(y)) > n_columns:
         known = list(range(n_columns))
     if known is not None:
         _refuse_unknown(y, known, found.place)
-    whole = Aligned(y, found.scores, known, found.place, found.kind, normalize)
+    two = known
+    if positive is not None or is_single:
+        two = _two_classes(found, y, known, positive)
+        known = two if is_single else known
+    if is_single and two is not None and names is not None and len(names) == 1:
+        check_positive(np.array(two), names[0], told=True, named=found.place)
+    has_absent = found.log is not None and found.log.has_absent
+    whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
+    if positive is not None and positive_last and not is_single:
+        return whole.flipped(two)
     if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
+
+
+def _two_classes(
+    found: RawPredictions, y: NDArray[Any], known: list[Any] | None, positive: str | None
+) -> list[Any] | None:
+    """Return two classes, the positive one last, where it is known; refuse a column of none."""
+    distinct, where = np.unique(y).tolist() if known is None else known, found.source
+    is_unsure = found.kind in ONE_COLUMN and not found.are_columns_sure
+    if is_unsure and np.all(found.scores == np.floor(found.scores)):
+        _refuse_columns(found, [0], "hold whole numbers, and no scores; choose by --columns")
+    if positive is None:
+        if known is None and len(distinct) == 2:
+            check_positive(np.array(distinct), told=False, named=found.place)
+        return known
+    (own,) = _typed([positive], y)
+    others = [label for label in distinct if label != own]
+    if not others and own in (0, 1):
+        others = [1 - own]
+    if len(others) != 1 or found.scores.shape[1] > 2:
+        raise PredictionFileError(
+            f"{where}: --positive {positive} is not one of two classes, which are {some(distinct)}"
+            f"{'' if others else '; give both by --classes'}"
+        )
+    return [*others, own]
 
 
 def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:

@@ -20,10 +20,14 @@ from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
+from calibrant._files.column import column_of
 from calibrant._files.directory import find_tables
+from calibrant._files.logs import leave_out_absent, write_lines
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
+from calibrant._files.records import LINES
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import TEXT, is_zipped, suffix_of
+from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
 from calibrant.scale._bad_rows import predict_good
@@ -61,28 +65,39 @@ def apply_file(
     selection: ColumnSelection | None = None,
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
+    tell: Callable[[str], None] | None = None,
+    groups: str | None = None,
 ) -> Applied:
     """Calibrate the predictions in ``path`` into ``out``.
 
     The format is that of the suffix, and ``-`` is CSV on standard input and output. Columns of a
     table that are no scores are copied; of other files the labels are, where ``out`` has a place
     for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
-    is called with the number of rows done and, where it is known, of all rows.
+    is called with the number of rows done and, where it is known, of all rows; ``tell`` with what
+    was taken for a class in the log of an evaluation. ``groups`` is the column of a table with the
+    group of each row, for a fit by group.
     """
-    simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    simplex.check_option("on_bad_row", on_bad_row, ("error",) if groups else ON_BAD_ROW)
     refuse_inputs(out, path)
     n_read = n_bad = 0
     first_bad: list[int] = []
     selection = replace(selection or ColumnSelection(), takes_missing=on_bad_row != "error")
     options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
-    with open_source(path, selection=selection, **options) as source:
+    with open_source(
+        path, selection=selection, classes=calibrator.classes_.tolist(), **options
+    ) as source:
+        if source.log is not None and tell is not None:
+            tell(source.log.note)
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_sink(out, calibrator.classes_, source, order, dtype) as write:
             for chunk in source.chunks:
+                by_group = {} if groups is None else {"groups": column_of(chunk, groups, path)}
                 calibrated, good = _calibrate(
-                    calibrator, chunk.scores, order, source, n_read, on_bad_row
+                    calibrator, chunk.scores, order, source, n_read, on_bad_row, by_group
                 )
+                if source.log is not None and source.log.has_absent:
+                    calibrated = leave_out_absent(calibrated, chunk.scores, source.kind, order)
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
                 write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
@@ -123,6 +138,10 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     """Check the columns of the file against those of the model, as ``predict_proba`` does."""
     classes, names, where = calibrator.classes_, source.place.names, source.place.source
     fitted = getattr(calibrator, "feature_names_in_", None)
+    if source.kind in ONE_COLUMN:
+        single = names[0] if names is not None and len(names) == 1 else None
+        check_positive(classes, single, told=True, named=source.place)
+        return None
     refuse_other_columns(source.place, source.n_columns, classes.tolist())
     if names is None:
         if fitted is not None:
@@ -146,6 +165,7 @@ def _calibrate(
     source: Source,
     n_done: int,
     on_bad_row: str,
+    by_group: dict[str, Any],
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
     is_strict = on_bad_row == "error"
@@ -156,7 +176,7 @@ def _calibrate(
         rows = rows if order is None else rows[:, order]
         # The order is settled: names that the model knows keep it from asking again.
         named = rows if fitted is None else NamedMatrix(rows, names or fitted.tolist())
-        return calibrator.predict_proba(named)
+        return calibrator.predict_proba(named, **by_group)
 
     try:
         # Rows that are left out are still counted, so they are marked first.
@@ -189,13 +209,15 @@ def open_sink(
     The file appears whole or not at all; ``-`` is standard output, ``order`` that of the classes.
     """
     suffix = path.suffix.lower()
-    if suffix not in {".npy", ".npz"} and not tables.is_table(path):
+    if suffix not in {".npy", ".npz", *LINES} and not tables.is_table(path):
         raise unknown_format(path)
     with _open_output(path) as file:
         if suffix == ".npy":
             sink = _write_npy(file, len(classes), dtype)
         elif suffix == ".npz":
             sink = _write_npz(file, classes, source, dtype)
+        elif suffix in LINES:
+            sink = write_lines(file, classes)
         else:
             sink = _write_table(suffix_of(path), file, classes, source, order)
         with sink as write:
@@ -303,10 +325,10 @@ def _write_table(
         else (name, pa.string() if is_text else source.schema.field(name).type)
         for name, is_own in zip(columns, is_score, strict=True)
     )
-    writer = _open_writer(suffix, file, schema)
+    writer = open_writer(suffix, file, schema)
 
     def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
-        scores = iter(rows.T)
+        scores = iter(rows.T[-len(names) :])  # of a single column that of the positive class
         found = [
             pa.array(next(scores), pa.float64())
             if is_own
@@ -324,7 +346,8 @@ def _write_table(
     writer.close()
 
 
-def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
+def open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
+    """Open a writer of record batches, of the format of a suffix."""
     if suffix in tables.PARQUET:
         import pyarrow.parquet as pq
 

@@ -63,7 +63,8 @@ class TableChunks(Chunks):
     """Chunks of all rows in a table, or in the tables of a directory, with the same columns.
 
     ``selection`` is what the caller says of the columns, ``classes`` the class of each where names
-    do not tell it. ``progress`` is called with the number of rows read in this pass, and of all.
+    do not tell it, ``positive`` that of a single one. ``progress`` is called with the number of
+    rows read in this pass, and of all.
     """
 
     def __init__(
@@ -71,13 +72,14 @@ class TableChunks(Chunks):
         path: Path,
         *,
         selection: ColumnSelection,
-        kind: str = "probabilities",
+        kind: str | None = None,
         classes: Sequence[str] | None = None,
+        positive: str | None = None,
         progress: Callable[..., None] | None = None,
     ) -> None:
-        self.path, self.files, self._kind = path, find_tables(path), kind
-        self._given, self._progress = classes, progress
-        self._lock, self._n_done = Lock(), 0
+        self.path, self.files = path, find_tables(path)
+        self._given, self._positive, self._progress = classes, positive, progress
+        self._lock, self._n_done, self._positive_last = Lock(), 0, False
         self._n_rows: int | None = None  # of all files, when they were read once
         with open_source(self.files[0], kind=kind, selection=selection) as source:
             self._place = source.place
@@ -86,12 +88,14 @@ class TableChunks(Chunks):
                 raise PredictionFileError(
                     f"{self.files[0]} has no labels; tables need a column 'label' (--label-column)"
                 )
-            self._label, self._is_sure = layout.label, layout.is_chosen
+            self._label, self._is_sure, self._kind = layout.label, layout.is_chosen, source.kind
             first = next(source.chunks, None)
             self._sample = np.empty((0, source.n_columns)) if first is None else first.scores
         self.names: list[str] = list(layout.score_names)
         self.n_classes = len(self.names)
-        self._selection = ColumnSelection(self._label, tuple(self.names), selection.ignore)
+        self._selection = ColumnSelection(
+            self._label, tuple(self.names), selection.ignore, fewest=1
+        )
 
     @cached_property
     def _aligned(self) -> Aligned:
@@ -110,7 +114,8 @@ class TableChunks(Chunks):
         raw = np.array(labels, dtype=object if are_text else None)
         place = replace(self._place, where=where)
         found = RawPredictions(self._sample, self._kind, raw, place, self._is_sure)
-        return align(found, classes=self._given)
+        how: dict[str, Any] = {"positive": self._positive, "positive_last": self._positive_last}
+        return align(found, classes=self._given, **how)
 
     def _of_one_type(self, first: dict[Any, Path]) -> list[Any]:
         """Distinct labels, sorted; whole numbers and text that is a whole number are alike."""
@@ -136,13 +141,19 @@ class TableChunks(Chunks):
         return f"{file}: a label"
 
     @property
+    def kind(self) -> str:
+        """Kind of the scores."""
+        return self._kind
+
+    @property
     def classes(self) -> list[Any] | None:
         """Class of each column, where the tables tell it."""
         return self._aligned.classes
 
     def put_positive_last(self) -> None:
-        """Read two columns that are named after their classes in sorted order of these."""
-        self._aligned = self._aligned.with_positive_last()
+        """Read two columns in the sorted order of their classes, or the positive one last."""
+        self._positive_last = True
+        vars(self).pop("_aligned", None)
         self.names = self._aligned.place.names or self.names
 
     def _distinct(self) -> NDArray[Any]:

@@ -14,17 +14,21 @@ import numpy as np
 from calibrant._files import tables
 from calibrant._files.align import labels_of_archive
 from calibrant._files.arrays import open_npy, open_npz
+from calibrant._files.logs import read_log
+from calibrant._files.records import is_log
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import Place
+from calibrant._one_column import ONE_COLUMN, two_column_kind
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from calibrant._files.arrays import Archive, StoredArray
+    from calibrant._files.logs import Log
     from calibrant._files.tables import Layout
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
@@ -49,7 +53,7 @@ class Source:
     """An open file of predictions, to be read once: in chunks, or all scores and all labels.
 
     The number of rows is told where it is known beforehand; the layout and the schema are those of
-    a table.
+    a table. ``log`` is what was read of the log of an evaluation.
     """
 
     place: Place
@@ -62,13 +66,15 @@ class Source:
     whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
     layout: Layout | None = None
     schema: Any = None
+    log: Log | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RawPredictions:
     """What a file of predictions holds: scores, and labels as they stand in it.
 
-    Unless its columns are sure to hold scores, they are all columns of numbers of a table.
+    Unless its columns are sure to hold scores, they are all columns of numbers of a table. ``log``
+    is that of an evaluation, whose rows may lack some of the options.
     """
 
     scores: NDArray[Any]
@@ -76,6 +82,7 @@ class RawPredictions:
     labels: NDArray[Any] | None
     place: Place
     are_columns_sure: bool = True
+    log: Log | None = None
 
     @property
     def source(self) -> str:
@@ -100,20 +107,22 @@ def read_prediction_file(
     kind: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     selection: ColumnSelection | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> RawPredictions:
-    """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow; ``-`` is CSV on stdin.
+    """Read scores and labels from npz, npy, tables or logs of JSON; ``-`` is CSV on stdin.
 
     ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
     ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
-    names of its arrays; other files hold probabilities unless ``kind`` says otherwise. ``labels``
-    is a npy file with the labels, for scores in a npy file.
+    names of its arrays; other files hold probabilities unless ``kind`` says otherwise, and a single
+    column is of the positive class of two. ``labels`` is a npy file with the labels, for scores in
+    a npy file; ``classes`` are those of a log.
     """
     path = Path(path)
     options: dict[str, Any] = {"part": part, "usual_part": usual_part, "kind": kind}
-    with open_source(path, selection=selection, **options) as source:
+    with open_source(path, selection=selection, classes=classes, **options) as source:
         scores, own = source.whole()
         is_sure = source.layout is None or source.layout.is_chosen
-        found = RawPredictions(scores, source.kind, own, source.place, is_sure)
+        found = RawPredictions(scores, source.kind, own, source.place, is_sure, source.log)
     if labels is None:
         return found
     if own is not None:
@@ -131,6 +140,7 @@ def open_source(
     usual_part: str | None = None,
     kind: str | None = None,
     selection: ColumnSelection | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> Iterator[Source]:
     """Open a file of predictions; its size is fixed at opening."""
     suffix = path.suffix.lower()
@@ -143,10 +153,16 @@ def open_source(
         _refuse_part(path, part)
         if suffix == ".npy":
             scores = stack.enter_context(open_npy(path))
-            yield _of_arrays(scores, None, kind or "probabilities", Place(path, str(path)))
+            told = _kind_of(kind, _shape(scores, kind)[1], str(path))
+            yield _of_arrays(scores, None, told, Place(path, str(path)))
+        elif is_log(path):
+            yield _of_log(read_log(path, kind, selection, classes), path)
         elif tables.is_table(path):
-            table = tables.open_table(path, selection or ColumnSelection(), stack)
-            yield _of_table(table, path, kind or "probabilities")
+            fewest = 2 if kind in ARRAYS.values() else 1
+            chosen = replace(selection or ColumnSelection(), fewest=fewest)
+            table = tables.open_table(path, chosen, stack)
+            told = _kind_of(kind, len(table.layout.score_names), str(path))
+            yield _of_table(table, path, told)
         else:
             raise unknown_format(path)
 
@@ -155,7 +171,8 @@ def unknown_format(path: Path) -> PredictionFileError:
     """Return the error about a suffix that no format has."""
     suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix.lower()
     return PredictionFileError(
-        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet or .arrow"
+        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, "
+        ".arrow, or .jsonl, .json and .eval of evaluations"
     )
 
 
@@ -188,8 +205,21 @@ def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
     )
 
 
+def _of_log(log: Log, path: Path) -> Source:
+    place = Place(path, str(path), log.classes, lines=log.lines)
+    labels = None if log.labels is None else partial(np.asarray, log.labels)
+    chunk = FileChunk(log.scores, labels)
+    n_rows, n_columns = log.scores.shape
+    return Source(
+        *(place, log.kind, n_columns, n_rows, log.scores.dtype, labels is not None),
+        iter([chunk]),
+        lambda: (log.scores, log.labels),
+        log=log,
+    )
+
+
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
-    n_rows, n_columns = _shape(scores)
+    n_rows, n_columns = _shape(scores, kind)
 
     def read() -> Iterator[FileChunk]:
         if labels is not None:
@@ -200,18 +230,35 @@ def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place
             y = own
             if own is not None and own.ndim == 1 and place.names is not None:
                 y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
+            rows = rows.reshape(-1, n_columns)  # noqa: PLW2901  (of a vector)
             yield FileChunk(rows, None if y is None else partial(np.asarray, y))
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
+        matrix = scores.whole().reshape(-1, n_columns)
         if labels is None:
-            return scores.whole(), None
+            return matrix, None
         _check_labels(labels, n_rows)
-        return scores.whole(), labels.whole()
+        return matrix, labels.whole()
 
     return Source(place, kind, n_columns, n_rows, scores.dtype, labels is not None, read(), whole)
 
 
-def _shape(scores: StoredArray) -> tuple[int, ...]:
+def _kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:
+    """Kind of the scores: as the caller says, else ``plain``, or that of one column of it."""
+    if kind is None:
+        single = {two: one for one, two in ONE_COLUMN.items()}
+        return plain if n_columns > 1 else single[plain]
+    if kind in ONE_COLUMN and n_columns > 1:
+        raise PredictionFileError(
+            f"{where} has {n_columns} columns of scores, and --scores {kind} is one number for "
+            "each row; choose its column by --columns"
+        )
+    return kind
+
+
+def _shape(scores: StoredArray, kind: str | None) -> tuple[int, ...]:
+    if len(scores.shape) == 1 and scores.dtype.kind in "fiub" and kind not in ARRAYS.values():
+        return *scores.shape, 1
     is_matrix = len(scores.shape) == 2 and scores.dtype.kind in "fiub" and scores.shape[1] > 0
     scores.check(is_matrix, "one row per sample and one column of numbers per class are needed")
     return scores.shape
@@ -232,9 +279,11 @@ def _open_npz(
     labels = None
     if f"{prefix}labels" in archive.names:
         labels = stack.enter_context(archive.open(f"{prefix}labels"))
-    classes = _classes(archive, _shape(scores)[1])
+    n_columns, plain = _shape(scores, kind)[1], ARRAYS[name.removeprefix(prefix)]
+    kind = _kind_of(kind, n_columns, str(path), plain)
+    classes = _classes(archive, 2 if kind in ONE_COLUMN else n_columns)
     place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
-    return _of_arrays(scores, labels, ARRAYS[name.removeprefix(prefix)], place)
+    return _of_arrays(scores, labels, kind, place)
 
 
 def _classes(archive: Archive, n_columns: int) -> list[str] | None:
@@ -289,6 +338,6 @@ def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Pa
 def _scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
     """Name of the array of scores: of the kind asked for, else probabilities first."""
     for short, long in ARRAYS.items():
-        if f"{prefix}{short}" in names and kind in (None, long):
+        if f"{prefix}{short}" in names and (kind is None or two_column_kind(kind) == long):
             return f"{prefix}{short}"
     raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")

@@ -233,12 +233,14 @@ class ColumnSelection:
 
     Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
     a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
+    ``fewest`` columns of scores are 1 where they may be of the positive class alone.
     """
 
     label: str | None = None
     columns: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     takes_missing: bool = False
+    fewest: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +279,11 @@ def make_layout(
         scores = [name for name in names if name in chosen]
     else:
         scores = [name for name in free if name != label and name not in text]
-    if len(scores) < 2:
+    if len(scores) < selection.fewest:
         found = f"one column of scores, {scores[0]!r}" if scores else "no columns of scores"
         raise PredictionFileError(
-            f"{where} has {found}; at least two classes are needed, each with a column of numbers "
-            "(--columns), also where one is 1 minus the other"
+            f"{where} has {found}; classes have a column of numbers each (--columns), or the "
+            "positive one of two has one, with --scores positive, or --scores decision of margins"
         )
     is_named = label is not None and (
         selection.label is not None or label.casefold() in LABEL_NAMES

@@ -15,7 +15,7 @@ from calibrant._files.arrays import decoding
 from calibrant.errors import Arguments, PredictionFileError, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
@@ -179,7 +179,7 @@ class Place(Arguments):
 
     ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
     are counted from ``first_row``, where only some of them were read; ``where`` tells the place of
-    a label, where rows are something else.
+    a label, where rows are something else; ``lines`` are those of the rows, where they are known.
     """
 
     path: Path
@@ -187,6 +187,7 @@ class Place(Arguments):
     names: list[str] | None = None
     first_row: int = 0
     where: Callable[[int], str] | None = None
+    lines: Sequence[int] | None = None
 
     if_logits = "logits? Then --scores logits"
     use_logits = "use --scores logits"
@@ -194,6 +195,10 @@ class Place(Arguments):
     if_unnormalized = "--normalize divides rows by their sums"
     if_untold = "give the class of each column by --classes"
     if_named_twice = "choose one set by --columns"
+    if_single = (
+        "of the positive class alone, give --scores positive, or --scores decision of margins"
+    )
+    if_margins = "of margins, give --scores decision; choose the column by --columns"
 
     @property
     def prefix(self) -> str:  # type: ignore[override]
@@ -211,7 +216,7 @@ class Place(Arguments):
         """Where some rows are: lines of a text table, else rows counted from 0."""
         many = "s" if len(rows) > 1 else ""
         rows = [self.first_row + row for row in rows]
-        lines = lines_of(self.path, rows)
+        lines = lines_of(self.path, rows) if self.lines is None else [self.lines[i] for i in rows]
         if lines is None:
             return f"{self.source}, row{many} {', '.join(map(str, rows))} (from 0)"
         return f"{self.source}, line{many} {', '.join(map(str, lines))}"
@@ -221,6 +226,10 @@ class Place(Arguments):
         row, *column = place
         names = [j if self.names is None else repr(self.names[j]) for j in column]
         return ", column ".join(map(str, [self.rows([row]), *names]))
+
+    def if_unknown_positive(self, other: str, own: str) -> str:
+        """Say how to tell the class of a single column."""
+        return f"give --positive {own} or --positive {other}"
 
     def label(self, row: int) -> str:
         """Where the label of a row is."""

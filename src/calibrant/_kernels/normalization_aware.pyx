@@ -60,13 +60,15 @@ def add_prior(
     const Segment[:, ::1] index,
     double[:, ::1] mass,
     double[::1] totals,
+    int64_t n_last=1,
 ):
     """Add each cell's prior probability to its segment.
 
     The prior of a row is proportional to exp(beta * (logit - largest)) + 2**-40: no segment is
     left without mass. ``share[r, f]`` is the weight of row r in part f of the rows, and
     ``mass[f]`` the sums over that part. ``totals`` gets the row sums, at least 1. What is summed
-    over columns are whole numbers, so the order of columns does not matter.
+    over columns are whole numbers, so the order of columns does not matter. The last column stands
+    for ``n_last`` cells.
     """
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], r, i, j, f, segment
     cdef double[::1] gaps = np.empty(n_classes)
@@ -84,6 +86,8 @@ def add_prior(
             total = 0
             for j in range(n_classes):
                 units = <int64_t> (powers[j] * UNIT) + FLOOR_UNITS
+                if j == n_classes - 1:
+                    units *= n_last
                 total += units
                 inside[index[r, j]] += units
             totals[r] = total / UNIT
@@ -97,8 +101,13 @@ def add_prior(
                             mass[f, segment] += share[r, f] * probability
 
 
-def add_exposures(const Segment[:, ::1] index, const double[::1] factor, double[::1] out):
-    """Add ``factor[r]`` to the segment of each cell of row r: a_j = sum_i C_ij factor_i."""
+def add_exposures(
+    const Segment[:, ::1] index, const double[::1] factor, double[::1] out, double n_last=1.0
+):
+    """Add ``factor[r]`` to the segment of each cell of row r: a_j = sum_i C_ij factor_i.
+
+    The last column stands for ``n_last`` cells.
+    """
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], r, j
     cdef double f
     with nogil:
@@ -107,6 +116,8 @@ def add_exposures(const Segment[:, ::1] index, const double[::1] factor, double[
             if f > 0.0:
                 for j in range(n_classes):
                     out[index[r, j]] += f
+                if n_last != 1.0:
+                    out[index[r, n_classes - 1]] += (n_last - 1.0) * f
 
 
 def collapse_rows(
@@ -115,11 +126,12 @@ def collapse_rows(
     const double[::1] sizes,
     Py_ssize_t n_blocks,
     int64_t[::1] pointers, int32_t[::1] blocks, float[::1] counts,
+    double n_last=1.0,
 ):
     """Count the cells of every row by block; returns the number of entries.
 
     Cells of segments with a negative block are left out. ``sizes``, if there are any, are how much
-    a cell of each segment counts.
+    a cell of each segment counts. The last column stands for ``n_last`` cells.
     """
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], entry = 0, r, j, n, at
     cdef double[::1] tally = np.zeros(n_blocks)
@@ -141,6 +153,11 @@ def collapse_rows(
                     tally[block] += sizes[index[r, j]] if is_sized else 1.0
                     low = min(low, block)
                     high = max(high, block)
+            block = block_of[index[r, n_classes - 1]]
+            if n_last != 1.0 and block >= 0:
+                tally[block] += (n_last - 1.0) * (
+                    sizes[index[r, n_classes - 1]] if is_sized else 1.0
+                )
             if n * n < 4 * (high - low):  # sorting a few blocks is less than a walk past all
                 for j in range(1, n):
                     block = met[j]

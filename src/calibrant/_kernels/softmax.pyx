@@ -25,11 +25,13 @@ def row_sums(
     double[::1] s0,
     double[::1] s1,
     double[::1] s2,
+    int64_t n_first=1,
 ):
     """Write s_n = sum_j d_j^n exp(beta d_j) over the positive cells of each row, n = 0, 1, 2.
 
     ``gaps`` d are logits less the largest of their row, in increasing order; the first ``n_zeros``
-    are those of exact zeros and are left out. With them the loss of temperature scaling at
+    are those of exact zeros and are left out. The first one of all stands for ``n_first`` cells,
+    as the last place of a list does. With them the loss of temperature scaling at
     1/T = beta is log s_0 - beta d_y, its slope s_1 / s_0 - d_y and its curvature
     s_2 / s_0 - (s_1 / s_0)^2: convex in beta, where the paper has T. Nothing of the size of the
     matrix is stored.
@@ -51,10 +53,10 @@ def row_sums(
                 exponentials(&scaled[0], &e[0], (stop - start) * n_classes)
             for i in range(start, stop):
                 offset = (i - start) * n_classes
-                sum0 = 0.0
-                sum1 = 0.0
-                sum2 = 0.0
-                for j in range(n_zeros[i], n_classes):
+                sum0 = (n_first - 1) * e[offset] if n_zeros[i] == 0 else 0.0
+                sum1 = sum0 * gaps[i, 0]
+                sum2 = sum1 * gaps[i, 0]
+                for j in range(max(n_zeros[i] - n_first + 1, 0), n_classes):
                     term = e[offset + j]
                     sum0 += term
                     term *= gaps[i, j]

@@ -12,6 +12,7 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, StructuredMap, TemperatureMap
+from calibrant._maps.priors import PriorMap
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "LogOddsCurve",
     "MixtureMap",
     "PiecewiseLinear",
+    "PriorMap",
     "RankedStepFunction",
     "RankedSteps",
     "SharedSteps",

@@ -101,6 +101,9 @@ class CalibrationMap(ABC):
     sums_to_one = True
     """Whether rows of the result sum to 1."""
 
+    changes_shares = False
+    """Whether classes are meant to come with other frequencies than in the calibration set."""
+
     depends_on_shift = False
     """Whether a number that is added to all logits of a row changes the result."""
 
@@ -118,7 +121,7 @@ class CalibrationMap(ABC):
         """Return the probabilities of checked rows, before any floor."""
 
     def _check_kind(self) -> None:
-        require(self.kind in simplex.KINDS, f"kind is {self.kind!r}")
+        require(self.kind in ("probabilities", "logits"), f"kind is {self.kind!r}")
 
     def _probabilities(self, rows: Floats) -> Floats:
         rows = self._check_rows(rows)

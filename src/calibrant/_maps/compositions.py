@@ -7,10 +7,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant import _simplex as simplex
+from calibrant import errors
 from calibrant._kernels.curves import floor_rows
-from calibrant._maps.base import CalibrationMap, Floats, check_number, freeze, frozen, require
+from calibrant._maps.base import (
+    LARGEST,
+    CalibrationMap,
+    Floats,
+    Wholes,
+    check_number,
+    freeze,
+    frozen,
+    require,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,6 +74,7 @@ class _ComposedMap(CalibrationMap):
         """Kind of scores that the first stage takes."""
         return self.stages[0].kind
 
+    changes_shares = _of_stages("changes_shares", any)
     depends_on_shift = _of_stages("depends_on_shift", any)
     keeps_order = _of_stages("keeps_order")
     same_for_all_classes = _of_stages("same_for_all_classes")
@@ -163,3 +175,73 @@ class MixtureMap(_ComposedMap):
                 part = stage(part)
             out += weight * part
         return out
+
+
+@frozen
+class GroupedMap(_ComposedMap):
+    """A map for each group: the first of ``stages`` is that of all rows, then comes each group's.
+
+    Called with rows and the place of the map of each row; rows alone do not say their group.
+    """
+
+    stages: tuple[CalibrationMap, ...]
+
+    def __post_init__(self) -> None:
+        self._check_stages("there is no map of all rows")
+        same = all(stage.kind == self.kind for stage in self.stages)
+        require(same, "the maps do not take the same kind of scores")
+
+    def __call__(self, rows: Floats, places: Wholes | None = None) -> Floats:
+        """Map the rows, each by the map at its place."""
+        rows = self._check_rows(rows)
+        if places is None:
+            raise errors.ParameterError(
+                "these are maps of groups, and no groups were given; pass them to predict_proba, "
+                "or take the calibrator of one group, for_group(name), which needs none"
+            )
+        out = np.empty_like(rows)
+        for place in np.unique(places).tolist():
+            mine = places == place
+            out[mine] = self.stages[place](rows[mine])
+        return out
+
+
+def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Logits less the largest of their row, ``-depth`` where an exact zero is an absent option.
+
+    Returns where these are, too.
+    """
+    absent = np.isneginf(rows) if kind == "logits" else rows == 0.0
+    logits = simplex.to_logits(rows, kind, -LARGEST) if kind == "probabilities" else rows
+    largest = logits.max(axis=1, keepdims=True)
+    return np.maximum(np.where(absent, -np.inf, logits - largest), -depth), absent
+
+
+@frozen
+class MaskedMap(_ComposedMap):
+    """A map of logits on rows without some of the options: their probabilities stay 0.
+
+    The map inside reads an absent option as ``depth`` below the largest logit of its row.
+    """
+
+    map: CalibrationMap
+    depth: float
+    kind: str = "probabilities"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.map, CalibrationMap), "map is no map")
+        require(self.map.kind == "logits", "the map inside takes no logits")
+        require(self.map.sums_to_one, "rows of the map inside need not sum to 1")
+        check_number(self, "depth", low=0.0)
+        self._check_kind()
+
+    @cached_property
+    def stages(self) -> tuple[CalibrationMap, ...]:  # type: ignore[override]
+        """The map alone."""
+        return (self.map,)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows, and give what absent options got to the others."""
+        logits, absent = fill_absent(self._check_rows(rows), self.kind, self.depth)
+        out = np.where(absent, 0.0, self.map(logits))
+        return out / out.sum(axis=1, keepdims=True)

@@ -56,6 +56,7 @@ class SegmentedRows:
     largest: Array  # probability of each row
     weight: Array
     order: NDArray[np.int64]  # where each row stands in the batch
+    n_last: int = 1  # cells that the last column stands for
 
     @property
     def n_segments(self) -> int:
@@ -68,15 +69,19 @@ class SegmentedRows:
 
     def exposures(self, factor: Array) -> Array:
         """Sum a factor over cells: a = C' factor; with the weights, the weight of the cells."""
-        return sum_cells(self.index, factor, self.n_segments)
+        return sum_cells(self.index, factor, self.n_segments, n_last=self.n_last)
 
 
 def sum_cells(
-    index: NDArray[Any], factor: Array, n_segments: int, sizes: Array | None = None
+    index: NDArray[Any],
+    factor: Array,
+    n_segments: int,
+    sizes: Array | None = None,
+    n_last: int = 1,
 ) -> Array:
-    """Sum of ``factor`` over the cells of each segment."""
+    """Sum of ``factor`` over the cells of each segment; the last column has ``n_last`` of them."""
     out = np.zeros(n_segments)
-    kernels.add_exposures(index, factor, out)
+    kernels.add_exposures(index, factor, out, n_last)
     return out if sizes is None else out * sizes
 
 
@@ -131,7 +136,8 @@ def _index_cells(
     kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
     own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
     none = np.empty(0)
-    return SegmentedRows(starts, none, index, own, largest, batch.weight[order], order), seen
+    found = starts, none, index, own, largest, batch.weight[order], order, batch.n_last
+    return SegmentedRows(*found), seen
 
 
 def prior_mass(
@@ -145,7 +151,7 @@ def prior_mass(
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     mass, totals = np.zeros((share.shape[1], rows.n_segments)), np.empty(len(rows.order))
     beta = temperature.inverse_temperature
-    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
+    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals, rows.n_last)
     return mass, totals
 
 
@@ -183,11 +189,16 @@ class RowCounts:
 
 
 def count_cells(
-    index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int, sizes: Array | None = None
+    index: NDArray[Any],
+    block_of: NDArray[np.int32],
+    n_blocks: int,
+    sizes: Array | None = None,
+    n_last: int = 1,
 ) -> RowCounts:
     """Count the cells of each row by block; segments with a negative block are left out.
 
-    ``sizes`` are how much a cell of each segment counts, if that is not one.
+    ``sizes`` are how much a cell of each segment counts, if that is not one; the last column has
+    ``n_last`` cells.
     """
     n_rows, n_classes = index.shape
     most = n_rows * min(n_classes, n_blocks)
@@ -195,7 +206,7 @@ def count_cells(
     blocks = np.empty(most, dtype=np.int32)
     counts = np.empty(most, dtype=np.float32)
     each = np.empty(0) if sizes is None else sizes
-    n = kernels.collapse_rows(index, block_of, each, n_blocks, pointers, blocks, counts)
+    n = kernels.collapse_rows(index, block_of, each, n_blocks, pointers, blocks, counts, n_last)
     return RowCounts(pointers, blocks[:n], counts[:n])
 
 
@@ -241,7 +252,8 @@ class NormalizedLikelihood:
     def at(self, values: Array) -> tuple[Array, Array]:
         """T of each row, and the exposures of each segment."""
         first = block_starts(values)
-        counts = count_cells(self.rows.index, block_of_segment(first, len(values)), len(first))
+        block_of, n_last = block_of_segment(first, len(values)), self.rows.n_last
+        counts = count_cells(self.rows.index, block_of, len(first), n_last=n_last)
         totals = counts.totals(values[first])
         return totals, self.rows.exposures(self.weight / totals)
 

@@ -125,9 +125,10 @@ class TemperatureRows:
         total: float,
         unit: float,
         flat: Array,  # sums of each row at beta = 0
+        n_first: int = 1,  # cells that the first gap of each row stands for
     ) -> None:
         self.gaps, self.own, self.n_zeros, self.unit = gaps, own, n_zeros, unit
-        self.weight, self.total = weight, total
+        self.weight, self.total, self.n_first = weight, total, n_first
         self.zeros = np.flatnonzero(n_zeros)
         self.zero_labels = sum_in_any_order(weight[zero_label]) / total
         self._flat, self._sums = flat, np.empty_like(flat)
@@ -142,7 +143,7 @@ class TemperatureRows:
         if beta == 0.0:
             return self._flat
         if beta != self._beta:
-            row_sums(self.gaps, self.n_zeros, beta, *self._sums)
+            row_sums(self.gaps, self.n_zeros, beta, *self._sums, self.n_first)
             self._beta = beta
         return self._sums
 
@@ -207,6 +208,7 @@ def read_rows(
     n_zeros = np.zeros(batch.n_rows, dtype=np.int64)
     if reads_zeros:
         n_zeros = np.count_nonzero(batch.scores == _zero_of(batch), axis=1)
+        n_zeros[n_zeros > 0] += batch.n_last - 1  # of lists, where no listed score is smaller
     place = np.arange(batch.n_rows), batch.class_index
     gaps = to_logits(batch.scores, batch.kind, zero_logit)
     gaps -= gaps.max(axis=1, keepdims=True)
@@ -214,7 +216,7 @@ def read_rows(
     gaps.sort(axis=1)
     sums = np.empty((3, batch.n_rows))
     if unit is None or not n_zeros.any():
-        row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums)
+        row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums, batch.n_last)
     if unit is None:
         mean = sums[1] / sums[0]
         spreads = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
@@ -222,12 +224,13 @@ def read_rows(
         unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
     gaps /= unit
     if n_zeros.any():
-        row_sums(gaps, n_zeros, 0.0, *sums)
+        row_sums(gaps, n_zeros, 0.0, *sums, batch.n_last)
     else:
         sums[1] /= unit
         sums[2] /= unit**2
     zero_label = (batch.scores[place] == _zero_of(batch)) & (n_zeros > 0)
-    return TemperatureRows(gaps, own / unit, n_zeros, zero_label, batch.weight, total, unit, sums)
+    about = n_zeros, zero_label, batch.weight, total, unit, sums, batch.n_last
+    return TemperatureRows(gaps, own / unit, *about)
 
 
 def sum_in_any_order(values: Array) -> float:

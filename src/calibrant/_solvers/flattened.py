@@ -44,7 +44,11 @@ def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None)
     starts[0] = 0.0  # not -0.0
     cells = np.zeros(len(starts))
     part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
-    add_cells(part.view(np.int64), weight, *build_lookup(starts), cells)
+    lookup = build_lookup(starts)
+    add_cells(part.view(np.int64), weight, *lookup, cells)
+    if batch.n_last > 1:  # which are not all among the columns
+        last = np.ascontiguousarray(part[:, -1:])
+        add_cells(last.view(np.int64), (batch.n_last - 1.0) * weight, *lookup, cells)
     filled = cells > 0  # nothing may lie below the lowest positive value
     return BinaryProblem(starts[filled], positives[filled], cells[filled])
 

@@ -11,7 +11,13 @@ from calibrant import __version__, errors
 from calibrant import _simplex as simplex
 from calibrant.export._onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
 from calibrant.export._onnx_pairs import PairOperations
-from calibrant.export._pipeline import check_input, describe, take_calibrator, write_rows
+from calibrant.export._pipeline import (
+    check_input,
+    describe,
+    n_columns,
+    take_calibrator,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     import os
@@ -59,9 +65,10 @@ def to_onnx(
     ----------
     calibrator : Calibrator
         A fitted calibrator.
-    input : {"probabilities", "logits"}, optional
+    input : {"probabilities", "logits", "positive", "decision"}, optional
         What the graph is given; by default what the calibrator was fitted to. A calibrator of
-        probabilities can be given logits, of which the graph takes the softmax.
+        probabilities can be given logits, of which the graph takes the softmax. "positive" and
+        "decision" are one column, of the second of two classes.
     opset : int, default=18
         Version of the standard operators, 16 or later. The graph has no others.
     dtype : {"float32", "float64"}, default="float32"
@@ -81,9 +88,10 @@ def to_onnx(
     Returns
     -------
     model : onnx.ModelProto
-        One input, named as its kind, of shape (rows, n_classes), and one output, ``calibrated``,
-        of the same shape; the number of rows is free. ``metadata_props`` have the classes in the
-        order of the columns, the method, the version and the digest of the model file.
+        One input, named as its kind, of shape (rows, n_classes), or (rows, 1) of one column, and
+        one output, ``calibrated``, of shape (rows, n_classes); the number of rows is free.
+        ``metadata_props`` have the classes in the order of the columns, the method, the version
+        and the digest of the model file.
 
     Raises
     ------
@@ -122,13 +130,13 @@ def to_onnx(
             f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
         )
     simplex.check_number("tolerance", tolerance, low=0.0, high=MOST_TOLERANCE)
-    n_classes = calibrator.n_features_in_
+    n_classes, width = calibrator.n_features_in_, n_columns(calibrator, kind)
     if precision == "float32":
         ops: OnnxOperations = PairOperations(n_classes, opset)
-        scores = Tensor(ops, kind, SINGLE, n_classes)
+        scores = Tensor(ops, kind, SINGLE, width)
     else:
         ops = OnnxOperations(n_classes, opset)
-        scores = Tensor(ops, kind, REAL, n_classes)
+        scores = Tensor(ops, kind, REAL, width)
         if dtype == "float32":
             scores = ops.real(scores)
     ops.rounding = _rounding(ops.rounding, dtype, kind, tolerance)
@@ -140,8 +148,8 @@ def to_onnx(
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
     given, found = (
-        helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], ["rows", n_classes])
-        for name in (kind, OUTPUT)
+        helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], ["rows", size])
+        for name, size in ((kind, width), (OUTPUT, n_classes))
     )
     constants = list(ops.constants.values())
     imports = [helper.make_opsetid("", opset)]
@@ -161,7 +169,8 @@ def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Roundin
     """Tell how far the scores may be off."""
     if not tolerance:
         return own
-    rounded = dtype == "float32" and kind == "probabilities" and tolerance >= ROUNDED
+    is_cell = kind in ("probabilities", "positive")
+    rounded = dtype == "float32" and is_cell and tolerance >= ROUNDED
     return own._replace(
         of_logits=max(tolerance, own.of_logits),
         of_cells=ROUNDED if rounded else 0.0,
@@ -186,7 +195,7 @@ def merge_onnx(
         The classifier, as any exporter writes it.
     calibrator : Calibrator
         A fitted calibrator of its scores.
-    input : {"probabilities", "logits"}, optional
+    input : {"probabilities", "logits", "positive", "decision"}, optional
         What the classifier returns; by default what the calibrator was fitted to.
     output : str, optional
         Name of the scores among the outputs of the classifier, if it has several.
@@ -230,7 +239,7 @@ def merge_onnx(
     if not isinstance(model, onnx.ModelProto):
         model = onnx.load(model)
     scores = _find_output(model, output)
-    dtype = _check_output(scores, calibrator.n_features_in_)
+    dtype = _check_output(scores, n_columns(calibrator, check_input(calibrator, input)))
     if tolerance is None:
         tolerance = OF_FLOAT32 if dtype == "float32" else 0.0
     opset = _opset(model)
@@ -268,7 +277,7 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
     return found[name]
 
 
-def _check_output(scores: Any, n_classes: int) -> str:
+def _check_output(scores: Any, width: int) -> str:
     """Refuse scores that the calibrator does not take; return their type."""
     tensor = scores.type.tensor_type
     types = dict.fromkeys((TensorProto.FLOAT, *HALVES), "float32") | {REAL: "float64"}
@@ -280,10 +289,10 @@ def _check_output(scores: Any, n_classes: int) -> str:
             "bits: choose another output"
         )
     sizes = [d.dim_value or None for d in tensor.shape.dim]
-    if tensor.HasField("shape") and (len(sizes) != 2 or sizes[1] not in (None, n_classes)):
+    if tensor.HasField("shape") and (len(sizes) != 2 or sizes[1] not in (None, width)):
         shape = ", ".join(str(size or "?") for size in sizes)
         raise errors.ExportError(
-            f"output {scores.name!r} has shape ({shape}); the calibrator takes (rows, {n_classes})"
+            f"output {scores.name!r} has shape ({shape}); the calibrator takes (rows, {width})"
         )
     return dtype
 

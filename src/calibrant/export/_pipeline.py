@@ -14,6 +14,7 @@ from calibrant import __version__, errors, model_file
 from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant._one_column import ONE_COLUMN
 from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import Context, write_lift, write_map
 
@@ -58,17 +59,29 @@ def describe(calibrator: Calibrator) -> dict[str, str]:
 
 def check_input(calibrator: Calibrator, given: str | None) -> str:
     """Refuse scores that the map cannot be given; return their kind."""
-    own = calibrator.map_.kind
+    own: str = calibrator._kind  # noqa: SLF001
     if given is None:
         return own
     simplex.check_option("input", given, simplex.KINDS)
-    if own == "logits" and given == "probabilities" and calibrator.map_.depends_on_shift:
+    if given in ONE_COLUMN and len(calibrator.classes_) != 2:
+        raise errors.ExportError(
+            f"input={given!r} is one number for each row of two classes, and "
+            f"{type(calibrator).__name__} has {len(calibrator.classes_)}; use input={own!r}"
+        )
+    # Margins are read as log-probabilities, which probabilities tell and other logits do not.
+    is_lost = given != own and ("logits" in (own, given)) and calibrator.map_.kind == "logits"
+    if is_lost and calibrator.map_.depends_on_shift:
         raise errors.ExportError(
             f"{type(calibrator).__name__} was fitted to logits, which probabilities tell only up "
-            "to a number for each row, and its result depends on that number; use input='logits', "
+            f"to a number for each row, and its result depends on that number; use input={own!r}, "
             "or fit it with scores='probabilities'"
         )
     return given
+
+
+def n_columns(calibrator: Calibrator, given: str) -> int:
+    """Return the number of columns of scores of a kind."""
+    return 1 if given in ONE_COLUMN else len(calibrator.classes_)
 
 
 def write_rows(
@@ -80,6 +93,8 @@ def write_rows(
     ``computed`` says that the scores come from elsewhere in the graph, as ``ops.rounding`` tells.
     """
     own, normalize = calibrator.map_.kind, calibrator.normalize
+    if given in ONE_COLUMN:
+        scores, given, normalize = _write_two_columns(ops, scores, given), ONE_COLUMN[given], None
     if given == "logits":
         rows, nan_mask = _check_logits(ops, scores)
     else:
@@ -90,6 +105,19 @@ def write_rows(
     out = write_map(calibrator.map_, ops, rows, Context(computed))
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
     return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows
+
+
+def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:
+    """Write down ``two_columns``; -|z| keeps the exponential of margins finite."""
+    both = ops.real(scores) if ops.pairs else scores
+    both = both * ops.fitted("signs", np.array([-1.0, 1.0]))
+    if given == "positive":
+        return both + ops.fitted("origin", np.array([1.0, 0.0]))
+    size = ops.maximum(both, 0.0 - both)
+    logs = ops.minimum(both, 0.0) - ops.log(ops.exp(0.0 - size) + 1.0)
+    if ops.pairs:  # whose numbers are never as large
+        return logs
+    return ops.where((size > simplex.LARGEST_LOGIT) & (size < math.inf), math.nan, logs)
 
 
 def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:

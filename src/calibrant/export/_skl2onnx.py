@@ -22,7 +22,7 @@ from calibrant._calibrators.methods import saved_methods
 from calibrant.export import _skl2onnx_scores as scores_of
 from calibrant.export._onnx import FIRST_OPSET
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
-from calibrant.export._pipeline import take_calibrator, write_rows
+from calibrant.export._pipeline import check_input, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,17 +160,20 @@ def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
     calibrator = take_calibrator(operator.raw_operator)
     ops = _operations(calibrator.n_features_in_, container)
     widths = [one.get_second_dimension() for one in operator.inputs]
-    if len(widths) != 1 or widths[0] not in (None, ops.n_classes):
+    kind = check_input(calibrator, None)
+    width = n_columns(calibrator, kind)
+    if len(widths) != 1 or widths[0] not in (None, width):
+        columns = f"{width} columns, one for each class" if width > 1 else f"1 column, {kind!r}"
         raise errors.ExportError(
-            f"{type(calibrator).__name__} takes one input, scores with {ops.n_classes} columns, "
-            f"one for each class; there are {len(widths)} with {errors.in_words(widths)} columns"
+            f"{type(calibrator).__name__} takes one input, scores with {columns}; there are "
+            f"{len(widths)} with {errors.in_words(widths)} columns"
         )
     given = operator.inputs[0]
     computed = not given.is_root
     if computed:
         ops.rounding = scores_of.rounding_of(given)
-    scores = ops.real(Tensor(ops, given.full_name, REAL, ops.n_classes))
-    found = write_rows(ops, calibrator, scores, calibrator.map_.kind, computed=computed)
+    scores = ops.real(Tensor(ops, given.full_name, REAL, width))
+    found = write_rows(ops, calibrator, scores, kind, computed=computed)
     _finish(scope, operator, container, *found, ops.rounding.of_logits if computed else 0.0)
 
 

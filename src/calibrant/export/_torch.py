@@ -14,7 +14,13 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant.export._operations import Operations
-from calibrant.export._pipeline import check_input, describe, take_calibrator, write_rows
+from calibrant.export._pipeline import (
+    check_input,
+    describe,
+    n_columns,
+    take_calibrator,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     import os
@@ -44,9 +50,10 @@ def to_torch(
     ----------
     calibrator : Calibrator
         A fitted calibrator.
-    input : {"probabilities", "logits"}, optional
+    input : {"probabilities", "logits", "positive", "decision"}, optional
         What the module is given; by default what the calibrator was fitted to. A calibrator of
-        probabilities can be given logits, of which the module takes the softmax.
+        probabilities can be given logits, of which the module takes the softmax. "positive" and
+        "decision" are a vector or one column, of the second of two classes.
 
     Returns
     -------
@@ -211,7 +218,7 @@ class CalibratorModule(nn.Module):
         self.classes = calibrator.classes_.tolist()
         self.method = calibrator.method or type(calibrator).__name__
         self.n_classes = int(calibrator.n_features_in_)
-        self.input = kind
+        self.input, self.n_columns = kind, n_columns(calibrator, kind)
         self._by_cpu = False
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
@@ -225,10 +232,13 @@ class CalibratorModule(nn.Module):
 
         A row that ``predict_proba`` refuses comes out as NaN.
         """
-        if scores.dim() != 2 or scores.shape[1] != self.n_classes:
+        if self.n_columns == 1 and scores.dim() == 1:
+            scores = scores[:, None]
+        if scores.dim() != 2 or scores.shape[1] != self.n_columns:
+            classes = "one number" if self.n_columns == 1 else f"{self.n_classes} classes"
             raise errors.ShapeError(
                 f"{self!r} was given scores of shape {tuple(scores.shape)}; it takes one row for "
-                f"each sample, of {self.n_classes} classes"
+                f"each sample, of {classes}"
             )
         if not scores.is_floating_point():
             raise errors.ContainerError(f"{self!r} was given scores of {scores.dtype}, no reals")
@@ -328,7 +338,7 @@ def save_pt2(
     True
     """
     simplex.check_option("dtype", dtype, tuple(TORCH_DTYPES))
-    scores = torch.full((2, module.n_classes), 1.0 / module.n_classes, dtype=TORCH_DTYPES[dtype])
+    scores = torch.full((2, module.n_columns), 1.0 / module.n_classes, dtype=TORCH_DTYPES[dtype])
     program = torch.export.export(
         module,
         (scores.to(module.digest.device),),

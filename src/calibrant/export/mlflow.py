@@ -15,7 +15,8 @@ from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _simplex as simplex
 from calibrant._columns import order_of
-from calibrant.export._pipeline import take_calibrator
+from calibrant._one_column import ONE_COLUMN
+from calibrant.export._pipeline import check_input, take_calibrator
 from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
 
 try:
@@ -81,8 +82,8 @@ def save_model(
         The directory to make.
     signature : ModelSignature or False, optional
         By default made of the calibrator: columns that are named as the data frame at ``fit`` was,
-        or after classes that are text; else, and beyond 100 classes, one vector for each row, named
-        "probabilities" or "logits". False is none.
+        or after classes that are text, or the one column "positive" or "decision"; else, and beyond
+        100 classes, one vector for each row, named "probabilities" or "logits". False is none.
     input_example : any that MLflow takes, or False, optional
         By default a row or two that fit the signature, if that is the default as well.
     pip_requirements, extra_pip_requirements : list of str or path, optional
@@ -121,7 +122,7 @@ def save_model(
         model_file.save(taken, file)
         found = model_file.describe(file)
         told = {key: found[key] for key in ("method", "n_classes", "format", "sha256")}
-        told |= {"scores": taken.map_.kind, "data": DATA, "version": __version__}
+        told |= {"scores": check_input(taken, None), "data": DATA, "version": __version__}
         model = Model() if mlflow_model is None else mlflow_model
         model.add_flavor(FLAVOR, **told)
         if input_example is None and signature in (None, False):
@@ -272,8 +273,10 @@ def _texts(calibrator: Calibrator) -> list[str]:
 
 def _column_names(calibrator: Calibrator) -> list[str] | None:
     """Names of input columns in the order of the classes; None if a row is to be one vector."""
-    classes = calibrator.classes_
-    if hasattr(calibrator, "feature_names_in_"):
+    classes, kind = calibrator.classes_, check_input(calibrator, None)
+    if kind in ONE_COLUMN:
+        names = [kind]
+    elif hasattr(calibrator, "feature_names_in_"):
         names = calibrator.feature_names_in_.tolist()
         order = order_of(names, classes)
         names = names if order is None else [names[j] for j in order]
@@ -307,6 +310,8 @@ def _example(calibrator: Calibrator) -> Any:
     row = np.zeros(n_classes)
     row[:3] = [0.5, 0.25, 0.25] if n_classes > 2 else [0.75, 0.25]
     rows = np.stack([row, row[::-1]][: 2 if n_classes <= MOST_COLUMNS else 1])
+    if names is not None and len(names) == 1:
+        rows = rows[:, 1:]
     if calibrator.map_.kind == "logits":
         rows = 4 * rows
     return rows if names is None else pd.DataFrame(rows, columns=names)

@@ -23,6 +23,7 @@ from calibrant.metrics._scores import (
     brier_score,
     negative_log_likelihood,
     post_hoc_improvement,
+    ranked_probability_score,
 )
 from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._smooth import kernel_density_ece, smooth_ece
@@ -45,6 +46,7 @@ __all__ = [
     "negative_log_likelihood",
     "positive_ece",
     "post_hoc_improvement",
+    "ranked_probability_score",
     "reliability_curve",
     "score_decomposition",
     "smooth_ece",

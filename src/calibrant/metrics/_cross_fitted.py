@@ -67,7 +67,8 @@ def cross_fitted_decomposition(
 
     Parameters
     ----------
-    metric : {"negative_log_likelihood", "brier_score"}, default="negative_log_likelihood"
+    metric : {"negative_log_likelihood", "brier_score", "ranked_probability_score"}, \
+default="negative_log_likelihood"
         The score, as its function has it by default.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one
@@ -203,7 +204,7 @@ def variational_errors(
 ) -> VariationalErrors:
     """Lp calibration errors, without bins, that chance does not raise.
 
-    The Lp calibration error is the mean of |E[Y | f] - f|_p, with f the predicted probabilities
+    The Lp calibration error is the mean of ``|E[Y | f] - f|_p``, with f the predicted probabilities
     and Y the one-hot label. A recalibrator that was fitted to other folds says of each row in
     which direction f is off; how far the labels lie in these directions is on average at most the
     error, and the error itself if the directions are right.
@@ -216,11 +217,11 @@ def variational_errors(
 
     Notes
     -----
-    For any s of dual norm 1 that depends on f and other rows alone, s · (E[Y | f] - f) is at most
-    |E[Y | f] - f|_p (Hölder), and equal if s is the gradient of that norm. The gradient is taken at
-    g - f, with g the recalibrated probabilities, and the value is the mean of s · (Y - f). Cells in
-    which g and f differ by less than 1e-12 count as equal; of equal largest gaps, p = inf takes the
-    mean. Over-confidence is a confidence above the accuracy at any level.
+    For any s of dual norm 1 that depends on f and other rows alone, ``s · (E[Y | f] - f)`` is at
+    most ``|E[Y | f] - f|_p`` (Hölder), and equal if s is the gradient of that norm. The gradient is
+    taken at g - f, with g the recalibrated probabilities, and the value is the mean of s · (Y - f).
+    Cells in which g and f differ by less than 1e-12 count as equal; of equal largest gaps, p = inf
+    takes the mean. Over-confidence is a confidence above the accuracy at any level.
 
     Intervals are as in :func:`cross_fitted_decomposition`, and no test: for that see
     :func:`cumulative_differences` and :func:`calibration_test`.

@@ -11,10 +11,11 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._columns import column_order
-from calibrant._containers import column_names, to_matrix
+from calibrant._containers import column_names, is_vector, single_name, to_matrix
 from calibrant._kernels.fixed_point import totals
 from calibrant._kernels.metrics import add_weights, count_above, take_cells
 from calibrant._labels import check_labels, check_weights
+from calibrant._one_column import check_positive
 from calibrant.metrics._cells import SortedCells
 from calibrant.metrics._measures import Chunk, EventRows, rescale, usual_column
 
@@ -37,6 +38,11 @@ class MetricArguments(errors.Arguments):
     y = "y_true"
     if_logits = "of logits, pass the softmax"
     if_unnormalized = "divide rows by their sums"
+    if_margins = "of margins, pass scipy.special.expit(margins); divide percent by 100"
+
+    def if_unknown_positive(self, other: str, own: str) -> str:
+        """Say how to tell the class of a single column."""
+        return f"pass pos_label={own} or pos_label={other}, or probabilities of both classes"
 
     def __init__(self, scores: str = "y_proba") -> None:
         self.scores = scores
@@ -79,12 +85,9 @@ class Predictions:
         """Check the caller's rows ``part``, whose first one used is number ``start``."""
         rows = self.matrix[part]
         if not self.is_checked:
-            if rows.shape[1] == 1:
-                positive = rows.astype(np.float64)
-                rows = np.hstack([1.0 - positive, positive])
-            elif self.order is not None:
-                rows = rows[:, self.order]
-            rows = simplex.check_scores(rows, first_row=part.start, named=self.named)
+            kind = "positive" if rows.shape[1] == 1 else "probabilities"
+            rows = rows if self.order is None else rows[:, self.order]
+            rows = simplex.check_scores(rows, kind, first_row=part.start, named=self.named)
         if self.used is not None:
             rows = rows[self.used[part]]
         own = slice(start, start + len(rows))
@@ -207,24 +210,22 @@ def read_predictions(
     if isinstance(y_proba, Predictions):
         return y_proba
     names = column_names(y_proba)
-    try:
-        is_vector = len(np.shape(y_proba)) == 1
-    except ValueError:  # rows of different lengths: ``to_matrix`` says so
-        is_vector = False
-    matrix = to_matrix(np.asarray(y_proba)[:, None] if is_vector else y_proba, named=named)
+    matrix = to_matrix(y_proba, "positive" if is_vector(y_proba) else "probabilities", named)
     n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
     if n_rows == 0:
         raise errors.ShapeError(f"{named.scores} has no rows; at least one is needed")
     weight = check_weights(sample_weight, n_rows)
     is_used = weight > 0
-    names = names if matrix.shape[1] > 1 else None
-    index, known = check_labels(
-        y_true, n_rows, n_classes, classes=classes, names=names, used=is_used, named=named
-    )
+    is_single = matrix.shape[1] == 1
+    names = None if is_single else names
+    how: dict[str, Any] = {"names": names, "used": is_used, "is_single": is_single}
+    index, known = check_labels(y_true, n_rows, n_classes, classes=classes, named=named, **how)
     order = column_order(names, known, told=classes is not None, named=named)
     ordered = positive_last(known, matrix.shape[1], classes, pos_label, named)
     if ordered is not known:
         index, known = 1 - index, ordered
+    if is_single:
+        check_positive(known, single_name(y_proba), told=True, named=named)
     used = None if is_used.all() else is_used
     if used is not None:
         index, weight = index[used], weight[used]
@@ -238,7 +239,7 @@ def positive_last(
     """Return the two classes of a single column with its own as the second; others as they are.
 
     As in scikit-learn, 0 and 1, -1 and 1, False and True tell which of them it is. Of other labels
-    somebody has to say it: sorted by name, "bad" and "good" would make a good risk the event.
+    somebody has to say it.
     """
     if n_columns > 1:
         if pos_label is not None:
@@ -248,13 +249,7 @@ def positive_last(
             )
         return known
     if pos_label is None:
-        plain = known.dtype.kind in "biuf" and known.tolist() in ([0, 1], [-1, 1])
-        if classes is None and not plain:
-            raise errors.LabelError(
-                f"{named.scores} has one column, and of the labels {errors.some_in_words(known)} "
-                f"none is known to be its class; pass pos_label={errors.in_words(known[1])} or "
-                f"pos_label={errors.in_words(known[0])}, or probabilities of both classes"
-            )
+        check_positive(known, told=classes is not None, named=named)
         return known
     place = np.flatnonzero(known == pos_label)
     if len(place) != 1:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._columns import column_order
-from calibrant._containers import to_matrix
+from calibrant._containers import is_vector, to_matrix
 from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_labels
 from calibrant.metrics._measures import Body, chunks_of
 from calibrant.metrics._predictions import NAMED, Predictions, positive_last, read_predictions
-from calibrant.scale._chunks import is_dask
 from calibrant.scale._mergeable import Mergeable
 from calibrant.scale._sources import as_chunks
 
@@ -68,10 +68,9 @@ class CountedRows(Mergeable):
     ) -> Self:
         """Count rows; two classes may come as one column, the probability of the second."""
         if self.n_classes == 2 and self.scores == "probabilities":
-            matrix = to_matrix(scores, self.scores, named)
-            if matrix.shape[1] == 1:
-                positive = matrix.astype(np.float64)
-                scores = np.hstack([1.0 - positive, positive])
+            is_single = is_vector(scores) or to_matrix(scores, named=named).shape[1] == 1
+            if is_single:
+                scores = simplex.check_scores(scores, "positive", named=named)
         return super().update(scores, y, sample_weight, named=named)
 
 
@@ -111,10 +110,6 @@ def read(
     """Return predictions in memory, or chunks of them."""
     if isinstance(y_proba, Predictions):
         return y_proba
-    if is_dask(y_proba) and len(y_proba.shape) == 1:  # the positive class
-        from calibrant.scale.dask import values
-
-        y_proba = values(y_proba)[:, None]
     chunks = as_chunks(y_proba, y_true, sample_weight, NAMED)
     if chunks is not None:
         return ChunkedPredictions(chunks, known_classes(chunks, classes, pos_label))
@@ -126,7 +121,8 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
     n_classes = max(2, chunks.n_classes)
     names = chunks.names if chunks.n_classes > 1 else None
     y = chunks.labels() if classes is None else classes
-    _, known = check_labels(y, len(y), n_classes, classes=classes, names=names, named=NAMED)
+    how: dict[str, Any] = {"names": names, "is_single": chunks.n_classes == 1}
+    _, known = check_labels(y, len(y), n_classes, classes=classes, named=NAMED, **how)
     column_order(names, known, told=classes is not None, named=NAMED)
     return positive_last(known, chunks.n_classes, classes, pos_label, NAMED)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
@@ -18,8 +19,11 @@ from calibrant.metrics._result import Estimate, Result, doc, result
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from calibrant._maps.base import Floats
     from calibrant.metrics._measures import Chunk
+    from calibrant.metrics._predictions import Predictions
 
 
 @metric
@@ -93,6 +97,48 @@ def brier_score(_: Any) -> Body:
     return Brier()
 
 
+@metric
+def ranked_probability_score(classes: Any) -> Body:
+    """Mean over rows and the k - 1 first classes of (cumulative probability - label)^2.
+
+    For ordered classes: a prediction two grades off costs more than one that is next to the label.
+    Classes are in the order of the columns: sorted, or as ``classes`` says.
+
+    Returns
+    -------
+    float
+        Mean over rows of sum_{j<k} (P_j - [y <= j])^2 / (k - 1), with P_j the sum of the first j
+        probabilities; in [0, 1], 0 is perfect. Of two classes it is the Brier score.
+
+    Notes
+    -----
+    A proper score (Epstein, 1969; Murphy, 1971). Some print the sum, k - 1 times as much.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import ranked_probability_score
+    >>> ranked_probability_score([0], [[0.5, 0.5, 0.0]], classes=[0, 1, 2])
+    0.125
+    >>> ranked_probability_score([0], [[0.5, 0.0, 0.5]], classes=[0, 1, 2])
+    0.25
+    """
+    warn_of_alphabet(classes)
+    return RankedProbability()
+
+
+def warn_of_alphabet(classes: NDArray[Any]) -> None:
+    """Warn if classes that are said to be ordered are words in the order of the alphabet."""
+    words = [str(name) for name in classes if isinstance(name, str)]
+    is_told = any(word[:1].isdigit() or len(word) < 2 for word in words)  # 1 star, A to F
+    if len(words) > 2 and words == sorted(words) and not is_told:
+        notices.warn(
+            errors.ColumnOrderWarning(
+                f"classes are ordered by the alphabet: {errors.some_in_words(classes)}; if theirs "
+                "is another order, pass columns and classes= in it"
+            )
+        )
+
+
 class Accuracy(RowMean):
     """Share of rows that are right."""
 
@@ -109,6 +155,17 @@ class Brier(RowMean):
 
     def terms(self, chunk: Chunk) -> Floats:
         return chunk.squares()
+
+
+class RankedProbability(RowMean):
+    """Mean ranked probability score of rows."""
+
+    name = "ranked probability"
+
+    def terms(self, chunk: Chunk) -> Floats:
+        gaps = np.cumsum(chunk.rows[:, :-1], axis=1)
+        gaps -= chunk.class_index[:, None] <= np.arange(gaps.shape[1])
+        return np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # rounding of sums
 
 
 class LogLoss(RowMean):
@@ -131,10 +188,11 @@ ROW_MEANS: dict[str, type[RowMean]] = {
     "accuracy": Accuracy,
     "negative_log_likelihood": LogLoss,
     "brier_score": Brier,
+    "ranked_probability_score": RankedProbability,
 }
 """Metrics that are means over rows, by the names of their functions."""
 
-PROPER_SCORES = ("negative_log_likelihood", "brier_score")
+PROPER_SCORES = ("negative_log_likelihood", "brier_score", "ranked_probability_score")
 """Those that are proper scores."""
 
 
@@ -190,7 +248,8 @@ def post_hoc_improvement(
     y_calibrated : array-like of the same shape
         Probabilities after calibration, of the same rows in the same order. The calibrator must
         have been fitted to others.
-    metric : {"brier_score", "negative_log_likelihood", "accuracy"}, default="brier_score"
+    metric : {"brier_score", "negative_log_likelihood", "accuracy", "ranked_probability_score"}, \
+default="brier_score"
         Of which the gain is asked; of the accuracy it is the calibrated minus the uncalibrated, so
         that more is always better.
 
@@ -226,6 +285,19 @@ def post_hoc_improvement(
     simplex.check_option("metric", metric, (*ROW_MEANS,))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     told = sample_weight, classes, pos_label
+    first, second = read_pair(y_true, y_proba, y_calibrated, told)
+    before, old = score_rows(metric, first.chunks())
+    after, new = score_rows(metric, second.chunks())
+    sign = -1.0 if metric == "accuracy" else 1.0
+    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
+    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
+    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)
+
+
+def read_pair(
+    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
+) -> tuple[Predictions, Predictions]:
+    """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *told)
     second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
     if not np.array_equal(first.classes, second.classes):
@@ -233,9 +305,4 @@ def post_hoc_improvement(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
             f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
         )
-    before, old = score_rows(metric, first.chunks())
-    after, new = score_rows(metric, second.chunks())
-    sign = -1.0 if metric == "accuracy" else 1.0
-    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
-    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
-    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)
+    return first, second

@@ -55,8 +55,8 @@ DERIVATIVE_SIGNS = (1.0, -1.0, -1.0, 1.0)
 def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: Any = None) -> Body:
     """KDE-ECE, without bins: of the positive one of two classes, of more of the confidence.
 
-    The integral of |z - frequency(z)| density(z) over probabilities z, where density and frequency
-    of the event are kernel estimates: triweight kernel, mirrored at 0 and 1.
+    The integral of ``|z - frequency(z)| density(z)`` over probabilities z, where density and
+    frequency of the event are kernel estimates: triweight kernel, mirrored at 0 and 1.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _simplex as simplex
@@ -11,10 +12,12 @@ from calibrant._docstrings import inherit_parameters
 from calibrant.metrics import _table as table
 from calibrant.metrics._calibration_error import check_bins
 from calibrant.metrics._cumulative import ClassMoments, class_shares, judge_shares
+from calibrant.metrics._groups import group_metrics, judge_groups
 from calibrant.metrics._measures import usual_column
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import CountedRows, describe, of_predictions
 from calibrant.metrics._resampling import Bootstrap, generator
+from calibrant.metrics._scores import warn_of_alphabet
 from calibrant.metrics._significance import BinMoments, calibration_test, judge_sums, tested_metric
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from calibrant.metrics._cumulative import ClassShares
     from calibrant.metrics._reading import Source
+    from calibrant.metrics._result import Estimate
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation
 
@@ -31,16 +35,24 @@ def evaluate(
     predictions: Source,
     *,
     n_bins: int = 15,
+    ordered: bool = False,
     n_resamples: int = 200,
     confidence_level: float = 0.95,
     random_state: Any = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    groups: Any = None,
 ) -> Evaluation:
     """Compute every metric, each with a bootstrap interval.
 
     Parameters
     ----------
+    groups : array-like of shape (n_rows,), optional
+        Group of each row, none missing: then ``by_group`` of the result has accuracy, NLL, Brier
+        score and calibration error of each group, and a test of the latter that is corrected for
+        the number of groups.
+    ordered : bool, default=False
+        Whether classes are in their order, as grades are: then with the ranked probability score.
     progress : callable, optional
         Called as ``progress(done, total)`` while rows in memory are read and drawn.
 
@@ -77,27 +89,46 @@ def evaluate(
     True
     >>> round(result.negative_log_likelihood.value, 3)
     0.838
+    >>> by_group = evaluate(y, honest, groups=["a", "b"] * 1000).by_group
+    >>> by_group.worst, min(group.adjusted_p_value for group in by_group) > 0.05
+    ('a', True)
     """
     check_bins(n_bins)
+    simplex.check_option("ordered", ordered, (True, False))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     n_resamples, confidence_level = bootstrap.settings
     options: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
     options["confidence_level"] = confidence_level
     classes = predictions.classes
+    if ordered:
+        warn_of_alphabet(classes)
     n_groups = table.usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
     with threads.jobs(n_jobs):
+        if groups is not None:
+
+            def judge(rows: Predictions) -> dict[str, Estimate]:
+                bodies = {n: own.body(len(classes), int(n_bins)) for n, own in wanted.items()}
+                return table.estimates_of(rows.add_up(bodies, n_groups), **options)
+
+            wanted = group_metrics(len(classes))
+            drawn = {"n_bins": n_bins, "random_state": random_state}
+            by_group = judge_groups(predictions, groups, judge, n_resamples, **drawn)
+            options |= {"ordered": ordered, "n_bins": n_bins}
+            whole = evaluate(None, predictions, **options, progress=progress)
+            return replace(whole, by_group=by_group)
         if not isinstance(predictions, Predictions):
-            empty = MetricStatistics(classes, n_bins=int(n_bins), n_groups=n_groups)
+            sizes = {"n_bins": int(n_bins), "n_groups": n_groups}
+            empty = MetricStatistics(classes, ordered=ordered, **sizes)
             return predictions.counted(empty).solve(**options)
         n_steps = len(list(simplex.chunks(len(predictions.matrix), len(classes))))
-        n_steps += len(table.metrics_of(len(classes))) if n_resamples else 0
+        n_steps += len(table.metrics_of(len(classes), ordered=ordered)) if n_resamples else 0
         done = iter(range(1, n_steps + 1))
 
         def tell() -> None:
             if progress is not None:
                 progress(next(done), n_steps)
 
-        bodies = table.evaluated_bodies(len(classes), int(n_bins))
+        bodies = table.evaluated_bodies(len(classes), int(n_bins), ordered=ordered)
         states = predictions.add_up(bodies, n_groups, tell)
         options |= {"n_bins": int(n_bins), "n_rows": predictions.n_rows}
         return table.judge_states(states, classes, tell=tell, **options)
@@ -116,6 +147,8 @@ class MetricStatistics(CountedRows):
         "rows" divides rows by their sums.
     n_bins : int, default=15
         Bins of the binned calibration errors.
+    ordered : bool, default=False
+        Whether classes are in their order: then with the ranked probability score.
     n_groups : int, default=64
         Groups that rows are dealt to by their content, for intervals; 1 for no intervals.
 
@@ -152,16 +185,18 @@ class MetricStatistics(CountedRows):
         scores: str = "probabilities",
         normalize: str | None = None,
         n_bins: int = 15,
+        ordered: bool = False,
         n_groups: int = table.MOST_GROUPS,
     ) -> None:
         check_bins(n_bins)
         simplex.check_number("n_groups", n_groups, low=1, high=1024, whole=True)
-        own = {"n_bins": int(n_bins), "n_groups": int(n_groups)}
+        simplex.check_option("ordered", ordered, (True, False))
+        own = {"n_bins": int(n_bins), "n_groups": int(n_groups), "ordered": bool(ordered)}
         super().__init__(classes, scores=scores, normalize=normalize, **own)
 
     def _counts(self) -> dict[str, Any]:
         n_classes, n_bins = self.n_classes, self.options["n_bins"]
-        bodies = table.evaluated_bodies(n_classes, n_bins)
+        bodies = table.evaluated_bodies(n_classes, n_bins, ordered=self.options["ordered"])
         bodies["moments"] = BinMoments(n_bins, usual_column(n_classes))
         bodies["class moments"] = ClassMoments(n_classes)
         return describe(bodies)

@@ -19,7 +19,7 @@ from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresho
 from calibrant.metrics._measures import RowSums, usual_column
 from calibrant.metrics._resampling import basic_interval, drawn_by_group
 from calibrant.metrics._result import Estimate, Result, doc, result
-from calibrant.metrics._scores import Accuracy, Brier, LogLoss
+from calibrant.metrics._scores import Accuracy, Brier, LogLoss, RankedProbability
 from calibrant.metrics._smooth import N_STEPS, DensityGrid
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._measures import Body, Chunk
 
 MOST_GROUPS, FEWEST_GROUPS = 64, 8
@@ -50,7 +51,8 @@ class Metric:
 
     ``id`` is the name of its function, of the attribute of an ``Evaluation`` and in JSON, ``body``
     takes the numbers of classes and of bins, ``format`` is that of the value times ``factor``, no
-    value is above ``largest``, and ``n_classes`` is the number that it is for, None for any.
+    value is above ``largest``, and ``n_classes`` is the number that it is for, None for any; one
+    that ``is_ordered`` is for classes in their order, and shown where these are said to have one.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Metric:
     largest: float = 1.0
     is_binned: bool = False
     n_classes: int | None = None
+    is_ordered: bool = False
 
     @property
     def short(self) -> str:
@@ -90,6 +93,10 @@ _METRICS = (
     Metric("accuracy", "accuracy", lambda *_: Accuracy(), larger_is_better=True),
     Metric("negative_log_likelihood", "NLL", lambda *_: LogLoss(), 1.0, ".4f", largest=math.inf),
     Metric("brier_score", "Brier", lambda *_: Brier(), 1.0, "#.3g"),
+    Metric(
+        *("ranked_probability_score", "RPS", lambda *_: RankedProbability(), 1.0, "#.3g"),
+        is_ordered=True,
+    ),
     Metric("positive_ece", "pos-ECE", _bins_of(usual_column(2)), is_binned=True, n_classes=2),
     Metric("confidence_ece", "conf-ECE", _bins_of(None), is_binned=True),
     Metric("classwise_ece", "cw-ECE", ClassBins, format=".3f", is_binned=True),
@@ -101,9 +108,10 @@ METRICS = {metric.id: metric for metric in _METRICS}
 """Every metric by its id, in the order of the tables."""
 
 
-def metrics_of(n_classes: int) -> dict[str, Metric]:
+def metrics_of(n_classes: int, *, ordered: bool = False) -> dict[str, Metric]:
     """Return the metrics of predictions for so many classes, by id in the order of the tables."""
-    return {name: own for name, own in METRICS.items() if own.n_classes in (None, n_classes)}
+    known = {name: own for name, own in METRICS.items() if own.n_classes in (None, n_classes)}
+    return {name: own for name, own in known.items() if ordered or not own.is_ordered}
 
 
 def headline(n_classes: int) -> Metric:
@@ -129,10 +137,21 @@ class Evaluation(Result):
     confidence_level: float = doc("Of the intervals.")
     binning_error: float = doc("Most that ``thresholded_ece`` of chunks is off by binning.", 0.0)
     positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
+    ranked_probability_score: Estimate | None = doc("Of ordered classes, else None.", default=None)
+    by_group: GroupTable | None = doc("Of each group, if groups were given.", default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers."""
+        found = Result.to_dict(self)
+        if self.by_group is None:
+            del found["by_group"]
+            return found
+        return found | {"by_group": self.by_group.to_dict()}
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics of so many classes by name, in the order of the table."""
-        return {name: getattr(self, name) for name in metrics_of(self.n_classes)}
+        is_ordered = self.ranked_probability_score is not None
+        return {n: getattr(self, n) for n in metrics_of(self.n_classes, ordered=is_ordered)}
 
     def __str__(self) -> str:
         has_intervals = self.n_resamples > 0
@@ -144,12 +163,14 @@ class Evaluation(Result):
                 line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
             lines.append(line)
         lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        lines += [] if self.by_group is None else ["", str(self.by_group)]
         return "\n".join(lines)
 
 
-def evaluated_bodies(n_classes: int, n_bins: int) -> dict[str, Body]:
+def evaluated_bodies(n_classes: int, n_bins: int, *, ordered: bool = False) -> dict[str, Body]:
     """Return what is added up for every metric, and to see whether columns are permuted."""
-    found = {name: own.body(n_classes, n_bins) for name, own in metrics_of(n_classes).items()}
+    known = metrics_of(n_classes, ordered=ordered)
+    found = {name: own.body(n_classes, n_bins) for name, own in known.items()}
     if n_classes <= MOST_CLASSES_CROSSED:
         found |= {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
     return found
@@ -177,19 +198,12 @@ def judge_states(
         mismatch = find_mismatch(states["confusion"].total, states["labels"].total, classes)
         if mismatch is not None:
             notices.warn(mismatch)
-    measures = {name: states[name] for name in metrics_of(len(classes))}
-    replicates = {}
-    if n_resamples > 0:
-        present = states["accuracy"].by_group[:, 0] > 0.0
-        replicates = drawn_by_group(
-            measures, present, n_resamples, confidence_level, random_state, tell
-        )
-    estimates: dict[str, Any] = {
-        name: basic_interval(
-            state.value(), replicates.get(name), confidence_level, METRICS[name].largest
-        )
-        for name, state in measures.items()
-    }
+    known = metrics_of(len(classes), ordered=True)
+    measures = {name: states[name] for name in known if name in states}
+    options: dict[str, Any] = {"n_resamples": n_resamples, "confidence_level": confidence_level}
+    estimates: dict[str, Any] = estimates_of(
+        measures, random_state=random_state, tell=tell, **options
+    )
     return Evaluation(
         **estimates,
         n_rows=n_rows,
@@ -199,6 +213,29 @@ def judge_states(
         confidence_level=confidence_level,
         binning_error=states["thresholded_ece"].binning_error(),
     )
+
+
+def estimates_of(
+    measures: dict[str, Any],
+    *,
+    n_resamples: int,
+    confidence_level: float,
+    random_state: Any,
+    tell: Callable[[], None] = lambda: None,
+) -> dict[str, Estimate]:
+    """Return some metrics of what was added up, accuracy among them, each with an interval."""
+    replicates = {}
+    if n_resamples > 0:
+        present = measures["accuracy"].by_group[:, 0] > 0.0
+        replicates = drawn_by_group(
+            measures, present, n_resamples, confidence_level, random_state, tell
+        )
+    return {
+        name: basic_interval(
+            state.value(), replicates.get(name), confidence_level, METRICS[name].largest
+        )
+        for name, state in measures.items()
+    }
 
 
 class Confusion(RowSums):

@@ -10,6 +10,7 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.composition import Composed
 from calibrant._maps.base import CalibrationMap
+from calibrant._one_column import two_column_kind
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
 from calibrant.model_file._format import require
@@ -30,7 +31,7 @@ def check_fitted(calibrator: Any) -> None:
     check_parameters(calibrator, k)
     require(isinstance(found, CalibrationMap), f"map_ is a {type(found).__name__}")
     require(found.takes(k), f"{name}: the map does not take rows of {k} classes")
-    expects = found.kind == calibrator.scores
+    expects = found.kind == two_column_kind(calibrator.scores)
     require(expects, f"{name}: the map takes {found.kind}, not {calibrator.scores}")
     if not isinstance(calibrator, Composed):
         return

@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
@@ -30,14 +31,13 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
+from calibrant._one_column import two_column_kind
 from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from calibrant.model_file._parts import Reader, Writer
 
@@ -92,7 +92,7 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     cls, found = type(calibrator), calibrator.map_
     own = {} if isinstance(calibrator, Composed) else field_types(type(found))
     for field, parameter in _given(calibrator, own):
-        if getattr(found, field) != getattr(calibrator, parameter):
+        if getattr(found, field) != _parameter(calibrator, parameter):
             raise UnsavableError(
                 f"{cls.__name__}: {parameter} was changed after the fit; fit again"
             )
@@ -113,7 +113,7 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
         types = field_types(map_type)
         own = {f: values.pop(f"{f}_") for f in types if f not in GIVEN}
         for field, parameter in _given(calibrator, types):
-            own[field] = types[field](getattr(calibrator, parameter))
+            own[field] = types[field](_parameter(calibrator, parameter))
         found = map_type(**own)
     calibrator.__dict__ |= values | {"map_": found}
 
@@ -121,6 +121,12 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
 def _given(calibrator: Calibrator, map_fields: Any) -> list[tuple[str, str]]:
     pairs = [(field, GIVEN[field]) for field in map_fields if field in GIVEN]
     return [(field, parameter) for field, parameter in pairs if hasattr(calibrator, parameter)]
+
+
+def _parameter(calibrator: Calibrator, name: str) -> Any:
+    """Return a parameter as the map has it: rows of one number became two columns."""
+    value = getattr(calibrator, name)
+    return two_column_kind(value) if name == "scores" else value
 
 
 def parts_in(value: Any) -> Iterator[Calibrator]:
@@ -144,6 +150,8 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
+    if kind == NDArray[Any]:  # labels
+        return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
         require(right, f"{name} is no array of 64-bit numbers")
@@ -180,6 +188,8 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         if type(stored) is not kind:
             raise HeaderFieldError(f"{name} is no {kind.__name__}")
         return stored
+    if kind == NDArray[Any]:
+        return reader.vector(stored, name)
     if origin is np.ndarray:
         _expect(stored, "array", name)
         return reader.take(name, whole=_is_whole(kind), n_dimensions=None)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Limits, which docs/model-files.md explains.
 MAX_FILE = 2**30  # bytes, unless ``max_bytes`` says otherwise
 MAX_HEADER = 16 * 2**20  # bytes
-MAX_ARRAYS = 64
+MAX_ARRAYS = 16384  # a group's fit has seven or more
 MAX_CLASSES = 1_000_000  # and entries of any other vector
 MAX_LABEL = 1024  # bytes of a text, in UTF-8
 MAX_LABEL_TABLE = 64 * 2**20  # bytes of an array in which every text is as wide as the widest

@@ -19,6 +19,7 @@ from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
+from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._solvers.normalization_aware.ways import WAYS, Annealing
 from calibrant.model_file import _format as limits
 from calibrant.model_file import _labels as labels
@@ -141,6 +142,8 @@ class Writer:
         if type(value) in (list, tuple):
             items = [self._plain(item, name) for item in value]
             return items if type(value) is list else {"tuple": items}
+        if type(value) is dict and name in BY_CLASS:
+            return {"dict": [[self._plain(x, name) for x in pair] for pair in value.items()]}
         if hasattr(value, "__array__") or isinstance(value, range):
             array = np.asarray(value)
             if array.ndim == 1:
@@ -285,6 +288,10 @@ class Reader:
         match sorted(stored.items()):
             case [("tuple", list(items))]:
                 return tuple(self._value(item, where) for item in items)
+            case [("dict", list(pairs))] if all(type(p) is list and len(p) == 2 for p in pairs):
+                values = [(self._value(k, where), self._value(v, where)) for k, v in pairs]
+                if all(isinstance(k, bool | int | float | str | bytes) for k, _ in values):
+                    return dict(values)
             case [("float", "nan" | "inf" | "-inf" as name)]:
                 return float(name)
             case [("bytes", str(digits))] if re.fullmatch("([0-9a-f]{2})*", digits):

@@ -12,6 +12,12 @@ from calibrant.plots._confidence import (
     draw_effect,
     draw_top_r,
 )
+from calibrant.plots._decisions import (
+    draw_cost_curve,
+    draw_decision_curve,
+    draw_risk_coverage,
+    draw_set_sizes,
+)
 from calibrant.plots._display import ReliabilityDisplay
 from calibrant.plots._maps import compute_map, draw_map
 from calibrant.plots._reliability import (
@@ -30,10 +36,14 @@ __all__ = [
     "compute_top_r",
     "draw_classwise",
     "draw_confidence_histogram",
+    "draw_cost_curve",
+    "draw_decision_curve",
     "draw_effect",
     "draw_map",
     "draw_reliability",
     "draw_reliability_grid",
+    "draw_risk_coverage",
+    "draw_set_sizes",
     "draw_top_r",
 ]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._containers import is_vector
 from calibrant._docstrings import inherit_parameters
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import of_arrays, of_predictions, shared
@@ -133,8 +134,8 @@ def compute_effect(
 
     Parameters
     ----------
-    before, after : array-like of shape (n_rows, n_classes)
-        Probabilities before and after calibration.
+    before, after : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities before and after calibration; one column is the positive class.
     n_bins : int, default=20
         Number of bins, of equal mass.
 
@@ -152,8 +153,7 @@ def compute_effect(
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     old, new = (
-        part.matrix if isinstance(part, Predictions) else simplex.check_scores(part)
-        for part in (before, after)
+        part.matrix if isinstance(part, Predictions) else _rows(part) for part in (before, after)
     )
     if old.shape != new.shape or not len(old):
         raise errors.ShapeError(f"before has shape {old.shape}, after {new.shape}; make them alike")
@@ -171,6 +171,12 @@ def compute_effect(
     changed = float(weight @ (y < new.max(axis=1)) / weight.sum())
     low, median, high = quantiles.T.copy()
     return Effect(means, low, median, high, changed)
+
+
+def _rows(probabilities: Any) -> Floats:
+    """Return checked rows, also of a vector or one column of the positive class."""
+    is_single = is_vector(probabilities) or np.shape(probabilities)[1:] == (1,)
+    return simplex.check_scores(probabilities, "positive" if is_single else "probabilities")
 
 
 def _quantiles(values: Floats, weight: Floats) -> Floats:

@@ -12,11 +12,15 @@ from calibrant._lazy import attach
 
 if TYPE_CHECKING:
     from calibrant.scale._chunks import Chunks, distinct, merge_all
+    from calibrant.scale._lists import TopLists
+    from calibrant.scale._stacked import StackedRows
     from calibrant.scale._statistics import Statistics
 
 _HOMES: dict[str, str] = {
     "Chunks": "calibrant.scale._chunks",
+    "StackedRows": "calibrant.scale._stacked",
     "Statistics": "calibrant.scale._statistics",
+    "TopLists": "calibrant.scale._lists",
     "distinct": "calibrant.scale._chunks",
     "merge_all": "calibrant.scale._chunks",
 }
@@ -25,5 +29,14 @@ _HOMES: dict[str, str] = {
 _MODULES = ("dask", "spark")
 """Public names that are modules themselves."""
 
-__all__ = ["Chunks", "Statistics", "dask", "distinct", "merge_all", "spark"]
+__all__ = [
+    "Chunks",
+    "StackedRows",
+    "Statistics",
+    "TopLists",
+    "dask",
+    "distinct",
+    "merge_all",
+    "spark",
+]
 __getattr__, __dir__ = attach(__name__, _HOMES, _MODULES)

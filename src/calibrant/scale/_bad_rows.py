@@ -47,7 +47,7 @@ def predict_good(
     except errors.DataError:
         if on_bad_row == "raise":
             raise
-    good[bad_rows(rows, calibrator.map_.kind, calibrator.normalize)] = False
+    good[bad_rows(rows, calibrator._kind, calibrator.normalize)] = False  # noqa: SLF001  (ours)
     found = predict(rows[good])
     if on_bad_row == "skip":
         return found, good

@@ -35,6 +35,7 @@ class ChunkArguments(errors.Arguments):
         self.if_logits, self.use_logits = named.if_logits, named.use_logits
         self.if_percent, self.if_unnormalized = named.if_percent, named.if_unnormalized
         self.if_untold, self.if_named_twice = named.if_untold, named.if_named_twice
+        self.if_single, self.if_margins = named.if_single, named.if_margins
         self.place = f"chunk {number}"
         self.prefix = f"{self.place}: {named.prefix}"
 

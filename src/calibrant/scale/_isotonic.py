@@ -57,7 +57,7 @@ class FlattenedStatistics(Statistics):
         else:
             table: Any = self.parts["scores"]
             step, report = pool_cells(table.cells())
-            found = SharedSteps(step, self.scores)
+            found = SharedSteps(step, self.kind)
         return Solution({"map_": found, "solver_report_": report})
 
 
@@ -157,7 +157,7 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         if not is_near:
             again = self._ask(scaling, "temperature")
             again.regression = regression
-        about = share, prior.inverse_temperature, prior.zero_logit, self.scores
+        about = share, prior.inverse_temperature, prior.zero_logit, self.kind
         found = RankedSteps(function, *about)
         fitted = {"map_": found, "solver_report_": report, "prior_report_": choice}
         return Solution(fitted, again)

@@ -22,6 +22,7 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._containers import to_matrix
 from calibrant._labels import check_weights
+from calibrant._one_column import ONE_COLUMN, two_column_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,11 @@ class Mergeable(ABC):
         simplex.check_option("scores", scores, simplex.KINDS)
         simplex.check_option("normalize", normalize, (None, "rows"))
         self.classes: NDArray[Any] = np.asarray(classes)
+        if scores in ONE_COLUMN and len(self.classes) != 2:
+            raise errors.ClassCountError(
+                f"scores={scores!r} is one number for each row of two classes, and there are "
+                f"{len(self.classes)}; pass one column per class"
+            )
         self.scores, self.normalize = scores, normalize
         self.options = options
         self.n_rows = 0
@@ -73,6 +79,11 @@ class Mergeable(ABC):
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.classes)
+
+    @property
+    def kind(self) -> str:
+        """Kind of the rows that are counted: one number of each has become two columns."""
+        return two_column_kind(self.scores)
 
     @property
     def weight(self) -> float:
@@ -100,7 +111,7 @@ class Mergeable(ABC):
         sample_weight : array-like of shape (n_rows,), optional
         """
         matrix = to_matrix(scores, self.scores, named)
-        if matrix.shape[1] != self.n_classes:
+        if self.scores not in ONE_COLUMN and matrix.shape[1] != self.n_classes:
             raise errors.ShapeError(
                 f"{named.prefix}{named.scores} has {errors.number_of(matrix.shape[1], 'column')}, "
                 f"but there are {self.n_classes} classes; every chunk has one column for each"

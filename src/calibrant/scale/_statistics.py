@@ -129,7 +129,7 @@ class Statistics(Mergeable):
     def _keep(self, cells: int = CELLS, sample: int | None = None) -> KeptRows:
         """Return an empty ``KeptRows``, for ``_start``."""
         limit = self.max_rows or usual_limit(self.n_classes, cells)
-        return KeptRows(self.n_classes, self.scores, limit, sample)
+        return KeptRows(self.n_classes, self.kind, limit, sample)
 
     def kept_batch(self) -> SimplexBatch:
         """Return the rows that were kept as a calibration set, with their own weights."""

@@ -51,6 +51,7 @@ class DaskChunks(Chunks):
         named: errors.Arguments = errors.ARGUMENTS,
     ) -> None:
         self._named = named
+        scores = scores.to_frame() if _is_frame(scores) and len(scores.shape) == 1 else scores
         matrix = to_array(scores, named.scores)
         if y is None:
             raise errors.LabelError(f"{named.y} is None; pass the labels of the rows")
@@ -151,6 +152,8 @@ def values(frame: Any) -> Any:
 def to_array(scores: Any, name: str = "scores") -> Any:
     """Return a Dask array with all classes in a chunk."""
     matrix = values(scores)
+    if isinstance(matrix, da.Array) and matrix.ndim == 1:  # of the positive class of two
+        matrix = matrix[:, None]
     if not isinstance(matrix, da.Array):
         raise errors.ContainerError(
             f"{name} is a {type(scores).__name__}, not a Dask array or data frame; the labels are "

@@ -40,7 +40,7 @@ OTHER_BINS = (10, 25)
 _USED = [
     metric
     for metric in METRICS.values()
-    if metric.id != "kernel_density_ece" and metric.n_classes is None
+    if metric.id != "kernel_density_ece" and metric.n_classes is None and not metric.is_ordered
 ]
 MEASURED = {metric.short: (metric, N_BINS) for metric in _USED} | {
     f"{metric.short}-{n_bins}": (metric, n_bins)

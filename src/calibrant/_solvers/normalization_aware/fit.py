@@ -83,6 +83,7 @@ def minimise(
     weight: Array,
     target: Array,
     exposures: Array,
+    n_last: int = 1,
     *,
     tol: float,
     max_rounds: int,
@@ -91,7 +92,8 @@ def minimise(
     """Minimise F over non-decreasing g, from the exposures of any starting point.
 
     Leading segments without target get the value 0 if they have exposure, which is their limit,
-    and else that of their neighbour. A ``sample`` says that these rows stand for more.
+    and else that of their neighbour. A ``sample`` says that these rows stand for more. The last
+    column stands for ``n_last`` cells.
     """
     total = float(np.sum(weight))
     n_segments = len(target)
@@ -106,7 +108,7 @@ def minimise(
         else:
             first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
         block_of = block_of_segment(first + dead, n_segments)
-        counts = count_cells(index, block_of, len(first), sizes)
+        counts = count_cells(index, block_of, len(first), sizes, n_last)
         theta = np.log(tops / bottoms)
         if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
             theta = np.clip(theta, -DEPTH, 0.0)
@@ -118,7 +120,7 @@ def minimise(
         values = np.empty(n_segments)
         values[dead:] = pooled.values[group[block_of[dead:]]]
         values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])
-        exposures = sum_cells(index, weight / pooled.totals, n_segments, sizes)
+        exposures = sum_cells(index, weight / pooled.totals, n_segments, sizes, n_last)
         violation = certificate(values, exposures, target, total)
         if sample:
             sample.values = values

@@ -33,7 +33,8 @@ def solve_exactly(likelihood: NormalizedLikelihood, tol: float, max_rounds: int)
     if likelihood.prior_strength == 0.0:
         return _solve_by_levels(likelihood, tol, max_rounds)
     index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
-    found = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
+    about = index, weight, target, likelihood.exposures, likelihood.rows.n_last
+    found = minimise(*about, tol=tol, max_rounds=max_rounds)
     proof = likelihood.objective(found.totals, found.values), found.violation
     return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
 
@@ -45,7 +46,7 @@ def _solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: i
     """
     first, row_start = split_levels(likelihood.rows)
     values = np.ones(likelihood.rows.n_segments)
-    rounds = 0
+    rounds, n_last = 0, likelihood.rows.n_last
     for v in np.flatnonzero(np.diff(first) > 1):
         low, high = int(first[v]), int(first[v + 1])
         rows = slice(int(row_start[v]), int(row_start[v + 1]))
@@ -54,8 +55,9 @@ def _solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: i
         index = np.where(index < low, 0, index - lower + (low == 0)).astype(index.dtype)
         weight = likelihood.weight[rows]
         target = np.concatenate([[0.0], likelihood.target[low:high]])
-        exposures = sum_cells(index, weight, len(target))
-        found = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
+        exposures = sum_cells(index, weight, len(target), n_last=n_last)
+        about = index, weight, target, exposures, n_last
+        found = minimise(*about, tol=0.5 * tol, max_rounds=max_rounds)
         values[low:high] = found.values[1:]
         rounds += found.rounds
     notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)
@@ -90,7 +92,9 @@ def _join_levels(
     if likelihood.target[0] == 0.0:
         values[0] = 0.0
         notes.append("no label lies in the lowest block: its value is 0, the limit")
-    n_cut = scale_levels(likelihood.rows.index, row_start, first, epsilon, values)
+    n_cut = scale_levels(
+        likelihood.rows.index, row_start, first, epsilon, values, likelihood.rows.n_last
+    )
     n_levels = len(first) - 1 - (values[0] == 0.0)
     if n_levels > 1:
         notes.append(
@@ -110,6 +114,7 @@ def scale_levels(
     first: NDArray[np.int64],
     epsilon: float,
     values: NDArray[np.float64],
+    n_last: int = 1,
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 
@@ -121,8 +126,10 @@ def scale_levels(
     for v, (low, high) in enumerate(pairwise(first.tolist())):
         if low > 0:
             cells = index[row_start[v] : row_start[v + 1]]
-            inside = np.where(cells < low, 0.0, values[cells]).sum(axis=1)
-            below = np.where(cells < low, values[cells], 0.0).sum(axis=1)
+            each = values[cells]
+            each[:, -1] *= n_last
+            inside = np.where(cells < low, 0.0, each).sum(axis=1)
+            below = np.where(cells < low, each, 0.0).sum(axis=1)
             need = max(np.max(below / inside, initial=0.0) / epsilon, values[low - 1] / values[low])
             if need > 0.0:
                 values[low:high] = np.maximum(need * values[low:high], values[low - 1])

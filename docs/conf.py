@@ -1,0 +1,91 @@
+"""Settings of the site: ``make docs`` builds it, without a network; warnings are errors."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+import calibrant
+
+project = "calibrant"
+author = "The calibrant developers"
+copyright = "2026, the calibrant developers"  # noqa: A001
+release = version = calibrant.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinx_click",
+    "sphinx_gallery.gen_gallery",
+    "sphinxext.opengraph",
+    "sphinx_llms_txt",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "_templates", "gallery", "examples/*.ipynb"]
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+suppress_warnings = ["myst.header"]
+
+autosummary_generate = True
+autosummary_imported_members = True
+extras = ("mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark", "skl2onnx", "skops", "torch")
+autodoc_mock_imports = [name for name in extras if find_spec(name) is None]
+autodoc_typehints = "none"  # numpydoc's sections say it
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "image_scrapers": ("matplotlib",),
+    "within_subsection_order": "FileNameSortKey",
+}
+
+smartquotes = False  # options begin with two hyphens
+
+html_theme = "pydata_sphinx_theme"
+html_title = "calibrant"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "show_toc_level": 2,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+ogp_site_url = "https://calibrant.readthedocs.io/"
+ogp_enable_meta_description = True
+ogp_social_cards = {"enable": False}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def skip_what_scikit_learn_documents(_app, _what, _name, found, _skip, _options):
+    """Leave out members that scikit-learn defines, routing and scores among them."""
+    module = getattr(found, "__module__", None) or ""
+    return True if module.startswith("sklearn") else None
+
+
+def link_to_pages(_app, _name, source):
+    """Point links to files above this directory at the pages that include them."""
+    source[0] = re.sub(r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/contributing.md", source[0])
+
+
+def setup(app):
+    """Connect what changes pages while they are read."""
+    app.connect("source-read", link_to_pages)
+    app.connect("autodoc-skip-member", skip_what_scikit_learn_documents)

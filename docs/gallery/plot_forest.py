@@ -1,0 +1,26 @@
+"""
+A random forest
+===============
+
+A forest is under-confident: its trees disagree even where the class is clear.
+:class:`~calibrant.CalibratedClassifier` calibrates it by cross-fitting, with no rows set aside.
+"""
+
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+from calibrant import CalibratedClassifier
+from calibrant.plots import compute_reliability_grid, draw_reliability_grid
+
+X, y = load_digits(return_X_y=True)
+X, new_X, y, new_y = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+
+forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+calibrated = CalibratedClassifier(RandomForestClassifier(100, random_state=0)).fit(X, y)
+
+curves = compute_reliability_grid(
+    new_y,
+    {"forest": forest.predict_proba(new_X), "calibrated": calibrated.predict_proba(new_X)},
+)
+draw_reliability_grid(curves)

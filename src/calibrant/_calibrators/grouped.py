@@ -1,0 +1,398 @@
+"""``GroupedCalibrator``: a fit for each group, as far from the fit of all as the group proves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from calibrant import _notices as notices
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._calibrators import composition as parts
+from calibrant._calibrators.auto import AutoCalibrator
+from calibrant._calibrators.base import Calibrator, log_of
+from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
+from calibrant._calibrators.structured import StructuredScaling
+from calibrant._labels import find_groups, read_groups
+from calibrant._maps.base import require
+from calibrant._maps.compositions import GroupedMap
+from calibrant._maps.logits import TemperatureMap
+from calibrant._simplex import LOG_OF_ZERO
+from calibrant._solvers.mixture import SMALLEST, solve_mixture
+from calibrant.scale._sources import as_chunks, is_elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.report import SolverReport
+
+STRENGTHS, PSEUDO_ROWS = (1.0, 4.0, 16.0, 64.0), 100.0
+"""Penalties that are tried on what a group changes, as factors of structured scaling's, and
+pseudo-observations that hold it to the fit of all; chosen on validation parts and simulations."""
+
+UNCHANGED = TemperatureMap(1.0, LOG_OF_ZERO)
+"""Where the change of a group starts, and what it is drawn to."""
+
+FEWEST_ROWS = 10
+"""Groups of a smaller weight have the fit of all."""
+
+LEAST_WEIGHT = 1e-3
+"""Smaller weights of a group's parts are not worth their time."""
+
+
+class GroupedCalibrator(parts.Composed):
+    """A fit for each group of rows, shrunk to the fit of all by held-out likelihood.
+
+    A group's map is a mixture of three: the fit of all rows; that fit, changed for the group by a
+    slope and an intercept for each class; and, of a group with rows enough, a fit of its own.
+    How strongly changes are penalised is chosen for all groups together by the likelihood of rows
+    that were held out, and so are the weights that the mixture of every group is drawn to. So a
+    group of fifty rows has as much of a map of its own as groups prove to differ. A group that was
+    not there at ``fit``, or has fewer than ten rows, gets the fit of all.
+
+    Parameters
+    ----------
+    calibrator : Calibrator, optional
+        What is fitted to all rows, and to large groups. By default ``AutoCalibrator()``.
+    cv : int, default=5
+        Number of folds.
+    min_rows : int, default=300
+        Rows from which on a group is tried with a fit of its own.
+    prior_rows : float, default=10.0
+        Pseudo-observations that draw the weights of all groups to the fit of all, and those of
+        every group to the weights of all groups.
+
+    Attributes
+    ----------
+    groups_ : ndarray of shape (n_groups,)
+        Names of the groups, sorted.
+    pooled_ : Calibrator
+        The fit of all rows.
+    calibrators_ : list of Mixture
+        The fit of each group.
+    weights_ : ndarray of shape (n_groups, 3)
+        Of each group the weight of the fit of all, of that fit as changed for the group, and of
+        the group's own.
+    strength_ : float
+        The penalty that was chosen, as a factor of :class:`StructuredScaling`'s.
+    solver_report_ : SolverReport
+        Of the weights: the largest violation of any group.
+
+    Notes
+    -----
+    A missing group is refused: give such rows a name of their own. ``for_group`` returns the fit of
+    one group as a calibrator by itself, which can be exported and applied to Dask collections.
+
+    In a pipeline, or in :class:`CalibratedClassifier`, scikit-learn's metadata routing passes
+    ``groups`` on; they are requested by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import GroupedCalibrator, StructuredScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> honest, y = simulated_scores(2000, power=1)
+    >>> bold, other_y = simulated_scores(1000, power=3)
+    >>> scores, y = np.vstack([honest, bold]), np.append(y, other_y)
+    >>> groups = np.repeat(["north", "south"], [2000, 1000])
+    >>> grouped = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    >>> grouped.predict_proba([[0.9, 0.05, 0.05]] * 2, groups=["north", "south"]).round(1)
+    array([[0.9, 0. , 0.1],
+           [0.6, 0.2, 0.2]])
+    """
+
+    method = "grouped"
+    title = "Grouped"
+    stands_alone = False
+    # What scikit-learn's routing passes on unless it is told otherwise.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict = __metadata_request__predict_proba
+    __metadata_request__predict_log_proba = __metadata_request__predict_proba
+    __metadata_request__transform = __metadata_request__predict_proba
+
+    calibrator: Any = leading(default=None, kw_only=False)
+    cv: int = number(default=5, low=2, whole=True)
+    min_rows: int = number(default=300, low=1, whole=True)
+    prior_rows: float = number(default=10.0)
+    groups_: NDArray[Any] = fitted()
+    pooled_: Calibrator = fitted()
+    calibrators_: list[Calibrator] = fitted()
+    weights_: NDArray[np.float64] = fitted()
+    strength_: float = fitted()
+    map_: GroupedMap = fitted()
+
+    @property
+    def _inner(self) -> Calibrator:
+        return AutoCalibrator() if self.calibrator is None else self.calibrator
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self._inner, Calibrator) or isinstance(self._inner, GroupedCalibrator):
+            raise errors.ParameterError(
+                f"calibrator={errors.in_words(self.calibrator)} must be a calibrator that needs no "
+                "groups, as AutoCalibrator()"
+            )
+        self._inner._check_parameters()  # noqa: SLF001  (ours)
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return self._inner._n_parameters(n_classes)  # noqa: SLF001
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        return super()._peak_bytes(n_rows, n_classes) + self._inner._peak_bytes(n_rows, n_classes)  # noqa: SLF001
+
+    def fit(  # type: ignore[override]
+        self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
+        """Fit the calibration map of every group.
+
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As for every calibrator, in memory.
+        groups : array-like of shape (n_rows,)
+            Group of each row: text, whole numbers or booleans, none missing.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator.
+        """
+        if as_chunks(scores, y, sample_weight) is not None:
+            raise _not_chunked("fit a sample of its rows, computed")
+        return self._fit_rows(scores, y, sample_weight, groups=groups, given_weight=sample_weight)
+
+    def _fit_parts(
+        self, batch: SimplexBatch, groups: Any = None, given_weight: Any = None
+    ) -> dict[str, Any]:
+        used = np.ones(batch.n_rows, bool)
+        if given_weight is not None:
+            used = np.asarray(given_weight, dtype=np.float64) > 0.0
+        names, codes = read_groups(groups, len(used))
+        names, codes = np.unique(names[codes[used]], return_inverse=True)
+        dealt = _deal(self._inner, batch, codes, self.cv)
+        tried = [group for group in dealt if group.is_tried(FEWEST_ROWS)]
+
+        def gain(strength: float) -> float:  # less a nat for every stronger penalty
+            nats = sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
+            return nats + STRENGTHS.index(strength)
+
+        strength = STRENGTHS[int(np.argmax(list(threads.each(gain, STRENGTHS))))]
+        weights, report = _mix(self._inner, dealt, strength, self.min_rows, self.prior_rows)
+        pooled = parts.fit_part(self._inner, parts.on_simplex(batch))
+
+        def fit(g: int) -> Calibrator:
+            change = own = None
+            if weights[g, 1] > 0.0:
+                rows = parts.on_simplex(dealt[g].pooled)
+                change = parts.fit_part(_change(strength), rows, UNCHANGED)
+            if weights[g, 2] > 0.0:
+                own = parts.fit_part(self._inner, parts.on_simplex(dealt[g].batch))
+            return self._mixture(pooled, change, own, weights[g])
+
+        return {
+            "groups_": names,
+            "pooled_": pooled,
+            "calibrators_": list(threads.each(fit, range(len(dealt)))),
+            "weights_": weights,
+            "strength_": strength,
+            "solver_report_": report,
+        }
+
+    def _mixture(
+        self,
+        pooled: Calibrator,
+        change: Calibrator | None,
+        own: Calibrator | None,
+        weights: NDArray[np.float64],
+    ) -> Calibrator:
+        """Return the fit of a group as a calibrator: a mixture of what there is."""
+        chain = None
+        if change is not None:
+            chain = parts.Chain([clone(pooled), clone(change)])
+            report = {"solver_report_": change.solver_report_}
+            chain = _composed(chain, pooled, calibrators_=[pooled, change], **report)
+        found = [part for part in (pooled, chain, own) if part is not None]
+        weights = weights[[True, chain is not None, own is not None]]
+        mixture = parts.Mixture([clone(part) for part in found], weights=weights.tolist())
+        report = {"solver_report_": found[-1].solver_report_}
+        return _composed(mixture, pooled, calibrators_=found, weights_=weights, **report)
+
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        maps, names = [fit.map_ for fit in found["calibrators_"]], found["groups_"]
+        require(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
+        require(found["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
+        require(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
+        return GroupedMap((parts.stage_of(found["pooled_"]), *maps))
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what the fit of all has to say; then one's own."""
+        yield from fitted["pooled_"]._complaints(batch, vars(fitted["pooled_"]))  # noqa: SLF001
+        yield from super()._complaints(batch, fitted)
+
+    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
+        super()._warn_of_shares(batch, found.stages[0])  # type: ignore[attr-defined]
+
+    def for_group(self, group: Any) -> Calibrator:
+        """Return the fit of one group as a calibrator by itself, which can be exported.
+
+        Parameters
+        ----------
+        group : object
+            One of ``groups_``; None for the fit of all, which other groups get.
+
+        Returns
+        -------
+        calibrator : Mixture
+            Fitted; its ``predict_proba`` needs no groups.
+        """
+        taken = self._take()
+        known = taken.groups_.tolist()
+        if group is None:
+            found = self._mixture(taken.pooled_, None, None, np.array([1.0, 0.0, 0.0]))
+        elif group in known:
+            found = take_state(taken.calibrators_[known.index(group)])
+        else:
+            raise errors.LabelError(
+                f"group={errors.in_words(group)} is not among those of the fit, "
+                f"{errors.some_in_words(taken.groups_)}; pass None for the fit of all"
+            )
+        for name in ("scores", "normalize", "min_probability", "n_jobs"):
+            setattr(found, name, getattr(taken, name))
+        if hasattr(taken, "feature_names_in_"):
+            found.feature_names_in_ = taken.feature_names_in_
+        return found
+
+    def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
+        places = find_groups(vars(self)["_groups"], len(matrix), self.groups_)
+        if len(places) and not places.any():
+            known = errors.some_in_words(self.groups_)
+            message = f"no row is of a group of the fit, {known}; all get the fit of all"
+            notices.warn(errors.CalibrantWarning(message))
+        self.__dict__["_by_row"] = (places,)
+        yield from super()._calibrate(scores, matrix)
+
+    def _with(self, groups: Any, scores: Any) -> Self:
+        """Return the fit as it is now, which knows the groups of the rows to predict."""
+        if is_elsewhere(scores):
+            raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
+        taken = self._take()
+        taken.__dict__["_groups"] = groups
+        return taken
+
+    def predict_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+        """Calibrated probabilities, by the fit of the group of each row.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Predictions of the same kind as at ``fit``.
+        groups : array-like of shape (n_rows,)
+            Group of each row; those that were not there at ``fit`` get the fit of all.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Rows that sum to 1, columns in the order of ``classes_``.
+        """
+        return Calibrator.predict_proba(self._with(groups, scores), scores)
+
+    def predict_log_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+        """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
+        return log_of(self.predict_proba(scores, groups))
+
+    def transform(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+        """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
+        return self.predict_proba(scores, groups)
+
+    def predict(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+        """Label of the largest calibrated probability."""
+        return Calibrator.predict(self._with(groups, scores), scores)
+
+
+def _composed(calibrator: Any, like: Calibrator, **found: Any) -> Any:
+    """Give a composition its fitted parts, and what it shares with one of them."""
+    calibrator.scores, calibrator.classes = like.scores, like.classes_
+    found |= {"classes_": like.classes_, "n_features_in_": like.n_features_in_}
+    replace_state(calibrator, found | {"map_": calibrator._compose(found)})  # noqa: SLF001  (ours)
+    return calibrator
+
+
+def _not_chunked(remedy: str) -> errors.ContainerError:
+    start = "scores come in chunks, which GroupedCalibrator does not take"
+    return errors.ContainerError(f"{start}: {remedy}")
+
+
+def _change(strength: float) -> StructuredScaling:
+    """Return what changes the fit of all for a group: slopes and intercepts, held to none."""
+    return StructuredScaling(form="diagonal", strength=strength, prior_strength=PSEUDO_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows of a group in folds, and what fits of all rows without its fold make of each."""
+
+    batch: SimplexBatch
+    folds: NDArray[np.int64]
+    pooled: SimplexBatch
+
+    def is_tried(self, least: float) -> bool:
+        """Whether there are rows enough, and in several folds."""
+        return float(self.batch.weight.sum()) >= least and len(np.unique(self.folds)) > 1
+
+    def own(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of the labels."""
+        own = outputs[np.arange(len(outputs)), self.batch.class_index]
+        return np.maximum(own, SMALLEST)
+
+    def changed(self, strength: float) -> NDArray[np.float64]:
+        """Held-out probabilities of the labels by the fit of all, changed for this group."""
+        known = [{"temperature": UNCHANGED}]
+        found = parts.cross_fit([_change(strength)], self.pooled, self.folds, known=known)
+        return self.own(found[0].rows)
+
+
+def _deal(
+    calibrator: Calibrator, batch: SimplexBatch, codes: NDArray[np.int64], n_folds: int
+) -> list[_Group]:
+    """Deal the rows of each group to folds by themselves, so that it is in all of them."""
+    dealt = [batch.take(codes == g).in_folds(n_folds) for g in range(codes.max() + 1)]
+    names = "scores", "class_index", "weight"
+    joined = {name: np.concatenate([getattr(own, name) for own, _ in dealt]) for name in names}
+    folds = np.concatenate([fold for _, fold in dealt])
+    pooled = parts.out_of_fold(calibrator, replace(batch, **joined), folds)
+    by_group = np.split(pooled, np.cumsum([own.n_rows for own, _ in dealt])[:-1])
+    pairs = zip(dealt, by_group, strict=True)
+    return [_Group(own, fold, own.with_probabilities(rows)) for (own, fold), rows in pairs]
+
+
+def _mix(
+    calibrator: Calibrator, dealt: list[_Group], strength: float, min_rows: int, prior_rows: float
+) -> tuple[NDArray[np.float64], SolverReport]:
+    """Return the weights of each group's parts, and the report of the least exact problem.
+
+    Those of a group have the largest held-out likelihood together with ``prior_rows`` rows that
+    are explained as all groups together ask for: by the fit of all, or by its change.
+    """
+    tried = [g for g, group in enumerate(dealt) if group.is_tried(FEWEST_ROWS)]
+    own = {g: [dealt[g].own(dealt[g].pooled.scores), dealt[g].changed(strength)] for g in tried}
+    weights = np.tile([1.0, 0.0, 0.0], (len(dealt), 1))
+    nothing = np.ones((1, 2)), np.ones(1)  # where no group is tried
+    rows = [(np.column_stack(own[g]), dealt[g].batch.weight) for g in tried] or [nothing]
+    stacked, weight = (np.concatenate(of) for of in zip(*rows, strict=True))
+    shares, worst = solve_mixture(stacked, weight, prior=np.array([prior_rows, 0.0]))
+    for g in tried:
+        if dealt[g].is_tried(min_rows):
+            outputs = parts.out_of_fold(calibrator, dealt[g].batch, dealt[g].folds)
+            own[g].append(dealt[g].own(outputs))
+        prior = prior_rows * np.append(shares, 0.0)[: len(own[g])]
+        found, report = solve_mixture(np.column_stack(own[g]), dealt[g].batch.weight, prior=prior)
+        weights[g, : len(found)] = np.where(found < LEAST_WEIGHT, 0.0, found)
+        worst = max(worst, report, key=lambda one: one.violation)
+    return weights / weights.sum(axis=1, keepdims=True), worst

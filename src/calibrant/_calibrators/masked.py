@@ -1,0 +1,132 @@
+"""``MaskedCalibrator``: rows of which each has some of the options only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._calibrators.auto import AutoCalibrator
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.composition import Composed, fit_part, stage_of
+from calibrant._calibrators.parameters import fitted, leading, number
+from calibrant._maps.compositions import MaskedMap, fill_absent
+from calibrant._one_column import two_column_kind
+from calibrant.errors import LabelError, ParameterError, in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._simplex import SimplexBatch
+
+CAPABLE = ("auto", "ts", "structured", "spline", "fir", "na-fir", "scir")
+"""Methods that a class at probability 0 in some rows does not disturb: the others fit a map to the
+scores of each class, or count how often it was offered."""
+
+CANDIDATES = {"ts", "identity", "structured", "structured-wide", "structured-loose"}
+CANDIDATES |= {"na-fir", "scir", "spline"}
+
+DEPTH = 100.0
+"""Logit of an absent option below the largest, in units of the spread of the others."""
+
+
+class MaskedCalibrator(Composed):
+    """Calibrates rows of which each has some of the options only, as questions of a test do.
+
+    An option whose probability is exactly 0, or whose logit is minus infinity, is absent from its
+    row. It has probability 0 after calibration, too, and no part in the likelihood. Temperature
+    scaling and shared isotonic maps are what they would be without it; structured scaling has terms
+    for each class, which act where the class is present.
+
+    Parameters
+    ----------
+    calibrator : calibrator, optional
+        What is fitted to the options that are there: ``AutoCalibrator`` (the default),
+        ``TemperatureScaling``, ``StructuredScaling``, ``MonotoneSpline``, ``FlattenedIsotonic``,
+        ``NormalizationAwareIsotonic`` or ``SortedCumulativeIsotonic``. Its ``min_probability``
+        is the floor of the options that are there.
+    min_probability : float, default=0.0
+        Is 0: a floor would give absent options something.
+
+    Attributes
+    ----------
+    calibrator_ : calibrator
+        The fitted calibrator.
+    depth_ : float
+        How far below the largest logit of its row the calibrator reads an absent option.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import MaskedCalibrator, TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> scores, y = simulated_scores()
+    >>> narrow = (np.arange(len(y)) % 10 == 0) & (y < 2)
+    >>> scores[narrow, 2] = 0.0  # no such option in these rows
+    >>> scores /= scores.sum(axis=1, keepdims=True)
+    >>> masked = MaskedCalibrator(TemperatureScaling()).fit(scores, y)
+    >>> bool((masked.predict_proba(scores)[narrow, 2] == 0.0).all())
+    True
+    """
+
+    method = "masked"
+    title = "Masked"
+    stands_alone = False
+
+    calibrator: Any = leading(default=None, kw_only=False)
+    min_probability: float = number(default=0.0, high=0.0)
+    calibrator_: Calibrator = fitted()
+    depth_: float = fitted()
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        part = self._inside
+        if not isinstance(part, Calibrator) or part.method not in CAPABLE:
+            raise ParameterError(
+                f"calibrator={type(part).__name__} cannot leave options out; use one of "
+                f"{', '.join(CAPABLE)}"
+            )
+        part._check_parameters()  # noqa: SLF001  (ours)
+        paths = getattr(part, "candidates", None) or ()
+        others = {stage for path in paths for stage in path.split(" > ")} - CANDIDATES
+        if others:
+            raise ParameterError(
+                f"candidates has {in_words(min(others))}, which cannot leave options out; use "
+                f"some of {', '.join(sorted(CANDIDATES))}"
+            )
+
+    @property
+    def _inside(self) -> Any:
+        return AutoCalibrator() if self.calibrator is None else self.calibrator
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return int(self._inside._n_parameters(n_classes))  # noqa: SLF001  (ours)
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        inside = self._inside._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+        return int(inside + super()._peak_bytes(n_rows, n_classes))
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        part = fitted["calibrator_"]
+        yield from part._complaints(batch, vars(part))  # noqa: SLF001  (ours)
+
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+        gaps, absent = fill_absent(batch.scores, batch.kind, np.inf)
+        on_absent = absent[np.arange(batch.n_rows), batch.class_index]
+        if on_absent.any():
+            row = int(np.argmax(on_absent))
+            label = in_words(batch.classes[batch.class_index[row]])
+            raise LabelError(
+                f"y: row {row} of those with a weight has the label {label}, an option that is "
+                "absent from it (probability 0, or a logit of minus infinity); drop the row"
+            )
+        depth = DEPTH * (float(np.std(gaps[~absent])) or 1.0)
+        filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")
+        part = fit_part(self._inside, filled)
+        return {"calibrator_": part, "depth_": depth, "solver_report_": part.solver_report_}
+
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        kind = two_column_kind(self.scores)
+        return MaskedMap(stage_of(found["calibrator_"]), found["depth_"], kind)

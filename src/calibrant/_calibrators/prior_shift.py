@@ -1,0 +1,331 @@
+"""``PriorShift``: calibrated rows for other class frequencies than those of the calibration set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+from calibrant import _notices as notices
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import FromMap, fitted, number, replace_state
+from calibrant._containers import to_matrix
+from calibrant._labels import check_weights
+from calibrant._maps.priors import PriorMap
+from calibrant._one_column import ONE_COLUMN
+from calibrant._solvers.prior_shift import (
+    prior_interval,
+    prior_shift_test,
+    shrink_priors,
+    solve_priors,
+)
+from calibrant._solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from calibrant._simplex import SimplexBatch
+
+Floats = NDArray[np.float64]
+
+BY_CLASS = ("from_priors", "to_priors")
+"""Parameters that are a number for each class."""
+
+
+class PriorShift(Calibrator):
+    """Re-weight calibrated rows for use where classes come more or less often.
+
+    q_c = p_c to_c / from_c, divided by the sum of the row: what Bayes' rule says where classes come
+    with other frequencies and look as before. ``from_priors`` are those of the rows that p was
+    calibrated on, ``to_priors`` those of use. Where these are not known, ``adapt`` estimates
+    them from unlabelled rows; until then rows stay as they are. The input has to be calibrated:
+    ``Chain([AutoCalibrator(), PriorShift()])``.
+
+    Parameters
+    ----------
+    to_priors : array-like of shape (n_classes,) or dict, optional
+        Class frequencies of use, in the order of the classes, or by class; also counts, which are
+        divided by their sum. A class of 0 gets no probability. None: what ``adapt`` finds.
+    from_priors : array-like of shape (n_classes,) or dict, optional
+        Class frequencies that the input is calibrated for. None: mean probabilities of the rows
+        that it is fitted to.
+    alpha : float, default=0.05
+        Level of the test of ``adapt``: rows in which it finds no shift change nothing. With 1 every
+        estimate is believed.
+
+    Attributes
+    ----------
+    from_priors_, to_priors_ : ndarray of shape (n_classes,)
+        Class frequencies before and after; ``ratio_`` is one over the other.
+    priors_, priors_low_, priors_high_ : ndarray of shape (n_classes,), or None
+        The most likely class frequencies of the rows of ``adapt``, and a 95 % interval of each.
+        Between these and ``from_priors_`` lies ``to_priors_``.
+    p_value_ : float or None
+        Of the hypothesis that the rows of ``adapt`` have the class frequencies of calibration.
+    n_rows_ : float
+        Weight of the rows that ``from_priors_`` come from; infinite if they are known.
+
+    Notes
+    -----
+    Frequencies of unlabelled rows have the largest likelihood (Saerens et al. [1]_), found by
+    Newton's method, not by expectation maximisation, which takes thousands of rounds where classes
+    are hard to tell apart. ``from_priors_`` are mean probabilities and not those of labels, so that
+    rows like those of calibration show no shift, also where the map is wrong (Alexandari et
+    al. [2]_); so a class that it gives too much is corrected on the way. The interval counts
+    what a calibration set of so many rows does not know, of the frequencies and of the
+    map; it does not count that classes may look other than before.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the outputs of a classifier to new
+       a priori probabilities: a simple procedure", Neural Computation 14, 2002.
+    .. [2] A. Alexandari, A. Kundaje and A. Shrikumar, "Maximum likelihood with bias-corrected
+       calibration is hard-to-beat at label shift adaptation", ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import PriorShift
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores(4000)
+    >>> calibrated = np.sqrt(bold) / np.sqrt(bold).sum(axis=1, keepdims=True)
+    >>> shift = PriorShift(to_priors={0: 0.8, 1: 0.1, 2: 0.1}).fit(calibrated, y)
+    >>> shift.predict_proba([[0.2, 0.4, 0.4]]).round(2)
+    array([[0.66, 0.17, 0.16]])
+
+    Rows of which the first class is rare, without their labels:
+
+    >>> rare = calibrated[2000:][(y[2000:] > 0) | (np.arange(2000) % 10 == 0)]
+    >>> shift = PriorShift().fit(calibrated[:2000], y[:2000]).adapt(rare)
+    >>> shift.p_value_ < 0.001, bool(shift.priors_low_[0] < 0.05 < shift.priors_high_[0])
+    (True, True)
+    """
+
+    method = "prior-shift"
+    title = "PriorShift"
+    summary = "a factor for each class"
+    good_for = "classes that come more or less often than in calibration"
+    stands_alone = False
+
+    to_priors: Any = None
+    from_priors: Any = None
+    alpha: float = number(default=0.05, high=1.0)
+
+    map_: PriorMap = fitted()
+    from_priors_: Floats = fitted()
+    to_priors_: Floats = fitted()
+    n_rows_: float = fitted()
+    priors_: Floats | None = fitted()
+    priors_low_: Floats | None = fitted()
+    priors_high_: Floats | None = fitted()
+    p_value_: float | None = fitted()
+    ratio_ = FromMap("ratio")
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return n_classes if self.from_priors is None else 1
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        batch = batch.merged()
+        total = math.fsum(batch.weight)
+        from_priors = _read_priors("from_priors", self.from_priors, batch.classes)
+        if from_priors is None:
+            cells = batch.probabilities() * (batch.weight / total)[:, None]
+            from_priors = np.array([math.fsum(column) for column in cells.T])
+            from_priors /= math.fsum(from_priors)
+        to_priors = _read_priors("to_priors", self.to_priors, batch.classes)
+        return self._shift(from_priors, to_priors, total, batch.classes, batch.kind)
+
+    @staticmethod
+    def _shift(
+        from_priors: Floats, to_priors: Floats | None, n_rows: float, classes: Any, kind: str
+    ) -> dict[str, Any]:
+        """Return what is fitted, without an estimate; a class that never came stays as it is."""
+        to_priors = from_priors if to_priors is None else to_priors
+        never = from_priors <= 0.0
+        if np.any(never & (to_priors > 0.0)):
+            name = errors.in_words(classes[np.flatnonzero(never & (to_priors > 0.0))[0]])
+            raise errors.ParameterError(
+                f"class {name} has a prior of 0 before and more after: no factor makes it so; "
+                "calibrate on rows that have it, or give it 0 in to_priors"
+            )
+        ratio = np.divide(to_priors, from_priors, out=np.ones(len(never)), where=~never)
+        return dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_")) | {
+            "map_": PriorMap(ratio, kind),
+            "solver_report_": SolverReport("closed form", 0.0, 0.0, 0.0, 0),
+            "from_priors_": from_priors,
+            "to_priors_": to_priors,
+            "n_rows_": n_rows,
+        }
+
+    def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
+        """Estimate the class frequencies of unlabelled rows, and re-weight to them from now on.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Rows of use, calibrated as those of ``fit`` were.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row comes.
+
+        Returns
+        -------
+        self : object
+            The same calibrator, with the estimate. A new call begins anew from ``from_priors_``.
+        """
+        found = self._take()
+        if self.to_priors is not None:
+            raise errors.ParameterError(
+                f"to_priors={errors.in_words(self.to_priors)} is given, so there is nothing to "
+                "estimate; set to_priors=None to adapt to rows"
+            )
+        self._check_parameters()
+        rows = checked_rows(found, scores)
+        if len(rows) == 0:
+            raise errors.ShapeError("scores has no row to adapt to; pass one or more")
+        weight = check_weights(sample_weight, len(rows))
+        rows, weight = rows[weight > 0.0], weight[weight > 0.0]
+        rows = rows if found.map_.kind == "probabilities" else simplex.softmax(rows)
+        before, n_before = found.from_priors_, found.n_rows_
+        priors, report = solve_priors(rows, before, weight)
+        if report.complaint is not None:
+            notices.warn(report.complaint)
+        low, high = prior_interval(rows, before, priors, n_before, weight)
+        test = prior_shift_test(rows, before, priors, n_before, weight)
+        after = shrink_priors(rows, before, test, n_before, weight, float(self.alpha))
+        own = self._shift(before, after, n_before, found.classes_, found.map_.kind)
+        own |= {"priors_": priors, "priors_low_": low, "priors_high_": high}
+        own |= {"p_value_": test.p_value, "solver_report_": report}
+        self.__dict__ = vars(found) | own  # at once: others may predict
+        return self
+
+    @classmethod
+    def from_class_weight(cls, class_weight: Any, y: Any, **parameters: Any) -> Self:
+        """Return the fitted map that undoes a ``class_weight`` of training.
+
+        A classifier that was trained with weights predicts as if classes came that much more often.
+
+        Parameters
+        ----------
+        class_weight : dict, "balanced" or array-like of shape (n_classes,)
+            As the classifier had it; classes that a dict lacks have 1. ``scale_pos_weight=20`` is
+            ``{1: 20}``.
+        y : array-like of shape (n_rows,)
+            Labels of training.
+        **parameters
+            Of the constructor.
+
+        Returns
+        -------
+        shift : PriorShift
+            Fitted; it needs no rows.
+
+        Examples
+        --------
+        >>> from calibrant import PriorShift
+        >>> shift = PriorShift.from_class_weight("balanced", [0] * 90 + [1] * 10)
+        >>> shift.predict_proba([[0.5, 0.5]])
+        array([[0.9, 0.1]])
+        """
+        classes, counts = np.unique(np.asarray(y), return_counts=True)
+        if len(classes) < 2:
+            raise errors.ClassCountError(
+                f"y has {errors.number_of(len(classes), 'class')}; pass all labels of training"
+            )
+        if not isinstance(class_weight, str | Mapping):
+            numbers = _as_numbers("class_weight", class_weight, len(classes), positive=True)
+            class_weight = dict(zip(classes.tolist(), numbers, strict=True))
+        try:
+            weights = compute_class_weight(class_weight, classes=classes, y=np.asarray(y))
+        except (TypeError, ValueError) as error:
+            raise errors.ParameterError(
+                f"class_weight={errors.in_words(class_weight)}: {error}"
+            ) from None
+        weights = _as_numbers("class_weight", weights, len(classes), positive=True)
+        made = cls(from_priors=weights * counts, to_priors=counts, classes=classes, **parameters)
+        made._check_parameters()
+        simplex.check_option("scores", made.scores, simplex.KINDS)
+        before, after = (_read_priors(n, getattr(made, n), classes) for n in BY_CLASS)
+        kind = ONE_COLUMN.get(made.scores, made.scores)
+        about = {"classes_": classes, "n_features_in_": len(classes)}
+        replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
+        return made
+
+    @classmethod
+    def from_sampling(cls, rates: Any, y: Any, **parameters: Any) -> Self:
+        """Return the fitted map that undoes under- or over-sampling of the training set.
+
+        Parameters
+        ----------
+        rates : dict or array-like of shape (n_classes,)
+            Share of each class's rows that was kept: 0.1 for a tenth, 2 for every row twice.
+            Classes that a dict lacks were kept whole.
+        y : array-like of shape (n_rows,)
+            Labels before sampling.
+        **parameters
+            Of the constructor.
+
+        Returns
+        -------
+        shift : PriorShift
+            Fitted; it needs no rows.
+
+        Examples
+        --------
+        >>> from calibrant import PriorShift
+        >>> shift = PriorShift.from_sampling({"no": 0.1}, ["no"] * 950 + ["yes"] * 50)
+        >>> shift.predict_proba([[0.5, 0.5]]).round(3)
+        array([[0.909, 0.091]])
+        """
+        if isinstance(rates, str):
+            raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number a class")
+        return cls.from_class_weight(rates, y, **parameters)
+
+
+def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
+    """Return rows as the map of a fitted calibrator takes them."""
+    kind = calibrator._kind  # noqa: SLF001  (ours)
+    matrix = to_matrix(scores, kind)
+    order = calibrator._check_columns(scores, matrix.shape)  # noqa: SLF001  (ours)
+    rows = simplex.check_scores(matrix, kind, calibrator.normalize)
+    return rows if order is None else np.take(rows, order, axis=1)
+
+
+def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
+    """Return priors in the order of the classes, which sum to 1; None if there are none."""
+    if given is None:
+        return None
+    if hasattr(given, "to_dict"):
+        raise errors.ParameterError(
+            f"{name} is a {type(given).__name__}, whose index may be in another order than the "
+            f"classes; pass {name}.to_dict()"
+        )
+    if isinstance(given, Mapping):
+        missing = [c for c in classes.tolist() if c not in given]
+        if missing or len(given) != len(classes):
+            wrong = missing[0] if missing else next(c for c in given if c not in classes.tolist())
+            raise errors.ParameterError(
+                f"{name} has {'no' if missing else 'a'} class {errors.in_words(wrong)}; the "
+                f"classes are {errors.some_in_words(classes)}"
+            )
+        given = [given[c] for c in classes.tolist()]
+    priors = _as_numbers(name, given, len(classes), positive=name == "from_priors")
+    return priors / math.fsum(priors)
+
+
+def _as_numbers(name: str, given: Any, n_classes: int, *, positive: bool = False) -> Floats:
+    """Return one finite number a class, or refuse what is given."""
+    try:
+        numbers = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    right = numbers.shape == (n_classes,) and np.isfinite(numbers).all() and numbers.any()
+    if not right or numbers.min() < 0.0 or (positive and not numbers.all()):
+        raise errors.ParameterError(
+            f"{name}={errors.in_words(given)} must be {n_classes} finite numbers, one a class, "
+            f"{'all positive' if positive else 'none negative, not all zero'}"
+        )
+    return numbers

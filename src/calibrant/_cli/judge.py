@@ -1,0 +1,109 @@
+"""``calibrant judge``: a judge's grades, held against human grades of some rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant._cli.reading import Reading, file_argument, names, path_argument, reading_options
+from calibrant._cli.showing import json_option, show, write_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibrant.judge import JudgeReport
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Split numbers at commas."""
+    return tuple(map(float, names(text)))
+
+
+LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("labelled", type=file_argument)
+@click.argument("unlabelled", type=file_argument)
+@click.option("--grade", help="Field or column with the judge's grade, if there are no scores.")
+@reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
+@click.option("--values", type=numbers, help="Number that each grade stands for, sorted grades.")
+@click.option(
+    "--target",
+    type=click.Choice(["rows", "population"]),
+    default="rows",
+    help="Whose mean: of these rows, or of all that they are drawn from.",
+)
+@click.option("--level", type=LEVEL, default=0.95, help="Confidence level of the intervals.")
+@click.option("--seed", default=0, help="Seed of the folds.")
+@click.option("-o", "--output", type=path_argument, help="Table of calibrated probabilities.")
+@json_option
+def judge(
+    labelled: Path,
+    unlabelled: Path,
+    grade: str | None,
+    reading: Reading,
+    values: tuple[float, ...] | None,
+    level: float,
+    seed: int,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Calibrate a judge to human grades in LABELLED, and estimate the mean grade of all rows.
+
+    LABELLED has the human grade as its label; UNLABELLED are the other rows.
+
+    \b
+    Example:
+      calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
+    """  # noqa: D301
+    from calibrant._files.column import read_column
+    from calibrant.judge import calibrate_judge
+
+    options |= {"values": values, "confidence_level": level, "random_state": seed}
+    if grade is not None:
+        remedy = "name the judge's by --grade, the humans' by --label-column"
+        human = read_column(labelled, reading.label_column or "label", remedy)
+        own, others = (read_column(path, grade, remedy) for path in (labelled, unlabelled))
+        report = calibrate_judge(human, own, others, **options)
+    else:
+        report = _judge_scores(labelled, unlabelled, reading, options)
+    if output is not None:
+        _write(report, output, labelled, unlabelled)
+    numbers = report.to_dict()
+    del numbers["probabilities"]
+    show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
+
+
+def _judge_scores(
+    labelled: Path, unlabelled: Path, reading: Reading, options: dict[str, Any]
+) -> JudgeReport:
+    """Judge by scores of each grade; columns of both files are matched by their names."""
+    from calibrant._columns import column_order
+    from calibrant._files.predictions import read_prediction_file
+    from calibrant.judge import calibrate_judge
+
+    first = reading.read(labelled)
+    told: dict[str, Any] = {"kind": reading.kind, "selection": reading.selection}
+    second = read_prediction_file(unlabelled, classes=first.classes, **told)
+    classes, other = first.classes, second.scores
+    if classes is not None and second.place.names is not None:
+        import numpy as np
+
+        order = column_order(second.place.names, np.array(classes), named=second.place)
+        other = other if order is None else other[:, order]
+    with first.explained():
+        return calibrate_judge(
+            first.y, first.matrix, other, classes=classes, scores=first.kind, **options
+        )
+
+
+def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:
+    """Write the probability of each grade, and their mean, for every row that has no label."""
+    from calibrant._files.apply import refuse_inputs
+
+    refuse_inputs(output, *inputs)
+    columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
+    write_columns(output, columns | {"mean": report.probabilities @ report.values})

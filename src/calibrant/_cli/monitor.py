@@ -1,0 +1,122 @@
+"""``calibrant monitor``: count new rows, tell what was found, and exit with 6 for an alarm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant._cli.deciding import groups_option, read_served
+from calibrant._cli.reading import file_argument, path_argument, reading_options
+from calibrant._cli.showing import json_option, naming, plain_table, show
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibrant._cli.reading import Reading
+
+EXIT_ALARM = 6
+
+
+@click.command(name="monitor")
+@click.argument("model", type=path_argument)
+@click.argument("new", type=file_argument)
+@click.option("--state", type=path_argument, required=True, help="File of what was counted so far.")
+@click.option("--alpha", type=float, help="Chance of a false alarm, ever; 0.01 at the first run.")
+@click.option("--page", type=path_argument, help="Write a page to this HTML file.")
+@groups_option
+@click.option("--time-column", "time", metavar="NAME", help="Column, or array, of times.")
+@click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
+@reading_options("normalize", "label_column", "columns", "ignore")
+@json_option
+def monitor_command(
+    model: Path,
+    new: Path,
+    state: Path,
+    alpha: float | None,
+    page: Path | None,
+    part: str | None,
+    reading: Reading,
+    as_json: bool,
+    **columns: str | None,
+) -> int:
+    """Ask whether the probabilities that MODEL serves for NEW are still right.
+
+    NEW has scores as at the fit, and labels if they have come; files in the order in which labels
+    came, each once: one that was counted before is not counted again. Exit code 6 is an alarm.
+
+    \b
+    Example:
+      calibrant monitor model.calibrant monday.parquet --state monitor.json --alpha 0.01
+    """  # noqa: D301
+    from calibrant import model_file
+    from calibrant._atomic_file import only_one
+    from calibrant._files.apply import refuse_inputs
+    from calibrant.errors import RepeatedBatchError
+
+    refuse_inputs(state, model, new)
+    with naming(model):
+        calibrator = model_file.load(model)
+    rows = read_served(calibrator, new, part, reading, **columns)
+    with only_one(state):
+        monitor, found = _open(state, alpha, calibrator.classes_), None
+        try:
+            with naming(new):
+                if "y" in rows:
+                    found = monitor.update(**rows)
+                else:
+                    found = monitor.update_unlabelled(rows["probabilities"], rows["time"])
+            monitor.save(state)  # before the page: a run that dies there loses nothing
+        except RepeatedBatchError as error:
+            click.echo(f"calibrant: not counted again: {error}", err=True)
+        if page is not None:
+            from calibrant.monitor import write_page
+
+            write_page(page, monitor, source=str(model))
+    status, proposal = monitor.status(), monitor.propose()
+    result = {"state": str(state), "alpha": monitor.alpha, "repeated": found is None}
+    result |= status.to_dict() | {"metrics": status.metrics()}
+    result["unlabelled"] = None if "y" in rows or found is None else found.to_dict()
+    result["proposal"] = None if proposal is None else proposal.to_dict()
+    show(result, as_json, _table(result))
+    return EXIT_ALARM if status.alarm else 0
+
+
+def _open(state: Path, alpha: float | None, classes: Any) -> Any:
+    """Go on from a state, or begin one."""
+    from calibrant.monitor import CalibrationMonitor
+
+    if not state.exists():
+        return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes)
+    monitor = CalibrationMonitor.load(state)
+    if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
+        raise click.UsageError(
+            f"{state} was begun with --alpha {monitor.alpha} and {len(monitor.classes_)} classes, "
+            "and a promise is not changed after a look; keep to them, or begin another state"
+        )
+    return monitor
+
+
+def _table(result: dict[str, Any]) -> Any:
+    """Lay out what was found for people."""
+    changes = result["changes"]
+    rows = {
+        "e-value": f"{result['e_value']:.4g} (alarm at {1 / result['alpha']:,.0f})",
+        "alarm": f"at row {result['alarm_row']:,}" if result["alarm"] else "no",
+        "change found at row": ", ".join(f"{row:,}" for row in changes[:3]) or "none",
+    }
+    means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
+    if result["unlabelled"] is not None:
+        means["expected accuracy of the new rows"] = result["unlabelled"]["accuracy"]
+        rows["same class frequencies: p"] = f"{result['unlabelled']['p_value']:.3g}"
+    interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
+    rows |= {name: interval.format(**mean) for name, mean in means.items()}
+    log_e = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})"
+    rows |= {f"group {name}": log_e.format(**own) for name, own in result["groups"].items()}
+    if result["proposal"] is not None:
+        gain = "{gain:.4f} ± {gain_error:.4f}".format(**result["proposal"])
+        rows["a recalibration would gain, nats a row"] = gain
+    table = plain_table(f"{result['n_rows']:,} rows counted", "")
+    for row in rows.items():
+        table.add_row(*row)
+    return table

@@ -1,0 +1,237 @@
+"""Logs of evaluations of language models, read whole: a column for each option, and the labels.
+
+An option that a question does not have is absent: its logit is minus infinity, or its probability
+0, and no calibration may give it anything.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._files import options
+from calibrant._files.records import LINES, read_records
+from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
+from calibrant._files.text import suffix_of
+from calibrant.errors import PredictionFileError
+from calibrant.errors import some_in_words as some
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from calibrant._files.options import LoggedRow
+    from calibrant._files.records import Record
+
+SCORE_FIELDS = {
+    **dict.fromkeys(("probs", "probabilities", "proba"), "probabilities"),
+    **dict.fromkeys(("logits", "logprobs", "log_probs", "loglikelihoods"), "logits"),
+    "scores": None,
+}
+"""Fields of scores in plain records, with their kind where the name tells it."""
+
+CONFIDENCES = (None, "probabilities", "positive")
+"""Kinds of scores that a single number may be said to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What the records of a file hold: scores with a column for each class, and labels.
+
+    ``lines`` are those of the rows, if there are any; ``note`` says what was taken for a class.
+    """
+
+    scores: NDArray[np.float64]
+    kind: str
+    labels: NDArray[Any] | None
+    classes: list[str]
+    lines: list[int] | None
+    has_absent: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogLayout:
+    """How records are read: their name, the kind of the scores, and the function of one record."""
+
+    title: str
+    kind: str
+    read: Callable[[Record], LoggedRow]
+
+
+def read_log(
+    path: Path,
+    kind: str | None = None,
+    selection: ColumnSelection | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Log:
+    """Read a log of an evaluation; ``classes`` are those of a model, or of another part."""
+    told = None if classes is None else [str(c) for c in classes]
+    layout = _find_layout(path, kind, selection or ColumnSelection(), told)
+    rows, lines, wheres = [], [], []
+    for record in read_records(path):
+        rows.append(layout.read(record))
+        lines.append(record.place)
+        wheres.append(record.where)
+    columns, by_name = _find_classes(rows, told, wheres)
+    scores = np.full((len(rows), len(columns)), -math.inf if layout.kind == "logits" else 0.0)
+    column_of = {name: j for j, name in enumerate(columns)}
+    labels = []
+    for i, row in enumerate(rows):
+        own = [column_of[name] for name in row.names] if by_name else range(len(row.names))
+        scores[i, own] = row.scores
+        labels.append(None if row.label is None else columns[own[row.label]])
+    if None in labels and any(label is not None for label in labels):
+        where = wheres[labels.index(None)]
+        raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
+    n_narrow = sum(len(row.names) < len(columns) for row in rows)
+    what = "the options" if by_name else "the places of the options, whose texts differ"
+    note = f"{path}: {layout.title}; classes {some(columns, 12)} are {what}"
+    if n_narrow:
+        note += f"; {n_narrow:,} of {len(rows):,} rows have fewer, and 0 for the others"
+    y = None if None in labels else np.array(labels)
+    numbers = lines if suffix_of(path) in LINES else None
+    return Log(scores, layout.kind, y, columns, numbers, n_narrow > 0, note)
+
+
+def _find_classes(
+    rows: list[LoggedRow], told: list[str] | None, wheres: list[str]
+) -> tuple[list[str], bool]:
+    """Classes, and whether they are names of options: else they are places, from 0.
+
+    Names are classes if no row has one that the widest row has not.
+    """
+    widest = max(rows, key=lambda row: len(row.names)).names
+    classes = widest if told is None else told
+    known, places = set(classes), [str(j) for j in range(len(widest))]
+    strangers = [
+        (name, where)
+        for row, where in zip(rows, wheres, strict=True)
+        for name in row.names
+        if name not in known or row.names.count(name) > 1
+    ]
+    if not strangers:
+        return list(classes), True
+    if told is None:
+        return places, False
+    if told[: len(places)] == places:
+        return told, False
+    other, where = strangers[0]
+    raise PredictionFileError(
+        f"{where}: the option {other!r:.200} is twice in its row, or not among the classes "
+        f"{some(told)}; leave out the record, or fit to a log with all options"
+    )
+
+
+def _find_layout(
+    path: Path, kind: str | None, selection: ColumnSelection, classes: list[str] | None
+) -> LogLayout:
+    """Tell the layout by the first record."""
+    first = next(read_records(path))
+    fields = first.fields
+    if "resps" in fields or "filtered_resps" in fields:
+        layout = LogLayout("samples of lm-evaluation-harness", "logits", options.read_lm_eval)
+    elif isinstance(fields.get("output"), dict) and "target" in fields:
+        layout = LogLayout("samples of Inspect", "logits", options.read_inspect)
+    elif not selection.columns and options.completion_of(fields) is not None:
+        told = classes or _options_by_labels(path, selection)
+        read = partial(options.read_completion, options=told, label=selection.label)
+        layout = LogLayout("completions with top_logprobs", "logits", read)
+    else:
+        return _find_plain(path, first, kind, selection)
+    if kind not in (None, layout.kind):
+        raise PredictionFileError(
+            f"{path} holds {layout.title}, whose scores are log-likelihoods; use --scores logits"
+        )
+    return layout
+
+
+def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | None:
+    """Options of completions: what the labels are, and all letters before the last of them."""
+    found = set()
+    for record in read_records(path):
+        label = options.label_of(record, selection.label)
+        own = options.own_options(record.fields)
+        if label is None:
+            return own
+        found.add(str(label).strip())
+    if all(len(label) == 1 and label in string.ascii_uppercase for label in found):
+        return list(string.ascii_uppercase[: 1 + string.ascii_uppercase.index(max(found))])
+    return sorted(found)
+
+
+def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogLayout:
+    """One number a record, how sure a model says to be: in percent if any is larger than 1."""
+    values = [record.fields.get(name) for record in read_records(path)]
+    scale = 100.0 if any(options.is_score(value) and value > 1.0 for value in values) else 1.0
+    read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
+    unit = " in percent" if scale > 1.0 else ""
+    return LogLayout(f"records with a confidence {name!r}{unit}", "probabilities", read)
+
+
+def _find_plain(
+    path: Path, first: Record, kind: str | None, selection: ColumnSelection
+) -> LogLayout:
+    fields = first.fields
+    nested = [name for name, value in fields.items() if isinstance(value, list | dict)]
+    chosen = [name for name in selection.columns or SCORE_FIELDS if name in nested]
+    if len(chosen) > 1:
+        raise PredictionFileError(
+            f"{first.where}: the fields {some(chosen)} may all hold the scores; choose one by "
+            "--columns"
+        )
+    if not chosen:
+        label = options.label_field(fields, selection.label)
+        leave = {label, *selection.ignore, *(n for n in fields if n.casefold() in PREDICTION_NAMES)}
+        names = selection.columns or [
+            n for n, v in fields.items() if options.is_score(v) and n not in leave
+        ]
+        if len(names) == 1 and options.is_score(fields.get(names[0])) and kind in CONFIDENCES:
+            return _find_confidences(path, names[0], selection)
+        if len(names) < 2:
+            raise PredictionFileError(
+                f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
+                "'probs' or 'logits' are needed, or choose it by --columns"
+            )
+        read = partial(options.read_flat, names=list(names), label=selection.label)
+        return LogLayout("records with a number for each class", kind or "probabilities", read)
+    name, told = chosen[0], SCORE_FIELDS.get(chosen[0])
+    if told is not None and kind not in (None, told):
+        raise PredictionFileError(f"{first.where}: the field {name!r} holds {told}, not {kind}")
+    read = partial(options.read_plain, name=name, label=selection.label)
+    return LogLayout(f"records with the field {name!r}", told or kind or "probabilities", read)
+
+
+def leave_out_absent(
+    rows: NDArray[Any], scores: NDArray[Any], kind: str, order: NDArray[np.int64] | None
+) -> NDArray[Any]:
+    """Give what absent options got to the others, where the model knows of no absent ones."""
+    given = scores if order is None else scores[:, order]
+    kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
+@contextmanager
+def write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Callable[..., None]]:
+    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
+    names = [str(c) for c in classes]
+
+    def write(rows: NDArray[Any], chunk: Any, keep: NDArray[np.bool_]) -> None:
+        own = chunk.labels()
+        labels = [None] * len(rows) if own is None else own[keep].tolist()
+        for row, label in zip(rows.tolist(), labels, strict=True):
+            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
+            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
+            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
+            file.write(json.dumps(found).encode() + b"\n")
+
+    yield write

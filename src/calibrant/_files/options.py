@@ -1,0 +1,330 @@
+"""Options of a question, their scores and the right one, out of a record of an evaluation.
+
+There is a function for each layout: lm-evaluation-harness, Inspect, completions with
+``top_logprobs``, and plain records.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calibrant._files.records import describe
+from calibrant._files.tables import LABEL_NAMES
+from calibrant.errors import PredictionFileError
+from calibrant.errors import some_in_words as some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from calibrant._files.records import Record
+
+OPTION_FIELDS = ("options", "choices")
+COMPLETION_FIELDS = ("response", "body", "completion", "output")
+BEFORE_OPTION = " \t\n\u0120\u2581("
+AFTER_OPTION = " \t\n.):"
+"""Signs around an option in a token; vocabularies write a space as U+0120 or U+2581."""
+
+TRUTH_FIELDS = ("correct", "is_correct", "right")
+TRUTH = dict.fromkeys(("true", "1", "right", "correct", "c", "yes"), 1)
+TRUTH |= dict.fromkeys(("false", "0", "wrong", "incorrect", "i", "no"), 0)
+"""Fields that say whether an answer was right, and how."""
+
+SMALLEST_MASS = 1e-12
+"""Mass of an option that is not listed, at least."""
+
+
+class LoggedRow(NamedTuple):
+    """Scores of the options of a question, their names, and the place of the right one."""
+
+    scores: list[float]
+    names: list[str]
+    label: int | None
+
+
+def label_field(fields: dict[str, Any], chosen: str | None) -> str | None:
+    """Name of the field with the label: the chosen one, or the only one with a usual name."""
+    if chosen is not None:
+        return chosen
+    named = [name for name in fields if name.casefold() in LABEL_NAMES]
+    return "label" if "label" in named else named[0] if len(named) == 1 else None
+
+
+def label_of(record: Record, chosen: str | None) -> Any:
+    """Label of a record as it stands; None if it has none."""
+    fields = record.fields
+    if chosen is not None and chosen not in fields:
+        raise PredictionFileError(
+            f"{record.where} has no field {chosen!r} (--label-column); it has {some(list(fields))}"
+        )
+    name = label_field(fields, chosen)
+    label = None if name is None else fields[name]
+    if isinstance(label, list) and len(label) == 1:
+        label = label[0]
+    if isinstance(label, list | dict) or (isinstance(label, float) and not label.is_integer()):
+        raise PredictionFileError(
+            f"{record.where}: the label is {describe(label)}; one option is right, by its name or "
+            "its place"
+        )
+    return int(label) if isinstance(label, float) else label
+
+
+def _find_label(label: Any, names: list[str], where: str) -> int | None:
+    """Place of the right option, by its name or else its place."""
+    if label is None:
+        return None
+    text = str(label).strip()
+    if text in names:
+        return names.index(text)
+    if text.isdecimal() and len(text) < 9 and int(text) < len(names):
+        return int(text)
+    raise PredictionFileError(
+        f"{where}: the label {label!r:.200} is not among the options {some(names, 8)} of its row"
+    )
+
+
+def own_options(fields: dict[str, Any]) -> list[str] | None:
+    """Options that a record lists."""
+    for name in OPTION_FIELDS:
+        given = fields.get(name)
+        if isinstance(given, list) and given and all(isinstance(o, str) for o in given):
+            return [option.strip() for option in given]
+    return None
+
+
+def is_score(value: Any) -> bool:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _row(
+    values: Iterable[Any], names: Sequence[str], label: Any, where: str, of: str = "score"
+) -> LoggedRow:
+    """Check a row: two options or more, each with a finite number."""
+    found = []
+    for name, value in zip(names, values, strict=True):
+        try:
+            score = float(value) if is_score(value) else math.nan
+        except OverflowError:
+            score = math.inf
+        if not math.isfinite(score):
+            raise PredictionFileError(
+                f"{where}: the {of} of option {name!r:.200} is {describe(value)}; write a finite "
+                "number, or leave out an option that the question does not have"
+            )
+        found.append(score)
+    if len(found) < 2:
+        raise PredictionFileError(f"{where}: at least two options are needed; drop the record")
+    return LoggedRow(found, list(names), _find_label(label, list(names), where))
+
+
+def read_plain(record: Record, name: str, label: str | None) -> LoggedRow:
+    """Read a list of scores, or an object of scores by option; null is no option."""
+    where, given = f"{record.where}, field {name!r}", record.fields.get(name)
+    if isinstance(given, dict):
+        named = [(option.strip(), value) for option, value in given.items()]
+    elif isinstance(given, list):
+        names = own_options(record.fields) or [str(j) for j in range(len(given))]
+        if len(names) != len(given):
+            raise PredictionFileError(
+                f"{where} has {len(given)} scores of {len(names)} options; write one for each"
+            )
+        named = list(zip(names, given, strict=True))
+    else:
+        raise PredictionFileError(
+            f"{where} is {'missing' if given is None else describe(given)}; write a list of "
+            "scores, or an object with the score of each option"
+        )
+    present = {option: value for option, value in named if value is not None}
+    if len(present) < sum(value is not None for _, value in named):
+        raise PredictionFileError(f"{where} has an option twice; name each once")
+    return _row(present.values(), list(present), label_of(record, label), where)
+
+
+def read_flat(record: Record, names: list[str], label: str | None) -> LoggedRow:
+    """Read a number for each class, by its name; those that are missing are no options."""
+    present = [name for name in names if record.fields.get(name) is not None]
+    values = [record.fields[name] for name in present]
+    return _row(values, present, label_of(record, label), record.where)
+
+
+def read_confidence(record: Record, name: str, scale: float, label: str | None) -> LoggedRow:
+    """Read how sure a model says to be of its answer, and whether that was right."""
+    where, value = f"{record.where}, field {name!r}", record.fields.get(name)
+    if not is_score(value) or not 0.0 <= value <= scale:
+        raise PredictionFileError(f"{where} is {describe(value)}; write 0 to {scale:g}")
+    usual = [field for field in TRUTH_FIELDS if field in record.fields]
+    said = label_of(record, label or (usual[0] if usual else None))
+    text = None if said is None else str(said).strip().casefold()
+    if text is not None and text not in TRUTH:
+        raise PredictionFileError(
+            f"{record.where}: the label {said!r:.200} is neither right nor wrong; write a truth"
+            " value"
+        )
+    truth = None if text is None else TRUTH[text]
+    return LoggedRow([1.0 - value / scale, value / scale], ["false", "true"], truth)
+
+
+def read_lm_eval(record: Record) -> LoggedRow:
+    """Read a sample of lm-evaluation-harness: log-likelihoods of the options, and ``target``."""
+    fields, where = record.fields, record.where
+    answers = fields.get("filtered_resps") or fields.get("resps")
+    values: list[Any] = []
+    for answer in answers if isinstance(answers, list) else []:
+        found = answer
+        while isinstance(found, list) and found and isinstance(found[0], list):
+            found = found[0]
+        if not (isinstance(found, list) and len(found) == 2):  # log-likelihood, is it greedy
+            raise PredictionFileError(
+                f"{where} holds generated text, no log-likelihoods: the task "
+                "is not multiple choice; score its answers, and read those as plain records"
+            )
+        values.append(_to_number(found[0]))
+    names = _continuations(fields.get("arguments"), len(values))
+    half = len(names) // 2
+    if half > 1 and names[:half] == names[half:]:  # those without the question, for mutual info
+        names, values = names[:half], values[:half]
+    target = fields.get("target")
+    row = _row(values, names, None, where, "log-likelihood")
+    # A number is a place; the text of an option, too, may be one: the log tells what was right.
+    places = [int(str(target))] if str(target).isdecimal() and len(str(target)) < 9 else []
+    places += [j for j, name in enumerate(names) if name == str(target).strip()]
+    places = [j for j in places if j < len(names)]
+    is_right, best = fields.get("acc"), row.scores.index(max(row.scores))
+    agreeing = [j for j in places if not is_score(is_right) or (j == best) == (is_right == 1)]
+    if target is not None and not agreeing:
+        fault = "several right options, or none of these" if not places else f"acc is {is_right}"
+        raise PredictionFileError(
+            f"{where}: the target {target!r:.200} of the options {some(names, 8)}: {fault}; drop "
+            "the record, or log the samples again"
+        )
+    return row._replace(label=agreeing[0] if agreeing else None)
+
+
+def _to_number(value: Any) -> Any:
+    """Read a number that was logged as text; anything else stays what it is."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _continuations(arguments: Any, n_options: int) -> list[str]:
+    """Texts of the options that followed the question, or else their places."""
+    given = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    texts = []
+    for pair in given if isinstance(given, list) else []:
+        own = list(pair.values()) if isinstance(pair, dict) else pair
+        if isinstance(own, list) and len(own) == 2 and isinstance(own[1], str):
+            texts.append(own[1].strip())
+    return texts if len(texts) == n_options else [str(j) for j in range(n_options)]
+
+
+def read_inspect(record: Record) -> LoggedRow:
+    """Read a sample of Inspect: letters of its ``choices``, ``target``, and log-probabilities."""
+    choices = record.fields.get("choices")
+    if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
+        raise PredictionFileError(
+            f"{record.where} has no choices: it is no question with options; only those of "
+            "multiple_choice() can be read"
+        )
+    letters = list(string.ascii_uppercase[: len(choices)])
+    return read_completion(record, letters, "target")
+
+
+def read_completion(
+    record: Record, options: list[str] | None, label: str | None = None
+) -> LoggedRow:
+    """Read a completion with ``top_logprobs``, at the token that is an option.
+
+    Tokens with and without a space are one option. Options that are not listed share what the
+    listed tokens leave, each at most as much as the least of them.
+    """
+    where = record.where
+    names = own_options(record.fields) or options
+    if options is not None and (names is None or not set(names) <= set(options)):
+        names = options  # the record lists texts; tokens are letters
+    choice = completion_of(record.fields)
+    found = [] if choice is None else _positions(choice["logprobs"])
+    if names is None or not found:
+        raise PredictionFileError(
+            f"{where} has no token with top_logprobs; ask for logprobs=True, top_logprobs=20 "
+            "(vLLM: logprobs=20)"
+        )
+    answers = {clean(token): listed for token, listed in found if clean(token) in names}
+    if len(answers) != 1:
+        raise PredictionFileError(
+            f"{where}: {'several tokens are' if answers else 'no token is'} among the options "
+            f"{some(names, 8)}; ask for the option alone (max_tokens=1), or name others by "
+            "--classes"
+        )
+    masses, least, listed_mass = dict.fromkeys(names, 0.0), 1.0, 0.0
+    for token, logprob in answers.popitem()[1]:
+        if not is_score(logprob) or not logprob < 1e-3:  # NaN is not
+            raise PredictionFileError(
+                f"{where}: the logprob of token {token!r:.60} is {describe(logprob)}; a number of "
+                "at most 0 is needed"
+            )
+        mass = math.exp(logprob)
+        listed_mass += mass
+        least = min(least, mass)
+        if clean(token) in masses:
+            masses[clean(token)] += mass
+    absent = [name for name, mass in masses.items() if mass == 0.0]
+    for name in absent:
+        masses[name] = max(min((1.0 - listed_mass) / len(absent), least), SMALLEST_MASS)
+    scores = [math.log(mass) for mass in masses.values()]
+    return _row(scores, names, label_of(record, label), where)
+
+
+def clean(token: str) -> str:
+    """Return the option of a token, without the signs around it."""
+    return token.lstrip(BEFORE_OPTION).rstrip(AFTER_OPTION)
+
+
+def completion_of(fields: Any) -> dict[str, Any] | None:
+    """Find the first choice with log-probabilities, in a record or in the response in it."""
+    if not isinstance(fields, dict):
+        return None
+    logprobs = fields.get("logprobs")
+    if isinstance(logprobs, list) or (isinstance(logprobs, dict) and _is_of_tokens(logprobs)):
+        return fields
+    inner = [fields.get(name) for name in COMPLETION_FIELDS]
+    for name in ("choices", "outputs"):  # of OpenAI and of vLLM
+        if isinstance(given := fields.get(name), list):
+            inner += given[:1]
+    return next((found for one in inner if (found := completion_of(one)) is not None), None)
+
+
+def _is_of_tokens(logprobs: dict[str, Any]) -> bool:
+    return isinstance(logprobs.get("content"), list) or "top_logprobs" in logprobs
+
+
+def _positions(logprobs: Any) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """Token at each position, and the listed ones there with their log-probabilities."""
+    if isinstance(logprobs, dict) and isinstance(logprobs.get("content"), list):
+        given = [(t, t.get("top_logprobs")) for t in logprobs["content"] if isinstance(t, dict)]
+        return [_position(t.get("token"), t.get("logprob"), listed) for t, listed in given]
+    if isinstance(logprobs, dict):  # completions of before chats
+        parts = [logprobs.get(n) for n in ("tokens", "token_logprobs", "top_logprobs")]
+        if all(isinstance(part, list) for part in parts):
+            return [_position(*each) for each in zip(*parts, strict=False)]  # type: ignore[arg-type]
+        return []
+    return [_position(None, None, listed) for listed in logprobs]
+
+
+def _position(token: Any, logprob: Any, listed: Any) -> tuple[str, list[tuple[str, Any]]]:
+    """Return a token and the listed ones, of which it is one."""
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(listed, dict):  # logprobs by token, or vLLM's objects by the id of the token
+        for name, value in listed.items():
+            own = value if isinstance(value, dict) else {"logprob": value}
+            pairs.append((str(own.get("decoded_token", name)), own.get("logprob")))
+    elif isinstance(listed, list):
+        pairs = [(str(o.get("token")), o.get("logprob")) for o in listed if isinstance(o, dict)]
+    if not isinstance(token, str):
+        token = pairs[0][0] if pairs else ""  # vLLM's first one is what was drawn
+    if all(name != token for name, _ in pairs):
+        pairs.append((token, logprob))
+    return token, pairs

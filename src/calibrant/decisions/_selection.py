@@ -1,0 +1,273 @@
+"""How many rows can be trusted: risk over coverage, and thresholds that keep a promise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import bdtr, betainc, psi
+
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant.metrics._predictions import column_of, exact_sum, name_of, whole_masses
+from calibrant.metrics._reading import of_arrays
+from calibrant.metrics._result import Result, doc, result
+
+if TYPE_CHECKING:
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._measures import EventRows
+    from calibrant.metrics._predictions import Predictions
+
+
+def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
+    """Return distinct values, largest first, and weight and hits of all rows from each on."""
+    order = np.argsort(-events.values, kind="stable")
+    values = events.values[order]
+    last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
+    mass = whole_masses(events.weight)  # so that the order of rows that tie changes no bit
+    unit = exact_sum(events.weight) / int(mass.sum())
+    sums: Floats = np.cumsum([mass[order], (mass * events.hits)[order]], axis=1)[:, last] * unit
+    return values[last], sums[0], sums[1]
+
+
+@result(eq=False)
+class RiskCoverage(Result):
+    """Result of :func:`risk_coverage`; arrays have one number per distinct confidence."""
+
+    thresholds: Floats = doc("Confidences, the largest first.")
+    coverage: Floats = doc("Share of rows at or above each.")
+    risk: Floats = doc("Share of these that are wrong.")
+    aurc: float = doc("Area under the curve: the mean risk over the ranks of all rows.")
+    oracle: float = doc("The area if all wrong rows came last.")
+
+    @property
+    def excess(self) -> float:
+        """Area above that of the oracle (E-AURC)."""
+        return self.aurc - self.oracle
+
+
+@of_arrays
+def risk_coverage(predictions: Predictions) -> RiskCoverage:
+    """Share of wrong predictions among the rows that are surest, over the share of rows kept.
+
+    The area is the mean over i = 1, ..., n of the risk of the i rows of largest confidence; rows
+    that tie are in random order, and count with the mean over all orders.
+
+    References
+    ----------
+    .. [1] Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep
+       Neural Classifiers", ICLR 2019.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import risk_coverage
+    >>> y_proba = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]
+    >>> curve = risk_coverage([0, 1, 1, 0], y_proba)
+    >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
+    (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
+    """
+    values, weight, hits = _groups(predictions.events(None))
+    weight, wrong = weight * predictions.unit, (weight - hits) * predictions.unit
+    before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
+    rate = (wrong - missed) / (weight - before)
+    # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
+    ranks = psi(weight + 1.0) - psi(before + 1.0)
+    area = math.fsum(wrong - missed) + math.fsum((missed - rate * before) * ranks)
+    n_rows, n_wrong = float(weight[-1]), float(wrong[-1])
+    right = n_rows - n_wrong
+    oracle = n_wrong - right * float(psi(n_rows + 1.0) - psi(right + 1.0))
+    return RiskCoverage(values, weight / n_rows, wrong / weight, area / n_rows, oracle / n_rows)
+
+
+@result()
+class Threshold(Result):
+    """Result of :func:`threshold_for`."""
+
+    target: str = doc("'accuracy', 'precision', 'recall' or 'capacity'.")
+    wanted: float = doc("What was asked for.")
+    threshold: float = doc(
+        "Act from this probability on; infinity where nothing keeps the promise."
+    )
+    reached: float = doc("What these rows have at the threshold; NaN where there is none.")
+    coverage: float = doc("Share of these rows that are at or above the threshold.")
+    reachable: float = doc(
+        "Where nothing keeps the promise, what could be promised, to 0.001; else NaN."
+    )
+    confidence_level: float | None = doc("How sure the promise is; None for none.")
+    kind: Any = doc("Label of the class whose probability is meant, or 'confidence'.")
+
+
+@of_arrays
+def threshold_for(
+    predictions: Predictions,
+    *,
+    accuracy: float | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    capacity: float | None = None,
+    kind: Any = None,
+    confidence_level: float | None = 0.95,
+) -> Threshold:
+    """Find the probability from which on predictions keep a promise.
+
+    Parameters
+    ----------
+    accuracy : float, optional
+        Share of right predictions wanted among rows whose largest probability is at or above the
+        threshold: what can be automated. The lowest threshold that keeps it is found.
+    precision : float, optional
+        Share wanted of rows of the class ``kind`` among those at or above the threshold.
+    recall : float, optional
+        Share wanted of the rows of the class that are at or above; the highest threshold is found.
+    capacity : float, optional
+        Largest share of rows that may be at or above; the lowest threshold is found.
+    kind : None or a label, default=None
+        Class whose probability is meant; the positive one of two by default. Of the accuracy it is
+        the confidence.
+    confidence_level : float or None, default=0.95
+        How probable it is, over draws of these rows, that the promise holds for rows to come from
+        where they came from. None takes what these rows have as it is, without a promise.
+
+    Notes
+    -----
+    The rows must be others than those that the classifier or calibrator was fitted to. Bounds are
+    exact (Clopper and Pearson's), and made valid for the choice of a threshold. For accuracy and
+    precision the rows are looked at from strict to lax thresholds: tests of "the accuracy is too
+    low" start at n, n / 2, n / 4, ... rows, each with an equal part of 1 - ``confidence_level``,
+    and one that rejects hands its part on to the next threshold (the fallback procedure). That is
+    exact if the true accuracy does not grow as the threshold falls. For recall and capacity the
+    threshold is an order statistic, and nothing else is assumed.
+
+    If no threshold keeps the promise, ``threshold`` is infinity, ``reachable`` says what could be
+    promised, and a warning tells it.
+
+    References
+    ----------
+    .. [1] B. L. Wiens and A. Dmitrienko, "The Fallback Procedure for Evaluating a Single Family of
+       Hypotheses", Journal of Biopharmaceutical Statistics 15, 2005.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.decisions import threshold_for
+    >>> y_proba, y = simulated_scores(4000, power=1)
+    >>> found = threshold_for(y, y_proba, accuracy=0.8)
+    >>> round(found.threshold, 2), round(found.coverage, 2), round(found.reached, 2)
+    (0.71, 0.26, 0.82)
+    """
+    told = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}
+    given = [(name, value) for name, value in told.items() if value is not None]
+    if len(given) != 1:
+        raise errors.ParameterError(
+            f"{len(given)} of accuracy, precision, recall and capacity are given; ask for one"
+        )
+    ((target, wanted),) = given
+    simplex.check_number(target, wanted, low=0.0, high=1.0)
+    error = None
+    if confidence_level is not None:
+        simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+        error = 1.0 - float(confidence_level)
+        if predictions.weight is not None:
+            raise errors.WeightError(
+                "sample_weight makes no binomial bound; leave it out, or take "
+                "confidence_level=None for a threshold without a promise"
+            )
+    column = _column_for(predictions, target, kind)
+    values, weight, hits = _groups(predictions.events(column))
+    find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
+    place, reachable = find(weight, hits, wanted, error), math.nan
+    if place < 0:
+        reachable, bad = 1.0 if target == "capacity" else 0.0, float(wanted)
+        while abs(reachable - bad) > 0.0005:
+            middle = (reachable + bad) / 2.0
+            holds = find(weight, hits, middle, error) >= 0
+            reachable, bad = (middle, bad) if holds else (reachable, middle)
+        outwards = math.ceil if target == "capacity" else math.floor
+        reachable = outwards(1000 * reachable) / 1000
+        sure = "" if error is None else f" at confidence {confidence_level:g}"
+        warnings.warn(
+            f"no threshold has {target} {wanted:g}{sure}; {target} {reachable:.3f} can be had. Ask "
+            "for that, or bring more rows",
+            errors.CalibrantWarning,
+            stacklevel=3,
+        )
+    share = np.append(weight / weight[-1], 0.0)  # place -1 is none
+    have = {"recall": hits / (hits[-1] or 1.0), "capacity": share[:-1]}.get(target, hits / weight)
+    return Threshold(
+        target=target,
+        wanted=float(wanted),
+        threshold=float(np.append(values, math.inf)[place]),
+        reached=float(np.append(have, math.nan)[place]),
+        coverage=float(share[place]),
+        reachable=reachable,
+        confidence_level=confidence_level,
+        kind=name_of(predictions.classes, column),
+    )
+
+
+def _column_for(predictions: Predictions, target: str, kind: Any) -> int | None:
+    """Return the column whose probability a target is about; None for the confidence."""
+    if target == "accuracy" and kind is None:
+        kind = "confidence"
+    column = column_of(predictions.classes, kind)
+    fits = {"accuracy": column is None, "capacity": True}
+    if not fits.get(target, column is not None):
+        raise errors.ParameterError(
+            f"kind={errors.in_words(kind)} with {target}: accuracy is of the largest probability, "
+            "precision and recall are of one class; leave kind out, or pass kind= with its label"
+        )
+    return column
+
+
+def _tail(hits: Floats, trials: Any, share: float) -> Floats:
+    """Return P(Binomial(trials, share) >= hits)."""
+    found: Floats = np.where(
+        hits > 0, betainc(np.maximum(hits, 1.0), trials - hits + 1.0, share), 1.0
+    )
+    return found
+
+
+def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float | None) -> int:
+    """Return the last place, from strict to lax, of which a test says that it is right enough."""
+    if error is None:
+        return int(np.append(-1, np.flatnonzero(hits >= wanted * weight * (1.0 - 1e-12)))[-1])
+    p_value = _tail(hits, weight, wanted)  # small where so many hits refute a lower accuracy
+    n_rows = int(weight[-1])
+    # Fewer rows refute nothing, were they all right.
+    fewest = math.log(max(error / 8, 1e-300)) / math.log(wanted) if 0.0 < wanted < 1.0 else 1.0
+    n_starts = max(1, int(math.log2(max(n_rows / fewest, 1.0))) + 1)
+    starts = np.searchsorted(weight, n_rows / 2.0 ** np.arange(n_starts)[::-1])
+    best, level, stops = -1, 0.0, np.append(starts[1:], len(weight))
+    for start, stop in zip(starts, stops, strict=True):
+        level += error / n_starts  # and what a run of rejections hands on
+        failed = np.flatnonzero(p_value[start:stop] > level)
+        last = int(failed[0]) if len(failed) else int(stop - start)
+        best = int(start) + last - 1 if last > 0 else best
+        level = 0.0 if len(failed) else level
+    return best
+
+
+def _for_recall(_: Floats, hits: Floats, wanted: float, error: float | None) -> int:
+    """Return the first place that has enough of the class, and those to come with it."""
+    n_rows = hits[-1]
+    if n_rows == 0:
+        return -1
+    # The share of the class above its m-th largest value is Beta(m, n - m + 1).
+    if error is None:
+        enough = hits >= wanted * n_rows * (1.0 - 1e-12)
+    else:
+        enough = _tail(hits, n_rows, wanted) <= error
+    return int(np.append(np.flatnonzero(enough), -1)[0])
+
+
+def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float | None) -> int:
+    """Return the last place that has few enough rows, and those to come with it."""
+    if error is None:
+        few = weight <= wanted * weight[-1] * (1.0 + 1e-12)
+    elif wanted == 1.0:
+        few = np.ones(len(weight), dtype=np.bool_)
+    else:
+        few = bdtr(weight, int(weight[-1]), wanted) <= error
+    return int(np.append(-1, np.flatnonzero(few))[-1])

@@ -1,0 +1,157 @@
+"""Metrics and a test for each group of rows: ``evaluate(..., groups=)``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors
+from calibrant._extras import needed
+from calibrant._labels import read_groups
+from calibrant.metrics._cumulative import holm
+from calibrant.metrics._measures import rescale
+from calibrant.metrics._predictions import Predictions
+from calibrant.metrics._result import Estimate, Result, doc, result
+from calibrant.metrics._significance import calibration_test
+from calibrant.metrics._table import METRICS, headline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+
+    from calibrant.metrics._reading import Source
+    from calibrant.metrics._table import Metric
+
+FEW_ROWS, SIGNIFICANT = 100, 0.05
+FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
+"""Of the test of each group: of many groups, the least p-value has to be below 0.05 by Holm."""
+
+MOST_PRINTED = 20
+
+
+def group_metrics(n_classes: int) -> dict[str, Metric]:
+    """Return the metrics of a group by id: those that are quick, for there may be many groups."""
+    own = headline(n_classes).id
+    kept = "accuracy", "negative_log_likelihood", "brier_score", own
+    return {name: METRICS[name] for name in kept}
+
+
+@result()
+class GroupMetrics:
+    """One group of a :class:`GroupTable`."""
+
+    group: Any
+    n_rows: int
+    estimates: dict[str, Estimate] = doc("Each metric by name.")
+    p_value: float = doc("Of the test of its calibration; NaN without resamples.")
+    adjusted_p_value: float = doc("The same, by Holm's correction for the number of groups.")
+    excess: float = doc("Its calibration error less the mean of that if it were calibrated.")
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether there are fewer than 100 rows, which say little."""
+        return self.n_rows < FEW_ROWS
+
+    def row(self) -> dict[str, Any]:
+        """Return all numbers by name, as a row of a table."""
+        found: dict[str, Any] = {"group": self.group, "n_rows": self.n_rows}
+        for name, own in self.estimates.items():
+            found |= {name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
+        found |= {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}
+        return found | {"excess": self.excess, "has_few_rows": self.has_few_rows}
+
+
+@result()
+class GroupTable(Result):
+    """Metrics by group, the worst first; ``print`` shows a table.
+
+    Worse is a group whose error is more than chance at the level of 5 % after Holm's correction,
+    then one with rows enough, then one whose calibration error exceeds by more what calibrated
+    predictions like these would have.
+    """
+
+    rows: tuple[GroupMetrics, ...] = doc("One for each group.")
+    metric: str = doc("The calibration error that is tested.")
+
+    @property
+    def worst(self) -> Any:
+        """Name of the worst group."""
+        return self.rows[0].group
+
+    def __iter__(self) -> Iterator[GroupMetrics]:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers."""
+        return {"metric": self.metric, "worst": self.worst, "rows": [g.row() for g in self.rows]}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with a row for each group."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise needed(error, "to_frame", "cli") from error
+        return pd.DataFrame([g.row() for g in self.rows]).set_index("group")
+
+    def __str__(self) -> str:
+        names = [errors.in_words(g.group) for g in self.rows[:MOST_PRINTED]]
+        width = max(map(len, ["group", *names])) + 2
+        title = METRICS[self.metric].title
+        lines = [f"{'group':<{width}}{'rows':>8}{'NLL':>9}{title:>10}{'interval':>19}  p (Holm)"]
+        for name, g in zip(names, self.rows, strict=False):
+            nll, own = g.estimates["negative_log_likelihood"].value, g.estimates[self.metric]
+            p = "-" if math.isnan(g.p_value) else f"{g.adjusted_p_value:.3g}"
+            interval = "" if math.isnan(own.low) else f"{own.low:.4f} to {own.high:.4f}"
+            few = "  few rows" if g.has_few_rows else ""
+            values = f"{g.n_rows:>8}{nll:>9.4f}{own.value:>10.4f}{interval:>19}"
+            lines.append(f"{name:<{width}}{values}  {p:<8}{few}".rstrip())
+        left = len(self.rows) - len(names)
+        return "\n".join(lines + [f"and {left} more: to_frame() has all"] * (left > 0))
+
+
+def judge_groups(
+    predictions: Source,
+    groups: Any,
+    judge: Callable[[Predictions], dict[str, Estimate]],
+    n_resamples: int,
+    **options: Any,
+) -> GroupTable:
+    """Judge the rows of each group by themselves, and test whether they are calibrated."""
+    if not isinstance(predictions, Predictions):
+        raise errors.ContainerError(
+            "y_proba comes in chunks, of which groups= takes none; compute it, or evaluate the "
+            "rows of each group"
+        )
+    names, codes = read_groups(groups, len(predictions.matrix))
+    codes = codes if predictions.used is None else codes[predictions.used]
+    rows, weight = predictions.all_rows(), predictions.row_weights() * predictions.unit
+    metric = headline(predictions.n_classes).id
+    n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
+    found = []
+    for g in np.unique(codes).tolist():
+        mine = codes == g
+        unit, scaled = rescale(weight[mine])
+        index = predictions.class_index[mine]
+        about: dict[str, Any] = {"order": None, "used": None, "is_checked": True, "unit": unit}
+        about |= {"matrix": rows[mine], "class_index": index, "weight": scaled}
+        own = replace(predictions, **about)
+        estimates = judge(own)
+        p_value = excess = math.nan
+        if n_resamples > 0:
+            # Rows stay: then p-values are exact, also of fewer rows than there are bins.
+            test = calibration_test(None, own, n_resamples=n_draws, resample_rows=False, **options)
+            p_value, excess = test.p_value, test.statistic - test.null_mean
+        name = names[g : g + 1].tolist()[0]
+        found.append(GroupMetrics(name, len(index), estimates, p_value, p_value, excess))
+    adjusted = holm(np.array([g.p_value for g in found])).tolist()
+    found = [replace(g, adjusted_p_value=p) for g, p in zip(found, adjusted, strict=True)]
+
+    def place(g: GroupMetrics) -> tuple[bool, bool, float]:
+        error = g.estimates[metric].value if math.isnan(g.excess) else g.excess
+        return not g.adjusted_p_value <= SIGNIFICANT, g.has_few_rows, -error
+
+    return GroupTable(tuple(sorted(found, key=place)), metric)

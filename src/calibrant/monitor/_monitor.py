@@ -1,0 +1,373 @@
+"""``CalibrationMonitor``: whether served probabilities are still right, asked at every moment."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._atomic_file import replace_file
+from calibrant._kernels.rows import first_top_columns
+from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
+from calibrant.monitor._evidence import Evidence, log_sum
+from calibrant.monitor._history import MeanSequence, Periods, RecentRows
+from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
+from calibrant.monitor._results import MonitorStatus, report_unlabelled
+from calibrant.monitor._state import from_text, pack, to_text, unpack
+
+if TYPE_CHECKING:
+    import os
+
+    from calibrant.monitor._bets import Floats
+    from calibrant.monitor._reading import CheckedRows
+    from calibrant.monitor._results import Proposal, UnlabelledReport
+
+MOST_GROUPS = 32
+MOST_CLASSES_WITH_TERMS = 2000
+"""Up to so many there is a bet on class frequencies; of groups, up to 16."""
+
+
+class CalibrationMonitor:
+    """Watch whether served probabilities are still right, with a bound on false alarms.
+
+    Recalibrations that are fitted to rows already counted bet against the probabilities of new
+    rows; their mean wealth is an e-process. If the probabilities are right, the chance that it ever
+    reaches 1 / alpha is at most alpha, however often one looks.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Chance of a false alarm, over all time.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels of the first batch do not name every column.
+    run_length : float, default=100000
+        CheckedRows between false alarms of the change detector, on average, at least.
+    min_probability : float, default=1e-6
+        Smaller probabilities count as this one: a single row multiplies the evidence by at most its
+        inverse, also where something came that was said to be impossible.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or None
+        Label of each column, from the first batch on.
+    periods_ : Periods
+        Sums over at most 64 stretches of rows, of which :func:`write_page` draws.
+
+    Notes
+    -----
+    The promise is about probabilities that are right given all that was counted before. Rows count
+    in the order in which their labels come: where an outcome decides how late its label comes, wait
+    equally long for all. Weights are at most 1: a row's evidence is raised to that power.
+
+    References
+    ----------
+    .. [1] A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, "Game-Theoretic Statistics and Safe
+       Anytime-Valid Inference", Statistical Science 38, 2023.
+    .. [2] A. Henzi and J. F. Ziegel, "Valid sequential inference on probability forecast
+       performance", Biometrika 109, 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.monitor import CalibrationMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> def day(power):
+    ...     p = rng.dirichlet([1, 1, 1], 500)
+    ...     q = p**power / (p**power).sum(axis=1, keepdims=True)  # what really happens
+    ...     return p, [rng.choice(3, p=row) for row in q]
+    >>> monitor = CalibrationMonitor(alpha=0.01)
+    >>> any(monitor.update(*day(1.0)).alarm for _ in range(10))
+    False
+    >>> for _ in range(10):
+    ...     status = monitor.update(*day(0.5))
+    >>> status.alarm, 5000 < status.alarm_row < 6500
+    (True, True)
+    """
+
+    KEPT = ("alpha", "run_length", "min_probability", "_log_stake", "_alarm_row", "_log_wealth")
+    KEPT += ("_log_largest", "_sums")
+
+    def __init__(
+        self,
+        alpha: float = 0.01,
+        *,
+        classes: Any = None,
+        run_length: float = 100_000,
+        min_probability: float = 1e-6,
+    ) -> None:
+        simplex.check_number("alpha", alpha, low=1e-12, high=0.5)
+        simplex.check_number("run_length", run_length, low=1.0, high=1e15)
+        simplex.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
+        self.alpha, self.run_length = float(alpha), float(run_length)
+        self.min_probability = float(min_probability)
+        self.classes_ = None if classes is None else np.array(classes)
+        self._begin(2)  # until the first batch tells how many classes there are
+        self._groups: dict[str, Evidence] = {}
+        self._log_stake = 0.0  # wealth when groups first came: half of it goes to them
+        self._alarm_row: int | None = None
+        self._log_wealth = self._log_largest = 0.0
+        ranges = {"accuracy": (0.0, 1.0), "confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
+        self._means = {name: MeanSequence(*ends) for name, ends in ranges.items()}
+        self.periods_ = Periods()
+        self._digests = Digests()
+        self._recent = RecentRows()
+
+    def update(
+        self,
+        probabilities: Any,
+        y: Any,
+        time: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> MonitorStatus:
+        """Count rows whose labels have come.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_rows, n_classes)
+            What was served, in the order in which labels came.
+        y : array-like of shape (n_rows,)
+            The labels.
+        time : array-like of shape (n_rows,), optional
+            Numbers or dates, for pictures, and to tell equal batches apart.
+        sample_weight : array-like of shape (n_rows,), optional
+            In [0, 1], set before the label is known; weight 0 is no row.
+        groups : array-like of shape (n_rows,), optional
+            Group of each row, at most 32. Half of the wealth is then bet by group, the j-th group
+            to come having a share of 1 / (j (j + 1)) of it.
+
+        Returns
+        -------
+        status : MonitorStatus
+            As of :meth:`status`.
+
+        Raises
+        ------
+        RepeatedBatchError
+            If the batch is among the last 2048 that had 20 different rows or more.
+        """
+        rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
+        self._check_groups(rows.groups)
+        self._digests.add(rows)
+        if self._evidence.n_rows == 0:
+            self.classes_ = classes
+            self._begin(len(classes))
+        self._count(rows)
+        return self.status()
+
+    def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
+        """Say what to expect of rows whose labels have not come; it is no evidence.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_rows, n_classes)
+            What was served.
+        time : array-like of shape (n_rows,), optional
+            As in :meth:`update`.
+
+        Returns
+        -------
+        report : UnlabelledReport
+            Expected accuracy and confusion matrix, and class frequencies with a test, compared with
+            the labelled rows counted so far; and what it cannot see.
+        """
+        rows = read_unlabelled(self.classes_, probabilities, time)
+        self._digests.add(rows)
+        report = report_unlabelled(rows.p, self.alpha, self._sums, self._means["gap"].weight)
+        self.periods_.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
+        return report
+
+    def _check_groups(self, names: Any) -> None:
+        found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
+        if len(found) > MOST_GROUPS:
+            raise errors.ParameterError(
+                f"groups has {len(found)} distinct values with those of before; a monitor has at "
+                f"most {MOST_GROUPS}: merge rare ones"
+            )
+
+    def _begin(self, k: int) -> Evidence:
+        self._sums = np.zeros(k)  # of probabilities, by class
+        bets = make_bets(k, has_class_terms=k <= MOST_CLASSES_WITH_TERMS)
+        self._evidence = Evidence(bets, self.run_length)
+        return self._evidence
+
+    def _begin_group(self, name: str, k: int) -> Evidence:
+        own = Evidence(make_bets(k, has_class_terms=k <= MOST_CLASSES_FULL))
+        return self._groups.setdefault(name, own)
+
+    def _count(self, rows: CheckedRows) -> None:
+        """Add checked rows to all that is kept."""
+        p, label, weight = rows[:3]
+        top = np.empty(len(p), dtype=np.int64)
+        first_top_columns(p, top)
+        confidence, hit = p[np.arange(len(p)), top], (top == label).astype(np.float64)
+        n_before = self._evidence.n_rows
+        path = self._evidence.count(make_block(p, label, weight, self.min_probability))
+        if rows.groups is not None or self._groups:
+            path = self._count_groups(path, rows)
+        self._log_wealth = float(path[-1])
+        self._log_largest = max(self._log_largest, float(path.max()))
+        reached = path >= -math.log(self.alpha)
+        if self._alarm_row is None and reached.any():
+            self._alarm_row = n_before + int(reached.argmax()) + 1
+        for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
+            self._means[name].count(values, weight)
+        for part in self.periods_.parts(len(p)):
+            time = None if rows.time is None else rows.time[part]
+            own = confidence[part], hit[part], weight[part]
+            self.periods_.add(*own, time, float(path[part][-1]))
+        self._sums += weight @ p
+        self._recent.add(p, label)
+
+    def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
+        """Let half of the wealth be bet group by group; return all of it after each row."""
+        p, label, weight, names, _ = rows
+        if not self._groups:
+            self._log_stake = self._log_wealth
+        for name in [] if names is None else dict.fromkeys(names.tolist()):
+            if name not in self._groups:
+                self._begin_group(name, p.shape[1])
+        paths = np.empty((len(self._groups) + 1, len(p)))
+        for own, (name, evidence) in zip(paths, self._groups.items(), strict=False):
+            own[:] = evidence.log_wealth
+            mine = np.flatnonzero(names == name) if names is not None else ()
+            if len(mine):
+                some = p[mine], label[mine], weight[mine]
+                after = evidence.count(make_block(*some, self.min_probability))
+                last = np.searchsorted(mine, np.arange(len(p)), side="right") - 1
+                own[last >= 0] = after[last[last >= 0]]
+        paths[-1] = 0.0  # of groups that may still come
+        j = np.arange(1, len(paths))
+        shares = np.append(-np.log(j * (j + 1.0)), -math.log(len(paths)))
+        by_group = self._log_stake + log_sum(paths + shares[:, None], axis=0)
+        total: Floats = np.logaddexp(path, by_group) - math.log(2.0)
+        return total
+
+    def status(self) -> MonitorStatus:
+        """Return what was found so far.
+
+        Returns
+        -------
+        status : MonitorStatus
+            Evidence, alarms, and means with their intervals.
+        """
+        log_e, evidence = self._log_wealth, self._evidence
+        e_value = math.exp(log_e) if log_e < 709.0 else math.inf
+        means = [mean.estimate(self.alpha) for mean in self._means.values()]
+        alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
+        changes = tuple(evidence.changes), float(evidence.detector.mean())
+        groups = self._group_status()
+        return MonitorStatus(evidence.n_rows, e_value, log_e, *alarm, *changes, *means, groups)
+
+    def _group_status(self) -> dict[str, dict[str, Any]]:
+        """Evidence of each group, and whether its share alone is worth an alarm."""
+        found: dict[str, dict[str, Any]] = {}
+        for j, (name, own) in enumerate(self._groups.items(), start=1):
+            needed = math.log(2.0 * j * (j + 1.0) / self.alpha) - self._log_stake
+            found[name] = {"n_rows": own.n_rows, "log_e_value": own.log_wealth}
+            found[name] |= {"threshold": needed, "alarm": own.log_largest >= needed}
+        return found
+
+    def propose(self, calibrator: Any = None) -> Proposal | None:
+        """Recalibrate recent rows, and say what that would gain on rows after them.
+
+        Parameters
+        ----------
+        calibrator : calibrator, optional
+            Of probabilities; it is fitted. ``StructuredScaling()`` by default.
+
+        Returns
+        -------
+        proposal : Proposal or None
+            Its calibrator takes what is served now: put it behind the model, or fit the model's own
+            method to recent rows (``calibrant fit``). None while fewer than 100 rows are kept, as
+            of more than 400 classes, of which 40,000 cells are.
+        """
+        return self._recent.propose(calibrator, self.classes_)
+
+    def merge(self, other: CalibrationMonitor) -> Self:  # noqa: ARG002
+        """Refuse: evidence of two monitors cannot be added up as statistics can.
+
+        Parameters
+        ----------
+        other : CalibrationMonitor
+            Whatever it has counted.
+
+        Raises
+        ------
+        ParameterError
+            Always, with what to do instead.
+        """
+        raise errors.ParameterError(
+            "monitors are not merged: a bet is fitted to the rows before it, so the order of rows "
+            "matters. Count all rows in one monitor, with groups= to tell them apart; or take the "
+            "mean of both e-values, which is valid as well"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is known to a file, whole or not at all; at most 1 MB, no pickle.
+
+        Parameters
+        ----------
+        path : path-like
+            Is replaced if it is there.
+        """
+        with replace_file(path) as file:
+            file.write(to_text(self._state()).encode())
+
+    def _state(self) -> dict[str, Any]:
+        named = {None: self._evidence, **self._groups}
+        streams = [
+            [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
+            for name, own in named.items()
+        ]
+        classes = None if self.classes_ is None else self.classes_.tolist()
+        parts = {name: pack(part) for name, part in self._parts().items()}
+        return pack(self) | {"classes": classes, "streams": streams, "parts": parts}
+
+    def _parts(self) -> dict[str, Any]:
+        others = {"periods": self.periods_, "digests": self._digests, "recent": self._recent}
+        return self._means | others
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CalibrationMonitor:
+        """Read a monitor that was saved, and go on with it.
+
+        Parameters
+        ----------
+        path : path-like
+            What :meth:`save` wrote.
+
+        Returns
+        -------
+        monitor : CalibrationMonitor
+            As it was.
+
+        Raises
+        ------
+        StatisticsError
+            If the file is of another kind, or damaged.
+        """
+        content = Path(path).read_bytes()
+        try:
+            state = from_text(content.decode())
+            run_length, k = state["run_length"], len(state["_sums"])
+            monitor = cls(state["alpha"], classes=state["classes"], run_length=run_length)
+            for name, own, bets in state["streams"]:
+                evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
+                unpack(evidence, own)
+                for bet, values in bets.items():
+                    unpack(evidence.bets[bet], values)
+            for name, part in monitor._parts().items():
+                unpack(part, state["parts"][name])
+            unpack(monitor, state)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise errors.StatisticsError(
+                f"{path} holds no state of a monitor: {error}; restore it from a backup, or count "
+                "all batches again into a new file"
+            ) from error
+        return monitor

@@ -1,0 +1,126 @@
+"""What a batch of a monitor holds, checked before anything of it is counted."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._columns import column_order
+from calibrant._containers import column_names
+from calibrant._kernels.rows import row_hashes
+from calibrant._labels import check_weights
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.monitor._bets import Floats
+
+MOST_DIGESTS = 2048
+FEWEST_ROWS_REMEMBERED = 20
+"""Batches of fewer different rows, among the first 100, are not remembered: some are equal."""
+
+
+class Named(errors.Arguments):
+    """How messages name the arguments of a monitor."""
+
+    scores = "probabilities"
+    if_logits = "a monitor takes what was served: probabilities, after calibration"
+    if_untold = "pass classes= with the label of each column to CalibrationMonitor"
+
+
+NAMED = Named()
+
+
+class CheckedRows(NamedTuple):
+    """Checked rows; labels are columns, and there is no weight of zero."""
+
+    p: Floats
+    label: NDArray[np.int64]
+    weight: Floats
+    groups: NDArray[Any] | None
+    time: Floats | None
+
+
+def _kind(probabilities: Any) -> str:
+    """Two classes may be one column, or one number a row: the probability of the second."""
+    shape = np.shape(probabilities)
+    return "positive" if len(shape) == 1 or shape[1:] == (1,) else "probabilities"
+
+
+def read_rows(
+    known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
+) -> tuple[CheckedRows, NDArray[Any]]:
+    """Check labelled rows; return them and the classes of the columns."""
+    options: dict[str, Any] = {"kind": _kind(probabilities), "classes": known, "is_chunk": True}
+    batch = simplex.check_batch(probabilities, y, weight, **options, named=NAMED)
+    n_rows = batch.n_rows if weight is None else np.size(weight)
+    given = check_weights(weight, n_rows, NAMED)
+    if given.max() > 1.0:
+        i = int(given.argmax())
+        raise errors.WeightError(
+            f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row that "
+            "counts twice is no evidence of two rows. Divide by the largest weight there can be"
+        )
+    others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
+    kept = (None if own is None else own[given > 0] for own in others)
+    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), batch.classes
+
+
+def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
+    """Check rows without labels; the columns are those of the classes, if these are known."""
+    p = simplex.check_scores(probabilities, _kind(probabilities), named=NAMED)
+    if len(p) == 0 or (known is not None and p.shape[1] != len(known)):
+        classes = "any" if known is None else len(known)
+        raise errors.ShapeError(
+            f"probabilities has shape {p.shape}; one row at least, of {classes} classes, is needed"
+        )
+    order = None if known is None else column_order(column_names(probabilities), known)
+    p = p if order is None else np.take(p, order, axis=1)
+    none = np.full(len(p), -1, dtype=np.int64)
+    return CheckedRows(p, none, np.ones(len(p)), None, _per_row("time", time, len(p)))
+
+
+def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return groups as text and times as numbers, dates as seconds since 1970."""
+    if values is None:
+        return None
+    found = np.asarray(values)
+    if name == "time" and found.dtype.kind in "OUM":
+        found = found.astype("datetime64[us]").astype(np.int64) / 1e6
+    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iuf"):
+        raise errors.ShapeError(
+            f"{name} has shape {found.shape} and dtype {found.dtype}, but probabilities has "
+            f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
+        )
+    return found.astype(np.float64 if name == "time" else str)
+
+
+class Digests:
+    """Digests of the last batches, each of its rows and of its times, if it had any."""
+
+    KEPT = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[str, list[str]] = {}
+
+    def add(self, rows: CheckedRows) -> None:
+        """Remember a batch, or refuse one that was counted before."""
+        hashes = row_hashes(rows.p.view(np.int64), rows.label)
+        if len(set(hashes[: 5 * FEWEST_ROWS_REMEMBERED].tolist())) < FEWEST_ROWS_REMEMBERED:
+            return
+        key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
+        at = "" if rows.time is None else hashlib.blake2b(rows.time, digest_size=8).hexdigest()
+        before = self.known.pop(key, [])
+        self.known[key] = [*before, at]
+        if before and (at in before or "" in (at, *before)):
+            self.known[key] = before
+            raise errors.RepeatedBatchError(
+                f"these {len(rows.p)} rows were counted before, all of them and in this order; a "
+                "row counts once. If they came twice indeed, pass time= with both batches"
+            )
+        if len(self.known) > MOST_DIGESTS:
+            del self.known[next(iter(self.known))]

@@ -1,0 +1,166 @@
+"""Pictures of decisions: net benefit, cost, risk and sizes of sets, for one method or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors
+from calibrant._docstrings import inherit_parameters
+from calibrant.plots import _style as style
+from calibrant.plots._reliability import draw_reliability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from calibrant._maps.base import Floats
+
+FEWEST_ROWS = 20
+"""Rows from which on a size of sets has a share that is drawn."""
+
+MOST_POINTS = 1000
+"""Points of a curve that are drawn; the eye sees no more."""
+
+
+def _by_name(results: Any, ax: Axes | None) -> tuple[dict[str, Any], Axes]:
+    """Return results by name, one of them without, and the axes to draw on."""
+    named = dict(results) if isinstance(results, Mapping) else {"": results}
+    if not named:
+        raise errors.ParameterError("there is nothing to draw; give at least one result")
+    return named, style.axes_or_new(ax, (5.2, 3.8))
+
+
+def _draw_line(ax: Axes, place: int, name: str, facts: str, x: Floats, y: Floats) -> None:
+    """Draw one curve of several, with a few of its points marked."""
+    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).astype(np.int64))
+    label = style.entry(ax, name, facts) if name and facts else style.literal(name or facts)
+    marks: dict[str, Any] = {"markersize": 4, "markevery": max(1, len(some) // 12)}
+    ax.plot(x[some], y[some], **style.look(place)._asdict(), **marks, linewidth=1.4, label=label)
+
+
+def _finish(ax: Axes, x: str, y: str, title: str | None) -> Axes:
+    style.name_axes(ax, x, y)
+    style.add_legend(ax)
+    style.add_heading(ax, title)
+    return ax
+
+
+@inherit_parameters(draw_reliability)
+def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw net benefit over thresholds, beside acting on all rows and on none.
+
+    A band is where the curve of other rows would lie nineteen times out of twenty.
+
+    Parameters
+    ----------
+    curves : DecisionCurve, or mapping of str to DecisionCurve
+        From :func:`calibrant.decisions.decision_curve`; several by name, of the same rows.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import decision_curve
+    >>> from calibrant.plots import draw_decision_curve
+    >>> ax = draw_decision_curve(decision_curve([0, 1], [0.2, 0.7]))  # doctest: +SKIP
+    """
+    named, ax = _by_name(curves, ax)
+    for place, (name, curve) in enumerate(named.items()):
+        _draw_line(ax, place, name or "act from it on", "", curve.thresholds, curve.net_benefit)
+        low, high = (curve.net_benefit + sign * 1.96 * curve.spread for sign in (-1, 1))
+        color = style.look(place).color
+        ax.fill_between(curve.thresholds, low, high, color=color, alpha=0.12, linewidth=0)
+    line: dict[str, Any] = {"color": style.GREY, "linewidth": 1.2}
+    ax.plot(curve.thresholds, curve.treat_all, linestyle="--", label="act on all", **line)
+    ax.axhline(0.0, linestyle=":", label="act on none", **line)
+    top = max(float(own.net_benefit.max()) for own in named.values())
+    ax.set_ylim(-0.25 * max(top, 0.01), 1.15 * max(top, curve.prevalence, 0.01))
+    return _finish(ax, "threshold probability", "net benefit", title)
+
+
+@inherit_parameters(draw_reliability)
+def draw_cost_curve(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw mean cost over thresholds, and the threshold that the costs tell.
+
+    Parameters
+    ----------
+    curves : CostCurve, or mapping of str to CostCurve
+        From :func:`calibrant.decisions.cost_curve`; several by name, of the same costs.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import cost_curve
+    >>> from calibrant.plots import draw_cost_curve
+    >>> curve = cost_curve([0, 1], [0.2, 0.7], {"false_positive": 1, "false_negative": 5})
+    >>> ax = draw_cost_curve(curve)  # doctest: +SKIP
+    """
+    named, ax = _by_name(curves, ax)
+    for place, (name, curve) in enumerate(named.items()):
+        facts = f"least {curve.best_cost:.4g} at {curve.best_threshold:.2f}"
+        _draw_line(ax, place, name, facts, curve.thresholds, curve.cost)
+    label = f"by the costs: {curve.threshold:.3f}"
+    ax.axvline(curve.threshold, color=style.GREY, linestyle="--", linewidth=1.2, label=label)
+    ax.set_ylim(bottom=min(0.0, *(float(own.cost.min()) for own in named.values())))
+    return _finish(ax, "threshold probability", "mean cost per row", title)
+
+
+@inherit_parameters(draw_reliability)
+def draw_risk_coverage(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw the share of wrong rows over the share of rows kept, the surest first.
+
+    Parameters
+    ----------
+    curves : RiskCoverage, or mapping of str to RiskCoverage
+        From :func:`calibrant.decisions.risk_coverage`; several by name.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import risk_coverage
+    >>> from calibrant.plots import draw_risk_coverage
+    >>> ax = draw_risk_coverage(risk_coverage([0, 1], [0.2, 0.7]))  # doctest: +SKIP
+    """
+    named, ax = _by_name(curves, ax)
+    for place, (name, curve) in enumerate(named.items()):
+        facts = f"area {curve.aurc:.4f}, excess {curve.excess:.4f}"
+        _draw_line(ax, place, name, facts, curve.coverage, curve.risk)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(bottom=0)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    return _finish(ax, "coverage: share of rows kept", "risk: share of them wrong", title)
+
+
+@inherit_parameters(draw_reliability)
+def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw how many rows have a set of each size, and how many of these hold the label.
+
+    The second needs labels, and is shown of sizes that 20 rows have.
+
+    Parameters
+    ----------
+    sets : PredictionSets
+        From :func:`calibrant.decisions.prediction_sets`, or of ``ConformalSets``.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import prediction_sets
+    >>> from calibrant.plots import draw_set_sizes
+    >>> ax = draw_set_sizes(prediction_sets([0.2, 0.7], 0.9, y_true=[0, 1]))  # doctest: +SKIP
+    """
+    ax = style.axes_or_new(ax, (5.2, 3.8))
+    counts = np.bincount(sets.sizes)
+    size = np.flatnonzero(counts)
+    share = counts[size] / len(sets.sizes)
+    bars: dict[str, Any] = {"color": style.SKY, "edgecolor": "white"}
+    ax.bar(size, share, width=0.9, **bars, label=f"rows; mean size {sets.sizes.mean():.2f}")
+    if sets.held is not None:
+        many = size[counts[size] >= FEWEST_ROWS]
+        held = np.bincount(sets.sizes, sets.held)[many] / counts[many]
+        label = f"hold the label; all: {style.percent(sets.measured.value)}"
+        ax.plot(many, held, "s", color=style.VERMILION, markersize=5, label=label)
+        line: dict[str, Any] = {"color": style.BLACK, "linestyle": "--", "linewidth": 1.2}
+        ax.axhline(sets.coverage, **line, label=f"wanted {style.percent(sets.coverage)}")
+    ax.set_ylim(0, 1.05)
+    style.number_ranks(ax, int(size[-1]), int(size[-1]))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    return _finish(ax, "classes in the set", "share", title)

@@ -1,0 +1,386 @@
+"""A fit for each group: what it is made of, its weights, its promises and its refusals."""
+
+import copy
+import warnings
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import calibrant
+from calibrant import (
+    CalibratedClassifier,
+    GroupedCalibrator,
+    StructuredScaling,
+    TemperatureScaling,
+    errors,
+    model_file,
+)
+from calibrant._calibrators import grouped as source
+from calibrant._simplex import check_batch
+from calibrant.export import write_map
+from conftest import simulate
+from export.backends import run_numpy
+from export.cases import assert_same
+
+SIZES = (40, 100, 500)
+
+
+@cache
+def grouped_rows(n_classes=3, seed=0, spread=0.4, sizes=SIZES):
+    """Scores, labels, and groups whose labels have a temperature and a bias of their own."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    z = 2.0 * rng.normal(size=(len(codes), n_classes))
+    slope = np.exp(spread * rng.normal(size=len(sizes)))
+    bias = spread * rng.normal(size=(len(sizes), n_classes))
+    own = np.exp(slope[codes, None] * z + bias[codes])
+    own /= own.sum(axis=1, keepdims=True)
+    y = (own.cumsum(axis=1) > rng.uniform(size=(len(codes), 1))).argmax(axis=1)
+    scores = np.exp(1.6 * z)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores, y, np.array(["north", "east", "south", *map(str, range(99))])[codes], own
+
+
+@cache
+def fit(**parameters):
+    """Return a fit; do not change it."""
+    scores, y, groups, _ = grouped_rows()
+    return GroupedCalibrator(StructuredScaling(), **parameters).fit(scores, y, groups=groups)
+
+
+def loss(probabilities, own):
+    """Expected NLL."""
+    return -float((own * np.log(probabilities)).sum(axis=1).mean())
+
+
+def test_groups_that_differ_gain():
+    scores, y, groups, own = grouped_rows()
+    grouped = fit()
+    pooled = StructuredScaling().fit(scores, y).predict_proba(scores)
+    assert loss(grouped.predict_proba(scores, groups=groups), own) < 0.99 * loss(pooled, own)
+    assert grouped.groups_.tolist() == ["east", "north", "south"]
+    np.testing.assert_allclose(grouped.weights_.sum(axis=1), 1.0)
+    assert grouped.weights_[:2, 2].tolist() == [0.0, 0.0]  # too few rows for a fit of their own
+    assert grouped.solver_report_.converged
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_do_not_differ_lose_next_to_nothing(seed):
+    scores, y, groups, own = grouped_rows(seed=seed, spread=0.0, sizes=(50,) * 8)
+    grouped = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    pooled = StructuredScaling().fit(scores, y).predict_proba(scores)
+    assert loss(grouped.predict_proba(scores, groups=groups), own) <= 1.002 * loss(pooled, own)
+
+
+def test_other_groups_and_small_ones_get_the_fit_of_all():
+    scores, y, groups, _ = grouped_rows()
+    groups = groups.copy()
+    groups[:3] = "tiny"
+    grouped = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    pooled = StructuredScaling().fit(scores, y).predict_proba(scores)
+    assert np.array_equal(grouped.predict_proba(scores, groups=["tiny"] * len(y)), pooled)
+    names = ["north", *["elsewhere"] * (len(y) - 1)]
+    assert np.array_equal(grouped.predict_proba(scores, groups=names)[1:], pooled[1:])
+    with pytest.warns(errors.CalibrantWarning, match="no row is of a group of the fit"):
+        grouped.predict_proba(scores[:1], groups=["elsewhere"])
+
+
+def test_weights_are_those_of_a_general_purpose_solver():
+    scores, y, groups, _ = grouped_rows()
+    batch = check_batch(scores, y)
+    codes = np.unique(groups, return_inverse=True)[1]
+    dealt = source._deal(StructuredScaling(), batch, codes, 5)
+    weights, report = source._mix(StructuredScaling(), dealt, 4.0, 300, 10.0)
+    own = [np.column_stack([g.own(g.pooled.scores), g.changed(4.0)]) for g in dealt]
+    all_weight = np.concatenate([g.batch.weight for g in dealt])
+
+    def solve(own, weight, prior):
+        def objective(free):
+            w = np.exp(np.append(free, 0.0) - np.logaddexp.reduce(np.append(free, 0.0)))
+            return -weight @ np.log(own @ w) - prior @ np.log(np.maximum(w, 1e-300))
+
+        found = minimize(objective, np.zeros(own.shape[1] - 1), method="Nelder-Mead", tol=1e-10)
+        w = np.exp(np.append(found.x, 0.0))
+        return w / w.sum()
+
+    shares = solve(np.vstack(own), all_weight, np.array([10.0, 0.0]))
+    for g in (0, 1):  # the third has a fit of its own, too
+        expected = solve(own[g], dealt[g].batch.weight, 10.0 * shares)
+        np.testing.assert_allclose(weights[g, :2], expected, atol=2e-3)
+    assert report.violation <= report.tolerance
+
+
+@pytest.mark.parametrize("name", ["north", "south", None])
+def test_the_fit_of_one_group_is_a_calibrator(name):
+    scores = grouped_rows()[0]
+    one = fit().for_group(name)
+    groups = ["north", *[name or "elsewhere"] * len(scores)]
+    both = fit().predict_proba(np.vstack([scores[:1], scores]), groups=groups)[1:]
+    assert np.array_equal(one.predict_proba(scores), both)
+    assert np.array_equal(model_file.loads(model_file.dumps(one)).predict_proba(scores), both)
+
+
+FORMS = {
+    "text": lambda codes: np.array(["b", "a", "c"])[codes],
+    "objects": lambda codes: np.array(["b", "a", "c"], dtype=object)[codes],
+    "list": lambda codes: ["bac"[c] for c in codes],
+    "numbers": lambda codes: codes - 1,
+    "booleans": lambda codes: codes > 0,
+    "series": lambda codes: pd.Series(codes, index=np.arange(len(codes))[::-1]),
+    "categorical": lambda codes: pd.Categorical.from_codes(codes, ["b", "a", "c", "unused"]),
+    "floats": lambda codes: codes.astype(float),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_groups_come_in_any_form_and_files_keep_them(form):
+    scores, y, groups, _ = grouped_rows()
+    codes = np.unique(groups, return_inverse=True)[1]
+    given = FORMS[form](codes)
+    calibrator = clone(fit()).fit(scores, y, groups=given)
+    found = calibrator.predict_proba(scores, groups=given)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    data = model_file.dumps(calibrator)
+    loaded = model_file.loads(data)
+    assert np.array_equal(loaded.predict_proba(scores, groups=given), found)
+    assert loaded.groups_.dtype == calibrator.groups_.dtype
+    assert model_file.dumps(loaded) == data
+
+
+def test_rows_in_any_order_and_repeated_as_weights():
+    scores, y, groups, _ = grouped_rows()
+    calibrator = fit()
+    order = np.random.default_rng(3).permutation(len(y))
+    again = clone(calibrator).fit(scores[order], y[order], groups=groups[order])
+    expected = calibrator.predict_proba(scores, groups=groups)
+    assert np.array_equal(again.predict_proba(scores, groups=groups), expected)
+    twice = np.arange(len(y)).repeat(np.where(np.arange(len(y)) % 3 == 0, 2, 1))
+    weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    one = clone(calibrator).fit(scores, y, weight, groups=groups)
+    two = clone(calibrator).fit(scores[twice], y[twice], groups=groups[twice])
+    np.testing.assert_allclose(
+        one.predict_proba(scores, groups=groups),
+        two.predict_proba(scores, groups=groups),
+        atol=1e-6,
+    )
+
+
+def test_rows_without_weight_are_not_there():
+    scores, y, groups, _ = grouped_rows()
+    weight = (groups != "north").astype(float)
+    calibrator = clone(fit()).fit(scores, y, weight, groups=groups)
+    assert calibrator.groups_.tolist() == ["east", "south"]
+    used = groups != "north"
+    again = clone(calibrator).fit(scores[used], y[used], groups=groups[used])
+    expected = again.predict_proba(scores, groups=groups)
+    assert np.array_equal(calibrator.predict_proba(scores, groups=groups), expected)
+
+
+def test_numbers_and_threads():
+    scores, y, groups, _ = grouped_rows()
+    two = clone(fit()).set_params(n_jobs=2).fit(scores, y, groups=groups)
+    expected = fit().predict_proba(scores, groups=groups)
+    assert np.array_equal(two.predict_proba(scores, groups=groups), expected)
+    assert np.array_equal(two.predict(scores, groups=groups), expected.argmax(axis=1))
+    assert np.array_equal(two.predict_log_proba(scores, groups=groups), np.log(expected))
+
+
+def _is_refused(kind, match, function, *arguments, **named):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(kind, match=match):
+            function(*arguments, **named)
+
+
+SCORES, LABELS = simulate(30, 3, 0)
+GOOD = np.repeat(["a", "b"], 15)
+BAD_GROUPS = {
+    "none": (None, errors.ShapeError, r"groups are not given, for 30 rows; pass the group of each"),
+    "short": (GOOD[:9], errors.ShapeError, r"groups have shape \(9,\), for 30 rows"),
+    "columns": (np.tile(GOOD, (2, 1)).T, errors.ShapeError, r"shape \(30, 2\).*a vector"),
+    "scalar": ("a", errors.ShapeError, r"shape \(\)"),
+    "nan": ([np.nan, *[1.0] * 29], errors.LabelError, r"groups\[0\] is nan.*'unknown'"),
+    "missing": ([None, *GOOD[1:]], errors.LabelError, r"groups\[0\] is None.*'unknown'"),
+    "mixed": (np.array([1, *GOOD[1:]], object), errors.LabelError, "all of one type"),
+    "fractions": (np.linspace(0, 1, 30), errors.LabelError, r"groups\[1\] is 0.03"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GROUPS)
+def test_bad_groups_are_refused_with_a_remedy(case):
+    groups, kind, match = BAD_GROUPS[case]
+    calibrator = GroupedCalibrator(TemperatureScaling())
+    _is_refused(kind, match, calibrator.fit, SCORES, LABELS, groups=groups)
+    _is_refused(kind, match, calibrator.fit, SCORES, LABELS, np.ones(30), groups=groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrator.fit(SCORES, LABELS, groups=GOOD)
+    for predict in (calibrator.predict_proba, calibrator.predict, calibrator.transform):
+        _is_refused(kind, match, predict, SCORES, groups=groups)
+
+
+def test_what_else_is_refused():
+    calibrator = GroupedCalibrator(TemperatureScaling())
+    parts = [TemperatureScaling(), calibrator]
+    for whole in (calibrant.Chain(parts), calibrant.Mixture(parts)):
+        _is_refused(errors.ShapeError, "groups are not given", whole.fit, SCORES, LABELS)
+    inner = GroupedCalibrator(GroupedCalibrator())
+    _is_refused(errors.ParameterError, "needs no groups", inner.fit, SCORES, LABELS, groups=GOOD)
+    wrong = GroupedCalibrator("ts")
+    _is_refused(errors.ParameterError, "'ts' must be a cal", wrong.fit, SCORES, LABELS, groups=GOOD)
+    one = fit()
+    _is_refused(errors.LabelError, r"'west' is not among.*None", one.for_group, "west")
+    match = "groups of the fit are.*same type"
+    _is_refused(errors.LabelError, match, one.predict_proba, SCORES, groups=np.zeros(30, int))
+    with pytest.raises(errors.ParameterError, match=r"for_group\(name\)"):
+        one.map_(SCORES)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def _classified():
+    rng = np.random.default_rng(7)
+    X, groups = rng.normal(size=(1200, 3)), np.tile(["a", "b"], 600)
+    y = (X[:, 0] * np.where(groups == "a", 4.0, 0.3) + rng.logistic(size=1200) > 0).astype(int)
+    return X, y, groups
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_pipeline_routes_groups():
+    X, y, groups = _classified()
+    scores = GaussianNB().fit(X, y).predict_proba(X)
+    inner = GroupedCalibrator(StructuredScaling())
+    pipe = make_pipeline(FunctionTransformer(), clone(inner))
+    expected = inner.fit(scores, y, groups=groups).predict_proba(scores, groups=groups)
+    pipe.fit(scores, y, groups=groups, sample_weight=np.ones(1200))
+    assert np.array_equal(pipe.predict_proba(scores, groups=groups), expected)
+    assert np.array_equal(pipe.predict(scores, groups=groups), inner.predict(scores, groups))
+    assert np.array_equal(pipe.transform(scores, groups=groups), expected)
+    with pytest.raises(errors.ShapeError, match="groups are not given"):
+        pipe.predict_proba(scores)
+    silent = clone(inner).set_fit_request(groups=False, sample_weight=False)
+    with pytest.raises(errors.ShapeError, match="groups are not given"):
+        make_pipeline(FunctionTransformer(), silent).fit(scores, y)
+
+
+@pytest.mark.parametrize("routes", [False, True])
+@pytest.mark.parametrize("ensemble", ["auto", True, False])
+def test_a_classifier_passes_groups_on(routes, ensemble):
+    X, y, groups = _classified()
+    with sklearn.config_context(enable_metadata_routing=routes):
+        grouped = GroupedCalibrator(StructuredScaling())
+        base = GaussianNB().set_fit_request(sample_weight=True) if routes else GaussianNB()
+        model = CalibratedClassifier(base, grouped, cv=2, ensemble=ensemble)
+        model.fit(X, y, groups=groups)
+        found = model.predict_proba(X, groups=groups)
+        assert model.calibrated_classifiers_[0].calibrator.groups_.tolist() == ["a", "b"]
+        with pytest.warns(errors.CalibrantWarning, match="no row is of a group"):
+            other = model.predict_proba(X, groups=np.repeat("c", 1200))
+        own = -np.log(found[np.arange(1200), y]).mean()
+        assert own < -np.log(other[np.arange(1200), y]).mean() - 0.001
+        assert model.predict(X, groups=groups).shape == (1200,)
+        with pytest.raises(errors.ShapeError, match="groups are not given"):
+            model.predict_proba(X)
+        with pytest.raises(errors.ShapeError, match="groups are not given"):
+            clone(model).fit(X, y)
+        weighted = clone(model).fit(X, y, sample_weight=np.ones(1200), groups=groups)
+        np.testing.assert_allclose(weighted.predict_proba(X, groups=groups), found)
+
+
+def test_frozen_classifiers_and_pipelines_of_them():
+    X, y, groups = _classified()
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    model = CalibratedClassifier(frozen, GroupedCalibrator(StructuredScaling()))
+    model.fit(X, y, groups=groups)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y, groups=groups)
+        found = pipe.predict_proba(X, groups=groups)
+    assert np.array_equal(found, model.predict_proba(X, groups=groups))
+
+
+def test_parameters_are_cloned_and_set():
+    calibrator = GroupedCalibrator(StructuredScaling(), min_rows=50)
+    again = clone(calibrator).set_params(calibrator__strength=3.0)
+    assert again.get_params()["calibrator__strength"] == 3.0
+    assert calibrator.calibrator.strength == "evidence"
+    assert clone(GroupedCalibrator()).calibrator is None
+
+
+def test_the_default_is_the_automatic_choice():
+    scores, y, groups, _ = grouped_rows()
+    calibrator = GroupedCalibrator(cv=2).fit(scores, y, groups=groups)
+    assert isinstance(calibrator.pooled_, calibrant.AutoCalibrator)
+    assert calibrator.calibrators_[0].calibrators_[0] is calibrator.pooled_
+    loaded = model_file.loads(model_file.dumps(calibrator))
+    expected = calibrator.predict_proba(scores, groups=groups)
+    assert np.array_equal(loaded.predict_proba(scores, groups=groups), expected)
+
+
+def test_one_column_of_two_classes():
+    scores, y, groups, _ = grouped_rows(n_classes=2)
+    both = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    one = clone(both).set_params(scores="positive").fit(scores[:, 1], y, groups=groups)
+    expected = both.predict_proba(scores, groups=groups)
+    np.testing.assert_allclose(one.predict_proba(scores[:, 1], groups=groups), expected)
+    part = one.for_group("north").predict_proba(scores[:, 1])
+    np.testing.assert_allclose(part[groups == "north"], expected[groups == "north"])
+
+
+def test_columns_are_matched_by_their_names():
+    scores, y, groups, _ = grouped_rows()
+    names = np.array(["x", "y", "z"])
+    frame = pd.DataFrame(scores, columns=names)
+    calibrator = clone(fit()).fit(frame, names[y], groups=groups)
+    turned = frame[["z", "x", "y"]]
+    expected = fit().predict_proba(scores, groups=groups)
+    part = calibrator.for_group("north")
+    with pytest.warns(errors.ColumnOrderWarning, match="were reordered"):
+        found = calibrator.predict_proba(turned, groups=groups)
+    np.testing.assert_allclose(found, expected)
+    with pytest.warns(errors.ColumnOrderWarning, match="were reordered"):
+        np.testing.assert_array_equal(part.predict_proba(turned), part.predict_proba(frame))
+
+
+@pytest.mark.parametrize("change", ["order", "number", "weights"])
+def test_files_that_lie_about_groups_are_refused(change):
+    calibrator = copy.deepcopy(fit())
+    if change == "order":
+        calibrator.groups_ = calibrator.groups_[::-1]
+    elif change == "number":
+        calibrator.groups_ = calibrator.groups_[:2]
+    else:
+        calibrator.weights_ = calibrator.weights_[:2]
+    with pytest.raises(errors.FittedValueError, match="groups"):
+        model_file.dumps(calibrator)
+
+
+def test_a_graph_is_made_of_one_group():
+    with pytest.raises(errors.ExportError, match=r"one of 3 maps.*for_group\(name\)"):
+        write_map(fit().map_, None, None, None)
+    scores = grouped_rows()[0]
+    one = fit().for_group("south")
+    assert_same(run_numpy(one, scores, "probabilities"), one, scores, "float64")
+
+
+def test_chunks_are_refused_with_a_remedy():
+    dask = pytest.importorskip("dask.array")
+    lazy, y, groups = dask.from_array(SCORES), dask.from_array(LABELS), dask.from_array(GOOD)
+    with pytest.raises(errors.ContainerError, match="fit a sample of its rows"):
+        GroupedCalibrator().fit(lazy, y, groups=groups)
+    with pytest.raises(errors.ContainerError, match=r"for_group\(name\)"):
+        fit().predict_proba(lazy, groups=groups)
+    one = fit().for_group("north")
+    np.testing.assert_allclose(one.predict_proba(lazy).compute(), one.predict_proba(SCORES))

@@ -1,0 +1,237 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from calibrant import AutoCalibrator, Chain, PriorShift, TemperatureScaling, errors, model_file
+
+FROM = np.array([0.5, 0.3, 0.2])
+
+
+def rows_of(rng, n_rows, priors, from_priors=FROM):
+    """Exactly calibrated rows for ``from_priors``, of classes that come with ``priors``."""
+    y = rng.choice(len(priors), size=n_rows, p=priors)
+    x = 1.5 * np.eye(len(priors))[y] + rng.normal(size=(n_rows, len(priors)))
+    p = np.exp(1.5 * x) * from_priors
+    return p / p.sum(axis=1, keepdims=True), y
+
+
+@pytest.fixture
+def fitted():
+    return PriorShift().fit(*rows_of(np.random.default_rng(0), 2000, FROM))
+
+
+@pytest.fixture
+def shifted():
+    return rows_of(np.random.default_rng(1), 3000, [0.05, 0.05, 0.9])
+
+
+def nll(calibrator, rows, y):
+    return -np.log(calibrator.predict_proba(rows)[np.arange(len(y)), y]).mean()
+
+
+def test_bayes_rule_by_hand():
+    calibrator = PriorShift(from_priors=[0.5, 0.25, 0.25], to_priors=[0.25, 0.25, 0.5])
+    calibrator.fit(*rows_of(np.random.default_rng(0), 200, FROM))
+    weights = np.array([0.5 * 0.5, 0.2 * 1.0, 0.3 * 2.0])
+    assert calibrator.predict_proba([[0.5, 0.2, 0.3]])[0] == pytest.approx(weights / weights.sum())
+    assert calibrator.ratio_.tolist() == [0.5, 1.0, 2.0]
+
+
+def test_before_anything_is_known_rows_stay_as_they_are(fitted, shifted):
+    assert np.array_equal(fitted.predict_proba(shifted[0]), shifted[0])
+    assert fitted.priors_ is fitted.p_value_ is None
+
+
+def test_mean_probabilities_are_the_priors_of_calibration():
+    rows, y = rows_of(np.random.default_rng(0), 500, FROM)
+    weight = np.random.default_rng(1).integers(0, 3, 500)
+    found = PriorShift().fit(rows, y, weight).from_priors_
+    assert found == pytest.approx(weight @ rows / weight.sum())
+    assert np.array_equal(
+        found, PriorShift().fit(np.repeat(rows, weight, axis=0), np.repeat(y, weight)).from_priors_
+    )
+
+
+def test_a_shift_is_found_and_followed(fitted, shifted):
+    before = nll(fitted, *shifted)
+    assert fitted.adapt(shifted[0]) is fitted
+    assert fitted.p_value_ < 1e-6
+    assert np.all(
+        (fitted.priors_low_ <= [0.05, 0.05, 0.9]) & (fitted.priors_high_ >= [0.05, 0.05, 0.9])
+    )
+    assert fitted.to_priors_ == pytest.approx([0.05, 0.05, 0.9], abs=0.02)
+    assert nll(fitted, *shifted) < 0.7 * before
+
+
+def test_without_a_shift_nothing_changes(fitted):
+    rows, _ = rows_of(np.random.default_rng(2), 1000, FROM)
+    assert fitted.adapt(rows).p_value_ > 0.05
+    assert np.array_equal(fitted.predict_proba(rows), rows)
+
+
+def test_every_call_begins_anew(fitted, shifted):
+    again = clone(fitted).fit(*rows_of(np.random.default_rng(0), 2000, FROM)).adapt(shifted[0])
+    other, _ = rows_of(np.random.default_rng(3), 500, [0.9, 0.05, 0.05])
+    fitted.adapt(other).adapt(shifted[0])
+    assert np.array_equal(fitted.to_priors_, again.to_priors_)
+
+
+def test_the_order_of_rows_and_weights_as_repetitions_change_no_bit(fitted, shifted):
+    rng = np.random.default_rng(4)
+    rows, weight = shifted[0][:400], rng.integers(0, 3, 400)
+    repeated = rng.permutation(np.repeat(rows, weight, axis=0))
+    one = clone(fitted).fit(*shifted).adapt(rows, weight)
+    two = clone(fitted).fit(*shifted).adapt(repeated)
+    for name in ("priors_", "priors_low_", "priors_high_", "p_value_", "to_priors_"):
+        assert np.array_equal(getattr(one, name), getattr(two, name)), name
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
+def test_priors_by_class_and_columns_in_another_order():
+    rows, y = rows_of(np.random.default_rng(0), 500, FROM)
+    names = np.array(["b", "a", "c"])
+    frame = pd.DataFrame(rows, columns=names)
+    by_class = PriorShift(to_priors={"a": 1, "b": 2, "c": 7}).fit(frame, names[y])
+    assert by_class.to_priors_.tolist() == [0.1, 0.2, 0.7]
+    expected = rows[:, [1, 0, 2]] * by_class.ratio_
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert by_class.predict_proba(frame) == pytest.approx(expected)
+    free = PriorShift(alpha=1).fit(frame, names[y])
+    there, back = free.adapt(frame[["c", "a", "b"]]).priors_, free.adapt(frame).priors_
+    assert np.array_equal(there, back)
+
+
+def test_margins_and_columns_of_two_classes_are_the_same():
+    rng = np.random.default_rng(0)
+    rows, y = rows_of(rng, 600, [0.9, 0.1], np.array([0.9, 0.1]))
+    new, _ = rows_of(rng, 600, [0.5, 0.5], np.array([0.9, 0.1]))
+    given = {
+        "probabilities": lambda p: p,
+        "logits": np.log,
+        "positive": lambda p: p[:, 1],
+        "decision": lambda p: np.log(p[:, 1] / p[:, 0]),
+    }
+    outputs = []
+    for kind, make in given.items():
+        fit = PriorShift(scores=kind).fit(make(rows), y).adapt(make(new))
+        outputs.append(fit.predict_proba(make(new)))
+    for other in outputs[1:]:
+        assert other == pytest.approx(outputs[0], rel=1e-9)
+
+
+def test_class_weights_of_training_are_undone():
+    """As far as the classifier is free to follow them."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(20_000) < 0.05).astype(int)
+    x = rng.normal(size=(20_000, 1)) + 2 * y[:, None]
+    plain = LogisticRegression(C=1e6).fit(x, y).predict_proba(x)
+    for given, told in (("balanced", "balanced"), ({1: 20}, {1: 20}), ({0: 1, 1: 5}, [1, 5])):
+        weighted = LogisticRegression(C=1e6, class_weight=given).fit(x, y).predict_proba(x)
+        undone = PriorShift.from_class_weight(told, y).predict_proba(weighted)
+        assert np.abs(undone - plain).max() < 0.02
+        assert np.abs(weighted - plain).max() > 0.2
+
+
+def test_sampling_is_undone():
+    labels = np.repeat(["no", "yes"], [950, 50])
+    shift = PriorShift.from_sampling({"no": 0.1}, labels)
+    assert shift.to_priors_.tolist() == [0.95, 0.05]
+    assert shift.predict_proba([[0.5, 0.5]])[0] == pytest.approx([10 / 11, 1 / 11])
+    same = PriorShift.from_sampling([0.1, 1.0], pd.Series(labels), scores="positive")
+    assert same.predict_proba([0.5])[0] == pytest.approx([10 / 11, 1 / 11])
+    assert clone(shift).fit(
+        [[0.9, 0.1]] * 95 + [[0.1, 0.9]] * 5, labels[::10]
+    ).ratio_ == pytest.approx(shift.ratio_)
+
+
+def test_at_the_end_of_a_chain(shifted, tmp_path):
+    rows, y = rows_of(np.random.default_rng(0), 2000, FROM)
+    bold, new = (p**2 / np.sum(p**2, axis=1, keepdims=True) for p in (rows, shifted[0]))
+    chain = Chain([TemperatureScaling(), PriorShift()]).fit(bold, y)
+    before = nll(chain, new, shifted[1])
+    model_file.save(chain, tmp_path / "chain.calibrant")
+    loaded = model_file.load(tmp_path / "chain.calibrant")
+    for one in (chain, loaded):
+        assert one.adapt(new) is one
+        assert nll(one, new, shifted[1]) < 0.75 * before
+    assert np.array_equal(chain.predict_proba(new), loaded.predict_proba(new))
+    assert not hasattr(Chain([PriorShift(), TemperatureScaling()]), "adapt")
+
+
+def test_given_priors_in_a_chain_say_nothing_of_shares():
+    """Classes are meant to come more often than in the calibration set."""
+    rows, y = rows_of(np.random.default_rng(0), 2000, FROM)
+    chain = Chain([AutoCalibrator(), PriorShift(to_priors=[0.1, 0.1, 0.8])]).fit(rows, y)
+    assert chain.predict_proba(rows)[:, 2].mean() > 0.4
+
+
+def test_lazily_on_dask(fitted, shifted):
+    dask = pytest.importorskip("dask.array")
+    fitted.adapt(shifted[0])
+    lazy = fitted.predict_proba(dask.from_array(shifted[0], chunks=(1000, 3)))
+    assert np.array_equal(lazy.compute(), fitted.predict_proba(shifted[0]))
+    with pytest.raises(errors.ContainerError, match="dask collection"):
+        fitted.adapt(dask.from_array(shifted[0], chunks=(1000, 3)))
+
+
+BAD = [
+    ({"to_priors": [0.5, 0.5]}, "to_priors=.*must be 3 finite numbers"),
+    ({"to_priors": [0.5, 0.6, -0.1]}, "none negative"),
+    ({"to_priors": [0, 0, 0]}, "not all zero"),
+    ({"to_priors": [0.2, np.nan, 0.8]}, "finite"),
+    ({"to_priors": "balanced"}, "must be 3 finite numbers"),
+    ({"to_priors": 0.5}, "must be 3 finite numbers"),
+    ({"to_priors": {0: 0.5, 1: 0.5}}, "to_priors has no class 2; the classes are 0, 1, 2"),
+    ({"to_priors": {0: 1, 1: 1, 2: 1, 3: 1}}, "to_priors has a class 3"),
+    ({"to_priors": pd.Series([1, 2, 3])}, r"to_priors\.to_dict\(\)"),
+    ({"from_priors": [0.5, 0.5, 0.0]}, "from_priors=.*all positive"),
+    ({"alpha": 2}, "alpha=2"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), BAD)
+def test_bad_parameters_are_refused_with_the_remedy(parameters, message):
+    with pytest.raises(errors.ParameterError, match=message):
+        PriorShift(**parameters).fit(*rows_of(np.random.default_rng(0), 200, FROM))
+
+
+def test_bad_rows_and_calls_are_refused(fitted, shifted):
+    for rows, error, message in [
+        (shifted[0][:0], errors.ShapeError, "no row"),
+        (shifted[0][:, :2], errors.ShapeError, "expecting 3 features"),
+        (0.5 * shifted[0], errors.RowSumError, "sums to 0.5"),
+        (np.where(shifted[0] > 0.9, np.nan, shifted[0]), errors.NonFiniteError, "NaN"),
+    ]:
+        with pytest.raises(error, match=message):
+            fitted.adapt(rows)
+    with pytest.raises(errors.WeightError):
+        fitted.adapt(shifted[0], np.zeros(3000))
+    assert fitted.priors_ is None
+    known = PriorShift(to_priors=[1, 1, 1]).fit(*shifted)
+    with pytest.raises(errors.ParameterError, match="to_priors=None"):
+        known.adapt(shifted[0])
+    nobody = np.array([[0.5, 0.5, 0.0]] * 200)
+    with pytest.raises(errors.ParameterError, match="class 2 has a prior of 0"):
+        PriorShift(to_priors=[1, 1, 1], classes=[0, 1, 2]).fit(nobody, [0, 1] * 100)
+
+
+@pytest.mark.parametrize(
+    ("given", "y", "message"),
+    [
+        ({7: 2.0}, [0, 1], "class_weight="),
+        ("equal", [0, 1], "class_weight='equal'"),
+        ([1, 0], [0, 1], "all positive"),
+        ([1, 2, 3], [0, 1], "must be 2 finite numbers"),
+        ("balanced", [1, 1], "y has 1 class"),
+    ],
+)
+def test_bad_class_weights_are_refused(given, y, message):
+    with pytest.raises((errors.ParameterError, errors.ClassCountError), match=message):
+        PriorShift.from_class_weight(given, y)
+
+
+def test_a_rate_is_no_word():
+    with pytest.raises(errors.ParameterError, match="rates='balanced'"):
+        PriorShift.from_sampling("balanced", [0, 1])

@@ -1,0 +1,180 @@
+"""``calibrant monitor``: files in, a state, a table, a page and an exit code out."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from browser import Visit
+from calibrant import TemperatureScaling
+from calibrant._cli.main import run
+from calibrant.model_file import save
+from calibrant.monitor import CalibrationMonitor
+from monitor.streams import honest, shifted
+
+NAMES = np.array(["ant", "bee", "cow"])
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A model, and days of which the last is wrong."""
+    rng = np.random.default_rng(0)
+    p, y = honest(rng, 20_000, 3)
+    save(TemperatureScaling().fit(p, NAMES[y]), tmp_path / "model.calibrant")
+    for day, power in (("monday", 1.0), ("tuesday", 1.0), ("wednesday", 0.4)):
+        p, y = shifted(rng, 1500, 3, power=power)
+        table = pd.DataFrame(p, columns=NAMES).assign(label=NAMES[y])
+        table["region"] = rng.choice(["north", "south"], 1500)
+        table["when"] = pd.date_range("2026-01-05", periods=1500, freq="min")
+        table.to_parquet(tmp_path / f"{day}.parquet")
+        table.drop(columns="label").to_csv(tmp_path / f"{day}-unlabelled.csv", index=False)
+        np.savez(
+            tmp_path / f"{day}.npz",
+            probs=p,
+            labels=y,
+            classes=NAMES,
+            region=table["region"].to_numpy(str),
+        )
+    return tmp_path
+
+
+@pytest.fixture
+def call(home, capsys):
+    """A run with ``--json``: its exit code and what it printed."""
+
+    def of(day, *words):
+        files = [home / "model.calibrant", home / day, "--state", home / "state.json"]
+        code = run(["monitor", *map(str, (*files, *words)), "--json"])
+        out, err = capsys.readouterr()
+        return code, json.loads(out), err
+
+    return of
+
+
+def test_days_are_counted_and_the_wrong_one_is_an_alarm(call, home):
+    told = ("--groups", "region", "--time-column", "when")
+    code, found, _ = call("monday.parquet", *told, "--alpha", "0.02")
+    assert (code, found["n_rows"], found["alarm"], found["alpha"]) == (0, 1500, False, 0.02)
+    code, found, _ = call("tuesday.parquet", *told)
+    assert (code, found["n_rows"]) == (0, 3000)
+    code, found, _ = call("wednesday.parquet", *told)
+    assert (code, found["n_rows"], found["alarm"]) == (6, 4500, True)
+    assert 3000 < found["alarm_row"] < 4500
+    assert {*found["groups"]} == {"north", "south"}
+    assert found["proposal"]["gain"] > 0.0
+    assert found["metrics"]["calibrant_alarm"] == 1.0
+    monitor = CalibrationMonitor.load(home / "state.json")
+    assert monitor.status().log_e_value == found["log_e_value"]
+    assert not (home / "state.json.lock").exists()
+
+
+def test_formats_agree(call, home):
+    _, table, _ = call("monday.parquet", "--groups", "region", "--time-column", "when")
+    (home / "state.json").unlink()
+    _, archive, _ = call("monday.npz", "--groups", "region")
+    assert archive["log_e_value"] == pytest.approx(table["log_e_value"])
+    assert archive["groups"] == table["groups"]
+
+
+def test_without_labels(call):
+    call("monday.parquet", "--groups", "region", "--ignore", "when")
+    told = ("--groups", "region", "--time-column", "when")
+    code, found, _ = call("tuesday-unlabelled.csv", *told)
+    assert (code, found["n_rows"], found["unlabelled"]["n_rows"]) == (0, 1500, 1500)
+    assert found["unlabelled"]["accuracy"]["low"] < 0.68 < found["unlabelled"]["accuracy"]["high"]
+    assert np.sum(found["unlabelled"]["confusion"]) == pytest.approx(1500)
+
+
+def test_a_table_for_people(home, capsys):
+    words = ["--groups", "region", "--time-column", "when", "--page", home / "page.html"]
+    for day, code in (("monday", 0), ("wednesday", 6)):
+        files = [home / "model.calibrant", home / f"{day}.parquet", "--state", home / "s.json"]
+        assert run(["monitor", *map(str, (*files, *words))]) == code
+    out = capsys.readouterr().out
+    assert "3,000 rows counted" in out
+    assert "group north" in out
+    assert "alarm at 100" in out
+
+
+def test_a_day_counts_once(call):
+    call("monday.parquet", "--groups", "region", "--time-column", "when")
+    code, found, err = call("monday.parquet", "--ignore", "region,when")
+    assert (code, found["n_rows"], found["repeated"]) == (0, 1500, True)
+    assert "not counted again" in err
+
+
+def test_a_promise_is_not_changed(call):
+    call("monday.npz")
+    code, found, _ = call("tuesday.npz", "--alpha", "0.5")
+    assert code == 2
+    assert "begun with --alpha 0.01" in found["error"]["message"]
+
+
+def test_what_is_wrong_is_named(call, home):
+    code, found, _ = call("monday.parquet", "--groups", "regoin")
+    assert code == 3
+    assert "'regoin'" in found["error"]["message"]
+    code, found, _ = call("monday.npz", "--time-column", "when")
+    assert code == 3
+    assert "no array 'when'" in found["error"]["message"]
+    assert not (home / "state.json").exists()
+    (home / "state.json").write_text("{}")
+    code, found, _ = call("monday.npz")
+    assert code == 3
+    assert "holds no state of a monitor" in found["error"]["message"]
+    bad = pd.read_parquet(home / "monday.parquet").assign(label="dog")
+    bad.to_parquet(home / "bad.parquet")
+    (home / "state.json").unlink()
+    code, found, _ = call("bad.parquet", "--ignore", "region,when")
+    assert code == 3
+    assert "bad.parquet" in found["error"]["message"]
+    assert "'dog'" in found["error"]["message"]
+
+
+KILL = """
+import os, signal, sys
+import calibrant.monitor._page as page
+page.replace_file = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+from calibrant._cli.main import run
+run(sys.argv[1:])
+"""
+
+
+def test_killed_between_state_and_page(home, call):
+    """Nothing is counted twice, nothing is lost, and the next run writes the page."""
+    call("monday.npz")
+    page, files = home / "page.html", [home / "model.calibrant", home / "tuesday.npz"]
+    words = ["monitor", *files, "--state", home / "state.json", "--page", page]
+    killed = subprocess.run([sys.executable, "-c", KILL, *map(str, words)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not page.exists()
+    code, found, _ = call("tuesday.npz", "--page", page)
+    assert (code, found["n_rows"], found["repeated"]) == (0, 3000, True)
+    assert "3,000 labelled rows" in page.read_text()
+    counted = CalibrationMonitor.load(home / "state.json").status()
+    (home / "state.json").unlink()
+    call("monday.npz")
+    _, again, _ = call("tuesday.npz")
+    assert again["log_e_value"] == counted.log_e_value
+
+
+def test_the_page_in_a_browser(home, call, browser):
+    told = ("--groups", "region", "--time-column", "when", "--page", home / "page.html")
+    call("monday.parquet", *told)
+    call("tuesday-unlabelled.csv", *told)
+    call("wednesday.parquet", *told)
+    visit = Visit(browser, home / "page.html")
+    assert visit.complaints == []
+    assert visit.requests == [(home / "page.html").as_uri()]
+    text = visit.page.inner_text("main")
+    assert "Alarm: the probabilities are not right" in text
+    assert visit.page.locator("svg").count() >= 4
+    assert "north" in text
+    assert "2026-01-05" in text
+    visit.context.close()

@@ -1,0 +1,235 @@
+"""Costs: decisions, what they cost, and what calibration saves."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from calibrant import TemperatureScaling, errors
+from calibrant.datasets import simulated_scores
+from calibrant.decisions import CostSensitive, cost_curve, expected_cost, value_of_calibration
+from reference import decisions as reference
+
+PAIR = {"false_positive": 1, "false_negative": 4}
+SCORES, LABELS = simulated_scores(600)
+COSTS = [[0, 10, 10], [1, 0, 1], [1, 1, 0]]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
+def test_costs_are_those_of_the_definition(seed, n_actions, abstains):
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(3), size=7)
+    labels = np.append([0, 1, 2], rng.integers(0, 3, 4))
+    costs = rng.integers(-3, 9, (3, n_actions)).astype(float)
+    weight = rng.integers(1, 4, 7)
+    abstain = 0.5 if abstains else None
+    told = {"abstain": abstain, "sample_weight": weight, "n_resamples": 0}
+    found = expected_cost(labels, rows, costs, **told)
+    whole = np.column_stack([costs, [[0.5]] * 3]) if abstains else costs
+    checked = rows / rows.sum(axis=1, keepdims=True)
+    realised, predicted = reference.mean_costs(
+        checked.tolist(), labels.tolist(), whole.tolist(), weight.tolist()
+    )
+    assert found.realised.value == pytest.approx(float(realised), abs=1e-12)
+    assert found.predicted.value == pytest.approx(float(predicted), abs=1e-12)
+
+
+def test_weights_are_repetitions_and_rows_have_no_order():
+    weight = np.arange(600) % 3
+    times = np.repeat(np.arange(600), weight)
+    order = np.random.default_rng(0).permutation(600)
+    plain = {"n_resamples": 0}
+    weighted = expected_cost(LABELS, SCORES, COSTS, sample_weight=weight, **plain)
+    repeated = expected_cost(LABELS[times], SCORES[times], COSTS, **plain)
+    assert weighted.realised.value == pytest.approx(repeated.realised.value, rel=1e-14)
+    assert expected_cost(LABELS, SCORES, COSTS) == expected_cost(
+        LABELS[order], SCORES[order], COSTS
+    )
+
+
+def test_an_interval_holds_the_value_and_the_truth():
+    y_proba, y = simulated_scores(50_000, power=1)
+    truth = expected_cost(y, y_proba, COSTS, n_resamples=0)
+    assert truth.realised.value == pytest.approx(truth.predicted.value, rel=0.03)
+    some = expected_cost(y[:2000], y_proba[:2000], COSTS)
+    assert some.realised.low < truth.realised.value < some.realised.high
+    assert some.realised.low < some.realised.value < some.realised.high
+    few = expected_cost([0, 1], [0.2, 0.8], PAIR).predicted
+    assert 0.0 <= few.low < few.value < few.high <= 4.0
+
+
+def test_costs_of_dask_arrays_are_those_of_arrays():
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(SCORES, chunks=(200, 3)), da.from_array(LABELS, chunks=200)
+    found = expected_cost(lazy[1], lazy[0], COSTS)
+    assert found.realised.value == pytest.approx(
+        expected_cost(LABELS, SCORES, COSTS, n_resamples=0).realised.value, rel=1e-9
+    )
+    assert found.realised.low < found.realised.value < found.realised.high
+    model = CostSensitive(COSTS, abstain=0.2)
+    np.testing.assert_array_equal(model.predict(lazy[0]).compute(), model.predict(SCORES))
+    fitted = CostSensitive(COSTS, TemperatureScaling().fit(SCORES, LABELS))
+    np.testing.assert_array_equal(fitted.predict(lazy[0]).compute(), fitted.predict(SCORES))
+    single = CostSensitive(PAIR).predict(lazy[0][:, 0]).compute()
+    np.testing.assert_array_equal(single, CostSensitive(PAIR).predict(SCORES[:, 0]))
+
+
+def test_calibration_saves_what_both_cost():
+    half = TemperatureScaling().fit(SCORES[:300], LABELS[:300]).predict_proba(SCORES[300:])
+    y, raw = LABELS[300:], SCORES[300:]
+    found = value_of_calibration(y, raw, half, COSTS, n_decisions=50)
+    costs = [expected_cost(y, p, COSTS, n_resamples=0).realised.value for p in (raw, half)]
+    assert (found.before.value, found.after.value) == pytest.approx(costs, rel=1e-12)
+    assert found.per_row.value == pytest.approx(costs[0] - costs[1], rel=1e-12)
+    assert found.total.low == 50 * found.per_row.low
+    assert found.per_row.low <= found.per_row.value <= found.per_row.high
+    decided = [CostSensitive(COSTS).predict(p) for p in (raw, half)]
+    assert found.changed == pytest.approx(np.mean(decided[0] != decided[1]), rel=1e-12)
+    same = value_of_calibration(y, raw, raw, COSTS)
+    assert (same.per_row, same.changed) == ((0.0, 0.0, 0.0), 0.0)
+
+
+def test_a_pair_is_a_threshold():
+    model = CostSensitive(PAIR)
+    assert model.threshold_ == 0.2
+    positive = np.array([0.1, 0.19, 0.21, 0.9])
+    rows = np.column_stack([1 - positive, positive])
+    assert model.predict(rows).tolist() == [0, 0, 1, 1]
+    assert model.predict(positive).tolist() == [0, 0, 1, 1]
+    assert model.predict(positive[:, None]).tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(model.expected_costs(rows)[:, 1], 1 - positive)
+    assert CostSensitive([[-1, 0], [4, 0]]).threshold_ == 0.2
+    assert CostSensitive([[0, 0], [1, 0]]).threshold_ == 0.0
+    with pytest.raises(AttributeError, match="two classes"):
+        _ = CostSensitive(COSTS).threshold_
+    with pytest.raises(AttributeError, match="never dearer"):
+        _ = CostSensitive([[1, 0], [1, 0]]).threshold_
+
+
+def test_labels_actions_and_abstaining():
+    y = np.array(["no", "yes"])[(LABELS[:300] == 2).astype(int)]
+    X = np.log(SCORES[:300] + 1e-6)
+    model = CostSensitive(PAIR, LogisticRegression(), abstain=0.55).fit(X, y)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.actions_.tolist() == ["no", "yes", "abstain"]
+    found = model.predict(X)
+    positive = model.estimator_.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(found == "abstain", (positive > 0.1375) & (positive < 0.45))
+    frame = pd.DataFrame([[4, 0, 1], [0, 1, 1]], index=["yes", "no"], columns=["off", "on", "ask"])
+    named = CostSensitive(frame, model.estimator_).predict(X)
+    assert {*named} == {"off", "on"}
+    np.testing.assert_array_equal(named == "on", positive > 0.2)
+    turned = pd.DataFrame([[0, 4], [1, 0]], index=["yes", "no"], columns=["yes", "no"])
+    assert CostSensitive(turned, model.estimator_).threshold_ == 0.2
+    assert cost_curve(y, model.estimator_.predict_proba(X), turned).threshold == 0.2
+    assert CostSensitive(np.zeros((2, 3)), model.estimator_, actions=[7, 8, 9]).predict(X)[0] == 7
+    assert CostSensitive(PAIR, abstain=0.1).predict([[0.5, 0.5]]).tolist() == ["abstain"]
+
+
+def test_a_file_of_costs_names_classes_by_texts(tmp_path):
+    file = tmp_path / "costs.csv"
+    file.write_text("true,2,0,ask,1\n2,0,1,0.3,1\n0,10,0,0.3,10\n1,1,1,0.3,0\n")
+    frame = pd.read_csv(file, index_col=0)
+    model = CostSensitive(frame).fit(SCORES, LABELS)
+    assert model.actions_.tolist() == [2, 0, "ask", 1]
+    assert model.expected_costs([[1.0, 0.0, 0.0]]).tolist() == [[10.0, 0.0, 0.3, 10.0]]
+    square = CostSensitive(frame.drop(columns="ask")).fit(SCORES, LABELS)
+    assert square.actions_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(square.predict(SCORES), CostSensitive(COSTS).predict(SCORES))
+
+
+def test_a_fitted_calibrator_needs_no_fit():
+    fitted = TemperatureScaling().fit(SCORES, LABELS)
+    model = CostSensitive(COSTS, fitted)
+    again = pickle.loads(pickle.dumps(clone(model).fit(SCORES, LABELS)))
+    np.testing.assert_array_equal(model.predict(SCORES), again.predict(SCORES))
+    expected = fitted.predict_proba(SCORES) @ np.array(COSTS)
+    np.testing.assert_array_equal(model.predict(SCORES), expected.argmin(axis=1))
+    with pytest.raises(errors.NotFittedError):
+        CostSensitive(COSTS, TemperatureScaling()).predict(SCORES)
+
+
+def test_the_score_is_minus_the_mean_cost():
+    model = CostSensitive(COSTS, TemperatureScaling(), abstain=0.3).fit(SCORES, LABELS)
+    rows = model.estimator_.predict_proba(SCORES)
+    found = expected_cost(LABELS, rows, COSTS, abstain=0.3, n_resamples=0)
+    assert model.score(SCORES, LABELS) == -found.realised.value
+    words = CostSensitive(PAIR).fit([0.2, 0.9], ["no", "yes"], pos_label="yes")
+    assert words.predict([0.1, 0.9]).tolist() == ["no", "yes"]
+    assert words.score([0.1, 0.9], ["yes", "no"]) == -2.5
+    search = GridSearchCV(model, {"abstain": [0.0, 9.0]}, cv=3).fit(SCORES, LABELS)
+    assert search.best_params_ == {"abstain": 0.0}
+
+
+def test_columns_are_found_by_their_names():
+    labels = np.array(["a", "b", "c"])[LABELS]
+    frame = pd.DataFrame(SCORES, columns=["a", "b", "c"], index=np.arange(600) + 5)
+    model = CostSensitive(COSTS).fit(frame, pd.Series(labels))
+    turned = frame[["c", "a", "b"]]
+    np.testing.assert_array_equal(model.predict(frame), model.predict(SCORES))
+    with pytest.warns(errors.ColumnOrderWarning):
+        np.testing.assert_array_equal(model.predict(turned), model.predict(SCORES))
+
+
+def test_the_curve_of_costs_is_that_of_decisions():
+    y, positive = (LABELS == 2).astype(int), SCORES[:, 2]
+    curve = cost_curve(y, positive, [[1, 3], [7, 2]], thresholds=[0.0, 0.3, 1.0])
+    for threshold, cost in zip(curve.thresholds, curve.cost, strict=True):
+        matrix = np.array([[1, 3], [7, 2]])
+        assert cost == pytest.approx(matrix[y, (positive >= threshold).astype(int)].mean())
+    assert curve.threshold == 2 / 7
+    assert curve.best_cost == curve.cost.min()
+    assert curve.kind == 1
+
+
+@pytest.mark.parametrize(
+    ("costs", "options", "words"),
+    [
+        ([[0, 1], [1, 0]], {}, r"shape \(2, 2\) but there are 3 classes.*rows are true classes"),
+        ([0, 1, 1], {}, r"shape \(3,\).*rows are true classes and columns are actions"),
+        ([["a"], ["b"], ["c"]], {}, "are not numbers; rows are true classes"),
+        ([[0, 1], [1, math.nan], [1, 1]], {}, r"costs\[1, 1\] is nan.*rows are true classes"),
+        (PAIR, {}, "for 3 classes.*rows are true classes"),
+        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one for each class"),
+        (COSTS, {"abstain": "x"}, "abstain='x' are not numbers"),
+        (COSTS, {"abstain": math.inf}, r"costs\[0, 3\] is inf"),
+        (pd.DataFrame(COSTS, index=[7, 8, 9]), {}, "rows 7, 8, 9 but the classes are 0, 1, 2"),
+    ],
+)
+def test_bad_costs_are_refused(costs, options, words):
+    with pytest.raises(errors.ParameterError, match=words):
+        expected_cost(LABELS, SCORES, costs, **options)
+    with pytest.raises(errors.ParameterError, match=words):
+        value_of_calibration(LABELS, SCORES, SCORES, costs, **options)
+    with pytest.raises(errors.ParameterError, match=words):
+        CostSensitive(costs, **options).fit(SCORES, LABELS)
+
+
+def test_other_bad_input_is_refused():
+    with pytest.raises(errors.ParameterError, match=r"actions=\[1, 1, 2\].*columns are actions"):
+        CostSensitive(COSTS, actions=[1, 1, 2]).fit(SCORES, LABELS)
+    with pytest.raises(errors.ParameterError, match=r"actions=.*none is 'abstain'"):
+        CostSensitive(COSTS, actions=["abstain", "b", "c"], abstain=1).predict(SCORES)
+    with pytest.raises(errors.ParameterError, match=r"false_positive.*must be a finite number"):
+        expected_cost([0, 1], [0.1, 0.9], {"false_positive": -1, "false_negative": 2})
+    with pytest.raises(errors.ParameterError, match="3 classes; a curve over thresholds is of two"):
+        cost_curve(LABELS, SCORES, COSTS)
+    with pytest.raises(errors.ParameterError, match="never dearer"):
+        cost_curve([0, 1], [0.1, 0.9], [[0, -1], [1, 0]])
+    wider = np.hstack([SCORES, np.zeros((600, 1))])
+    with pytest.raises(errors.ShapeError, match="pass predictions of the same classes"):
+        value_of_calibration(LABELS, SCORES, wider, COSTS)
+    broken = np.where(np.arange(600)[:, None] == 3, np.nan, SCORES)
+    with pytest.raises(errors.NonFiniteError, match=r"y_calibrated\[3, 0\]"):
+        value_of_calibration(LABELS, SCORES, broken, COSTS)
+    with pytest.raises(errors.ParameterError, match=r"costs has shape \(\)"):
+        CostSensitive(3).predict([0.1])
+    with pytest.raises(AttributeError, match="fit tells the labels"):
+        _ = CostSensitive(COSTS).classes_

@@ -1,0 +1,98 @@
+"""What every function takes and refuses: two classes as people have them, bad rows, order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import errors
+from calibrant.datasets import simulated_scores
+from calibrant.decisions import (
+    ConformalSets,
+    CostSensitive,
+    cost_curve,
+    decision_curve,
+    expected_cost,
+    prediction_sets,
+    risk_coverage,
+    threshold_for,
+    value_of_calibration,
+)
+
+PAIR = {"false_positive": 1, "false_negative": 4}
+SCORES, LABELS = simulated_scores(400)
+POSITIVE, EVENTS = SCORES[:, 0], (LABELS == 0).astype(int)
+
+FUNCTIONS = {
+    "expected_cost": lambda y, p, **told: expected_cost(y, p, PAIR, **told),
+    "value_of_calibration": lambda y, p, **told: value_of_calibration(y, p, p, PAIR, **told),
+    "decision_curve": decision_curve,
+    "cost_curve": lambda y, p, **told: cost_curve(y, p, PAIR, **told),
+    "risk_coverage": risk_coverage,
+    "threshold_for": lambda y, p, **told: threshold_for(y, p, recall=0.5, **told),
+    "prediction_sets": lambda y, p, **told: prediction_sets(p, 0.8, y_true=y, **told),
+    "ConformalSets": lambda y, p, **told: ConformalSets(0.8).fit(p, y, **told).predict_set(p),
+    "CostSensitive": lambda y, p, **told: CostSensitive(PAIR).fit(p, y, **told).expected_costs(p),
+}
+each = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+def plain(found):
+    """The numbers of a result, labels left out."""
+    fields = found.to_dict() if hasattr(found, "to_dict") else {"array": found.tolist()}
+    return {name: value for name, value in fields.items() if name not in {"kind", "classes"}}
+
+
+def column(values):
+    return np.asarray(values)[:, None]
+
+
+def both(values):
+    return np.column_stack([1.0 - np.asarray(values), values])
+
+
+@each
+@pytest.mark.parametrize("shape", [np.array, column, both, pd.Series, list])
+@pytest.mark.parametrize("names", [[0, 1], [False, True], [-1, 1], ["no", "yes"]])
+def test_two_classes_give_the_same_numbers(function, shape, names):
+    expected = plain(function(EVENTS, both(POSITIVE)))
+    y_proba, y = shape(POSITIVE), np.array(names)[EVENTS]
+    told = {"pos_label": "yes"} if names[1] == "yes" and shape is not both else {}
+    found = plain(function(y, y_proba, **told))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@each
+@pytest.mark.parametrize(
+    ("y", "y_proba", "error", "words"),
+    [
+        (EVENTS, np.where(np.arange(400) == 7, np.nan, POSITIVE), errors.NonFiniteError, "7"),
+        (EVENTS, POSITIVE * 100, errors.RangeError, "y_proba"),
+        (EVENTS, both(POSITIVE) * 0.5, errors.RowSumError, "divide rows by their sums"),
+        (EVENTS[:-1], POSITIVE, errors.ShapeError, "399"),
+        (EVENTS, np.empty((0, 2)), errors.ShapeError, "no rows"),
+        (
+            np.where(np.arange(400) == 5, np.nan, EVENTS),
+            POSITIVE,
+            errors.LabelError,
+            r"y_true\[5\]",
+        ),
+        (np.array(["no", "yes"])[EVENTS], POSITIVE, errors.LabelError, "pass pos_label='yes'"),
+        (LABELS, both(POSITIVE), errors.LabelError, "3 distinct labels"),
+        (EVENTS, [["a", "b"]] * 400, errors.ContainerError, "y_proba"),
+    ],
+)
+def test_bad_rows_and_labels_are_refused(function, y, y_proba, error, words):
+    with pytest.raises(error, match=words):
+        function(y, y_proba)
+
+
+@each
+def test_what_is_given_is_not_changed(function):
+    rows, y = both(POSITIVE), EVENTS.copy()
+    rows.flags.writeable = y.flags.writeable = False
+    function(y, rows)
+    np.testing.assert_array_equal(rows, both(POSITIVE))
+    small = function(y, rows.astype(np.float32))
+    assert type(small) is type(function(y, rows))

@@ -1,0 +1,214 @@
+"""Thresholds: what acting from them on is worth, and promises that they keep."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from calibrant import errors
+from calibrant.datasets import simulated_scores
+from calibrant.decisions import ConformalSets, decision_curve, risk_coverage, threshold_for
+from conftest import each_real_file, load_real
+from reference import decisions as reference
+
+SCORES, LABELS = simulated_scores(900, power=1)
+POSITIVE, EVENTS = SCORES[:, 0], (LABELS == 0).astype(int)
+
+
+def two_columns(positive):
+    return np.column_stack([1.0 - np.asarray(positive), positive])
+
+
+def test_net_benefit_by_hand():
+    """Of ten rows, four at or above 0.4: three events and one other, which costs 2/3."""
+    positive = [0.9, 0.8, 0.7, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.1]
+    y = [1, 1, 0, 1, 0, 1, 0, 0, 0, 0]
+    curve = decision_curve(y, positive, thresholds=[0.4, 0.0])
+    assert curve.thresholds.tolist() == [0.0, 0.4]
+    assert curve.net_benefit == pytest.approx([0.4, 0.3 - 0.1 * 2 / 3])
+    assert curve.treat_all == pytest.approx([0.4, 0.4 - 0.6 * 2 / 3])
+    assert curve.prevalence == 0.4
+    terms = np.array([1, 1, -2 / 3, 1] + 6 * [0])
+    assert curve.spread[1] == pytest.approx(terms.std() / math.sqrt(10))
+
+
+def test_decision_curves_of_two_columns_labels_weights_and_dask():
+    curve = decision_curve(EVENTS, POSITIVE)
+    words = np.array(["no", "yes"])[EVENTS]
+    weight = np.arange(900) % 3
+    times = np.repeat(np.arange(900), weight)
+    assert curve.kind == 1
+    assert decision_curve(words, two_columns(POSITIVE)).kind == "yes"
+    for same in (
+        decision_curve(words, two_columns(POSITIVE)),
+        decision_curve(words, POSITIVE, pos_label="yes"),
+        decision_curve(LABELS, SCORES, kind=0),
+    ):
+        np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
+    weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
+    repeated = decision_curve(EVENTS[times], POSITIVE[times])
+    for name in ("net_benefit", "treat_all", "spread"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
+    da = pytest.importorskip("dask.array")
+    lazy = decision_curve(da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400))
+    np.testing.assert_allclose(lazy.net_benefit, curve.net_benefit, rtol=1e-9, atol=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=7))
+def test_risk_and_coverage_are_those_of_the_definition(rows):
+    confidence = [0.5 + step / 10 for step, _ in rows]
+    y = [int(not is_wrong) for _, is_wrong in rows]
+    curve = risk_coverage(y, two_columns(confidence), classes=[0, 1])
+    area, oracle = reference.aurc(confidence, [not label for label in y])
+    assert curve.aurc == pytest.approx(float(area), abs=1e-13)
+    assert curve.oracle == pytest.approx(float(oracle), abs=1e-13)
+    assert curve.excess == pytest.approx(float(area - oracle), abs=1e-13)
+    for threshold, coverage, risk in zip(curve.thresholds, curve.coverage, curve.risk, strict=True):
+        kept = [1 - label for c, label in zip(confidence, y, strict=True) if c >= threshold - 1e-12]
+        assert coverage == pytest.approx(len(kept) / len(rows))
+        assert risk == pytest.approx(sum(kept) / len(kept))
+
+
+def test_weights_of_risk_and_coverage_are_repetitions():
+    weight = np.arange(900) % 3
+    times = np.repeat(np.arange(900), weight)
+    weighted = risk_coverage(LABELS, SCORES, sample_weight=weight)
+    repeated = risk_coverage(LABELS[times], SCORES[times])
+    assert weighted.aurc == pytest.approx(repeated.aurc, rel=1e-12)
+    assert weighted.oracle == pytest.approx(repeated.oracle, rel=1e-12)
+    np.testing.assert_allclose(weighted.risk, repeated.risk, rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", [risk_coverage, decision_curve, threshold_for])
+def test_the_order_of_rows_changes_no_bit(function):
+    rows, weight = np.round(SCORES, 1), np.random.default_rng(0).random(900)  # with ties
+    rows /= rows.sum(axis=1, keepdims=True)
+    options = {"accuracy": 0.5, "confidence_level": None} if function is threshold_for else {}
+    order = np.random.default_rng(1).permutation(900)
+    found = function(LABELS, rows, sample_weight=weight, **options).to_dict()
+    again = function(LABELS[order], rows[order], sample_weight=weight[order], **options)
+    for key, value in again.to_dict().items():
+        np.testing.assert_array_equal(value, found[key], err_msg=key)
+
+
+@each_real_file
+@pytest.mark.filterwarnings("ignore:no threshold")
+def test_promises_hold_on_test_parts(name):
+    """The chance of as few hits, if the promise is kept, is above one in ten thousand."""
+    (val, y_val), (test, y_test) = load_real(name).values()
+    classes = np.arange(val.shape[1])
+    found = threshold_for(y_val, val, accuracy=0.9, classes=classes)
+    kept = test.max(axis=1) >= found.threshold
+    hits = (test.argmax(axis=1) == y_test)[kept].sum()
+    assert stats.binom.cdf(hits, kept.sum(), 0.9) > 1e-4
+    held = ConformalSets(0.9).fit(val, y_val, classes=classes).predict_set(test, y_test).held
+    n, rank = len(val), math.ceil((len(val) + 1) * 0.9 - 1e-9)
+    assert stats.betabinom.cdf(held.sum(), len(held), rank, n + 1 - rank) > 1e-4
+
+
+@pytest.mark.filterwarnings("ignore:no threshold")
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 0.5, 0.7]), st.sampled_from([0.2, 0.4]))
+def test_a_threshold_for_accuracy_is_that_of_the_definition(seed, wanted, error):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 30))
+    confidence = rng.integers(51, 58, n) / 64  # with ties
+    hits = rng.random(n) < 0.8
+    rows, y = two_columns(confidence), hits.astype(int)
+    found = threshold_for(y, rows, accuracy=wanted, confidence_level=1 - error, classes=[0, 1])
+    n_starts = reference.number_of_starts(n, wanted, error)
+    expected = reference.accurate_from(
+        confidence.tolist(), hits.tolist(), wanted, 1 - (1 - error), n_starts
+    )
+    assert found.threshold == (math.inf if expected is None else expected)
+    by_precision = threshold_for(
+        y, confidence, precision=wanted, confidence_level=1 - error, classes=[0, 1]
+    )
+    assert by_precision.threshold == found.threshold
+
+
+@pytest.mark.filterwarnings("ignore:no threshold")
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.0])
+def test_promises_of_accuracy_are_kept(slope):
+    """Of 500 draws, at most as many are broken as the confidence allows, and five sigma."""
+    n_draws, n, error, broken = 500, 300, 0.1, 0
+    rng = np.random.default_rng(7)
+    for _ in range(n_draws):
+        u = rng.random(n)
+        hits = rng.random(n) < 0.88 - 0.1 * slope + 0.2 * slope * (u - 0.5)
+        rows = two_columns(0.5 + u / 2)
+        found = threshold_for(
+            hits.astype(int), rows, accuracy=0.8, confidence_level=1 - error, classes=[0, 1]
+        )
+        low = max(2 * found.threshold - 1, 0.0)
+        truth = 0.88 - 0.1 * slope + 0.2 * slope * ((1 + low) / 2 - 0.5)
+        broken += math.isfinite(found.threshold) and truth < 0.8
+    assert stats.binomtest(broken, n_draws, error, alternative="greater").pvalue > 1e-6
+
+
+def test_recall_and_capacity_are_order_statistics():
+    y, positive = EVENTS[:100], POSITIVE[:100]
+    n, n_events = len(y), int(y.sum())
+    found = threshold_for(y, positive, recall=0.6)
+    rank = next(m for m in range(n_events) if reference.tail(m, n_events, 0.6) <= 0.05)
+    assert found.threshold == np.sort(positive[y == 1])[::-1][rank - 1]
+    assert found.reached == pytest.approx(rank / n_events)
+    found = threshold_for(y, positive, capacity=0.2)
+    rank = max(m for m in range(n) if 1 - reference.tail(m + 1, n, 0.2) <= 0.05)
+    assert found.threshold == np.sort(positive)[::-1][rank - 1]
+    assert found.coverage == found.reached == rank / n
+    assert threshold_for(LABELS, SCORES, capacity=0.1).kind == "confidence"
+
+
+def test_thresholds_without_a_promise():
+    plain = {"confidence_level": None}
+    found = threshold_for([0, 1, 1, 0, 1], [0.2, 0.4, 0.6, 0.7, 0.8], precision=0.7, **plain)
+    assert (found.threshold, found.reached, found.coverage) == (0.4, 0.75, 0.8)
+    found = threshold_for([0, 1, 1, 0, 1], [0.2, 0.4, 0.6, 0.7, 0.8], recall=0.6, **plain)
+    assert (found.threshold, found.reached) == (0.6, pytest.approx(2 / 3))
+    found = threshold_for([0, 1, 1, 0, 1], [0.2, 0.4, 0.6, 0.7, 0.8], capacity=0.5, **plain)
+    assert (found.threshold, found.reached) == (0.7, 0.4)
+    weight = [1, 1, 1, 0, 3]
+    found = threshold_for(
+        [0, 1, 1, 0, 1], [0.2, 0.4, 0.6, 0.7, 0.8], capacity=0.5, sample_weight=weight, **plain
+    )
+    assert (found.threshold, found.reached) == (0.8, 0.5)
+
+
+def test_what_cannot_be_promised_is_told():
+    with pytest.warns(errors.CalibrantWarning, match=r"no threshold has accuracy 0.99 at confid"):
+        found = threshold_for(LABELS, SCORES, accuracy=0.99)
+    assert math.isinf(found.threshold)
+    assert math.isnan(found.reached)
+    assert found.coverage == 0.0
+    assert 0.5 < found.reachable < 0.99
+    assert math.isfinite(threshold_for(LABELS, SCORES, accuracy=found.reachable).threshold)
+    with pytest.warns(errors.CalibrantWarning, match=r"no threshold has capacity 0.001"):
+        found = threshold_for(LABELS, SCORES, capacity=0.001)
+    assert math.isfinite(threshold_for(LABELS, SCORES, capacity=found.reachable).threshold)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, errors.ParameterError, "0 of accuracy, precision, recall and capacity"),
+        ({"accuracy": 0.9, "recall": 0.9}, errors.ParameterError, "2 of accuracy.*ask for one"),
+        ({"accuracy": 95}, errors.ParameterError, "accuracy=95 must be"),
+        ({"accuracy": 0.9, "kind": 1}, errors.ParameterError, "leave kind out"),
+        ({"precision": 0.9}, errors.ParameterError, "pass kind= with its label"),
+        ({"recall": 0.9, "kind": 7}, errors.ParameterError, "kind=7 is neither"),
+        ({"accuracy": 0.9, "confidence_level": 95}, errors.ParameterError, "confidence_level=95"),
+        ({"accuracy": 0.9, "sample_weight": np.arange(900)}, errors.WeightError, "leave it out"),
+    ],
+)
+def test_bad_targets_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        threshold_for(LABELS, SCORES, **options)
+
+
+@pytest.mark.parametrize("thresholds", ["x", [], [-0.1], [1.0], [math.nan]])
+def test_bad_thresholds_are_refused(thresholds):
+    with pytest.raises(errors.ParameterError, match="thresholds="):
+        decision_curve(EVENTS, POSITIVE, thresholds=thresholds)

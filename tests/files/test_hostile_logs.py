@@ -1,0 +1,169 @@
+"""Logs that are damaged, or made to harm: one line with the file, the line and the remedy."""
+
+import json
+import re
+import tracemalloc
+import zipfile
+
+import pytest
+
+from calibrant._cli import main
+from calibrant._files.logs import read_log
+from calibrant._files.records import LONGEST_RECORD
+from calibrant.errors import PredictionFileError
+
+GOOD = b'{"probs": {"A": 0.5, "B": 0.5}, "label": "A"}\n'
+CHAT = {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1}]}}], "label": "B"}
+
+
+def lm_eval(**others):
+    usual = {"filtered_resps": [["-1.0", "False"], ["-2.0", "False"]], "target": "0"}
+    return json.dumps(usual | {"arguments": [["q", " A"], ["q", " B"]]} | others).encode()
+
+
+LINES = {
+    "nested too deeply": b"[" * 100_000 + b"]" * 100_000,
+    "nested in an object": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a key twice": b'{"probs": {"A": 0.5, "A": 0.2, "B": 0.5}, "label": "A"}',
+    "a label twice": b'{"probs": {"A": 0.5, "B": 0.5}, "label": "A", "label": "B"}',
+    "an option twice, by a space": b'{"probs": {"A": 0.5, " A": 0.2, "B": 0.5}, "label": "A"}',
+    "no object": b"[0.5, 0.5]",
+    "a text": b'"A"',
+    "half a line": b'{"probs": {"A": 0.5, "B"',
+    "two objects": GOOD.strip() + GOOD,
+    "no text": b"\xff\xfe\x00{",
+    "an endless number": b'{"probs": {"A": 1e999, "B": 0.5}, "label": "A"}',
+    "very many digits": b'{"probs": {"A": ' + b"9" * 5000 + b', "B": 0.5}, "label": "A"}',
+    "many digits": b'{"probs": {"A": ' + b"9" * 400 + b', "B": 0.5}, "label": "A"}',
+    "NaN": b'{"probs": {"A": NaN, "B": 0.5}, "label": "A"}',
+    "infinity": b'{"logits": {"A": -Infinity, "B": 0.5}, "probs": {"A": Infinity, "B": 1}}',
+    "text for a score": b'{"probs": {"A": "0.5", "B": 0.5}, "label": "A"}',
+    "a truth value for a score": b'{"probs": {"A": true, "B": 0.5}, "label": "A"}',
+    "a list for a score": b'{"probs": {"A": [0.5], "B": 0.5}, "label": "A"}',
+    "a number for the scores": b'{"probs": 0.5, "label": "A"}',
+    "no scores": b'{"label": "A"}',
+    "null": b'{"probs": null, "label": "A"}',
+    "one option": b'{"probs": {"A": 1.0}, "label": "A"}',
+    "no options": b'{"probs": {}, "label": "A"}',
+    "another label": b'{"probs": {"A": 0.5, "B": 0.5}, "label": "C"}',
+    "a label of an absent option": b'{"probs": {"A": 0.5, "B": 0.5, "C": null}, "label": "C"}',
+    "no label": b'{"probs": {"A": 0.5, "B": 0.5}}',
+    "two labels": b'{"probs": {"A": 0.5, "B": 0.5}, "label": ["A", "B"]}',
+    "half a label": b'{"probs": {"A": 0.5, "B": 0.5}, "label": 0.5}',
+    "an object for a label": b'{"probs": {"A": 0.5, "B": 0.5}, "label": {"A": 1}}',
+    "more scores than options": b'{"probs": [0.5, 0.5], "options": ["A"], "label": "A"}',
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_bad_line_is_named_with_a_remedy(tmp_path, line):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(GOOD + b"\n" + GOOD + line + b"\n")
+    with pytest.raises(PredictionFileError) as caught:
+        read_log(path)
+    text = str(caught.value)
+    assert text.startswith(f"{path}, line 4")
+    assert re.search(r"; (write|save|keep|fill|remove|name|drop|one option)|not among|write", text)
+    assert "\n" not in text
+    assert len(text) < 500
+
+
+OTHERS = {
+    "generated text": lm_eval(filtered_resps=["lol"], resps=[["lol"]]),
+    "no answers": lm_eval(filtered_resps=[], resps=[]),
+    "a word for a log-likelihood": lm_eval(filtered_resps=[["x", "False"], ["-1", "False"]]),
+    "NaN of lm-eval": lm_eval(filtered_resps=[["nan", "False"], ["-1", "False"]]),
+    "several targets": lm_eval(target="[0, 1]"),
+    "a target out of reach": lm_eval(target="7"),
+    "acc that contradicts": lm_eval(acc=0.0),
+    "no logprobs": json.dumps(CHAT | {"choices": [{"logprobs": {"content": []}}]}).encode(),
+    "no letters": json.dumps(
+        CHAT | {"choices": [{"logprobs": {"content": [{"token": "I", "logprob": -1}]}}]}
+    ).encode(),
+    "a logprob of text": json.dumps(
+        CHAT | {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": "x"}]}}]}
+    ).encode(),
+    "a positive logprob": json.dumps(
+        CHAT | {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": 3}]}}]}
+    ).encode(),
+    "Inspect without choices": b'{"output": {"choices": []}, "target": "A", "choices": []}',
+    "Inspect without logprobs": b'{"output": {"choices": []}, "target": "A", "choices": [1, 2]}',
+    "nothing known": b'{"question": "?", "answer": "A"}',
+    "two fields of scores": b'{"probs": [0.5, 0.5], "scores": [0.5, 0.5], "label": 0}',
+}
+
+
+@pytest.mark.parametrize("line", OTHERS.values(), ids=OTHERS)
+def test_a_record_that_is_no_question_is_named(tmp_path, line):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(PredictionFileError, match=re.escape(f"{path}, line 1")) as caught:
+        read_log(path)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_line_without_an_end_takes_no_memory(tmp_path):
+    """A gigabyte of nothing, of which the file system holds none."""
+    path = tmp_path / "log.jsonl"
+    with path.open("wb") as file:
+        file.write(GOOD)
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    with pytest.raises(PredictionFileError, match=r"line 2 is longer than 16 MiB; keep"):
+        read_log(path)
+    assert tracemalloc.get_traced_memory()[1] < 6 * LONGEST_RECORD
+    tracemalloc.stop()
+
+
+def test_a_value_of_json_that_is_too_long_is_refused(tmp_path):
+    path = tmp_path / "log.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(PredictionFileError, match=r"longer than 256 MiB"):
+        read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "is no JSON"),
+        (b"{}", "holds neither"),
+        (b'{"samples": {}}', "holds neither"),
+        (b"[]", "has no records"),
+        (b"[3]", r"record 0 \(from 0\) is a number 3"),
+    ],
+)
+def test_other_values_of_json(tmp_path, content, fault):
+    (tmp_path / "log.json").write_bytes(content)
+    with pytest.raises(PredictionFileError, match=fault):
+        read_log(tmp_path / "log.json")
+
+
+def test_archives_that_are_no_logs(tmp_path):
+    path = tmp_path / "log.eval"
+    path.write_bytes(b"PK no")
+    with pytest.raises(PredictionFileError, match="cannot be read as an Inspect log"):
+        read_log(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    with pytest.raises(PredictionFileError, match="no samples"):
+        read_log(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:  # 64 MiB in a few kilobytes
+        archive.writestr("samples/1_epoch_1.json", b" " * (4 * LONGEST_RECORD))
+    with pytest.raises(PredictionFileError, match=r"sample '1_epoch_1.json' is longer than 16 MiB"):
+        read_log(path)
+
+
+def test_the_command_says_it_in_one_line(tmp_path, capsys):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(GOOD + LINES["NaN"])
+    assert main.run(["evaluate", str(path)]) == 3
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.count("\n") == 1
+    assert found.err.startswith(
+        f"calibrant: {path}, line 2, field 'probs': the score of option 'A'"
+    )
+    (tmp_path / "none.jsonl").write_bytes(b"\n \n")
+    assert main.run(["evaluate", str(tmp_path / "none.jsonl")]) == 3
+    assert "has no records" in capsys.readouterr().err

@@ -1,0 +1,321 @@
+"""Logs of evaluations: each layout against the numbers of the tool that wrote it."""
+
+import gzip
+import io
+import json
+import math
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from calibrant import model_file
+from calibrant._cli import main
+from calibrant._files.logs import read_log
+from calibrant._files.tables import ColumnSelection
+from calibrant.errors import PredictionFileError
+from conftest import COLLECTION
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+
+
+def write(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def run(*words):
+    """What a command prints, and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main.run([str(word) for word in words])
+    return SimpleNamespace(exit_code=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+def accuracy_of(log):
+    return np.mean([log.classes[j] for j in log.scores.argmax(axis=1)] == log.labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "reported", "classes"),
+    [
+        ("lm_eval_letters.jsonl", 0.3125, list("ABCDE")),  # acc of its results_*.json
+        ("lm_eval_texts.jsonl", 0.1875, list("01234")),
+        ("inspect.eval", 0.125, list("ABCD")),  # accuracy of its header
+        ("inspect.json", 0.125, list("ABCD")),
+    ],
+)
+def test_the_accuracy_is_the_tools_own(name, reported, classes):
+    log = read_log(LOGS / name)
+    assert accuracy_of(log) == reported
+    assert log.classes == classes
+    assert log.kind == "logits"
+    assert log.has_absent
+    assert "fewer" in log.note
+    found = json.loads(run("evaluate", LOGS / name, "--resamples", 0, "--json").stdout)
+    assert found["accuracy"]["value"] == reported
+
+
+def test_both_formats_of_inspect_hold_the_same():
+    first, second = (read_log(LOGS / f"inspect.{suffix}") for suffix in ("eval", "json"))
+    np.testing.assert_array_equal(first.scores, second.scores)
+    np.testing.assert_array_equal(first.labels, second.labels)
+
+
+def test_a_group_of_tasks_is_a_directory(tmp_path):
+    """What lm-eval writes for a group: samples of each task, and results beside them."""
+    for name in ("lm_eval_letters", "lm_eval_texts"):
+        (tmp_path / f"samples_{name}.jsonl").write_bytes((LOGS / f"{name}.jsonl").read_bytes())
+    (tmp_path / "results_2026.json").write_text("{}")
+    log = read_log(tmp_path)
+    assert log.classes == list("01234")
+    assert (len(log.labels), accuracy_of(log)) == (32, (0.3125 + 0.1875) / 2)
+    found = run("evaluate", tmp_path, "--resamples", 0, "--json")
+    assert json.loads(found.stdout)["accuracy"]["value"] == 0.25
+    model = tmp_path.parent / "group.calibrant"
+    assert run("fit", tmp_path, "-o", model, "-m", "ts").exit_code == 0
+    assert run("apply", model, tmp_path, "-o", tmp_path.parent / "group.csv").exit_code == 0
+    write(tmp_path / "samples_z.jsonl", {"resps": 3})
+    assert "samples_z.jsonl, line 1" in run("evaluate", tmp_path).stderr
+
+
+def lm_eval(lls, texts, target, **others):
+    return {
+        "doc_id": 0,
+        "target": target,
+        "arguments": [["Question?", f" {text}"] for text in texts],
+        "resps": [[[ll, False]] for ll in lls],
+        "filtered_resps": [[ll, False] for ll in lls],
+        **others,
+    }
+
+
+def test_older_samples_of_lm_eval_have_lists_and_numbers(tmp_path):
+    rows = lm_eval([-1.0, -2.0], "AB", 1), lm_eval([-3.0, -2.0, -1.0], "ABC", "C")
+    log = read_log(write(tmp_path / "old.jsonl", *rows))
+    np.testing.assert_array_equal(log.scores, [[-1, -2, -math.inf], [-3, -2, -1]])
+    assert log.labels.tolist() == ["B", "C"]
+
+
+def test_a_target_in_digits_is_a_place_unless_the_log_says_else(tmp_path):
+    """Options 1, 2, 3 and the target 1: ``acc`` tells which of them was meant."""
+    place = lm_eval([-3.0, -1.0, -2.0], "123", "1", acc=1.0)
+    text = lm_eval([-1.0, -3.0, -2.0], "123", "1", acc=1.0)
+    log = read_log(write(tmp_path / "digits.jsonl", place, text))
+    assert log.labels.tolist() == ["2", "1"]
+    wrong = lm_eval([-1.0, -3.0], "AB", "B", acc=1.0)
+    with pytest.raises(PredictionFileError, match=r"line 1: the target 'B' .*acc is 1.0"):
+        read_log(write(tmp_path / "wrong.jsonl", wrong))
+
+
+def test_mutual_information_asks_for_each_option_twice(tmp_path):
+    row = lm_eval([-1.0, -2.0, -5.0, -5.0], ["x", "y", "x", "y"], 0)
+    np.testing.assert_array_equal(read_log(write(tmp_path / "a.jsonl", row)).scores, [[-1, -2]])
+
+
+def chat(label, tokens, **others):
+    """A completion of OpenAI: the token and the listed ones at each place."""
+    content = [
+        {
+            "token": token,
+            "logprob": listed.get(token, -1.0),
+            "top_logprobs": [{"token": t, "logprob": p} for t, p in listed.items()],
+        }
+        for token, listed in tokens
+    ]
+    return {"choices": [{"logprobs": {"content": content}}], "label": label, **others}
+
+
+def test_letters_with_and_without_a_space_are_one_option(tmp_path):
+    listed = {"A": math.log(0.4), " A": math.log(0.2), "\u0120B": math.log(0.3)}
+    log = read_log(write(tmp_path / "a.jsonl", chat("B", [("A", listed)])))
+    assert log.classes == ["A", "B"]
+    np.testing.assert_allclose(np.exp(log.scores), [[0.6, 0.3]])
+
+
+def test_options_that_are_not_listed_share_the_rest(tmp_path):
+    """At most as much each as the least that is listed."""
+    listed = {"A": math.log(0.5), "The": math.log(0.3), "B": math.log(0.1)}
+    path = write(tmp_path / "a.jsonl", chat("D", [("A", listed)]))
+    np.testing.assert_allclose(np.exp(read_log(path).scores), [[0.5, 0.1, 0.05, 0.05]])
+    sure = write(tmp_path / "b.jsonl", chat("B", [("A", {"A": 0.0})]))
+    np.testing.assert_allclose(np.exp(read_log(sure).scores), [[1.0, 1e-12]])
+    little = {"A": math.log(0.5), "B": math.log(0.01)}
+    path = write(tmp_path / "c.jsonl", chat("C", [("A", little)]))
+    np.testing.assert_allclose(np.exp(read_log(path).scores), [[0.5, 0.01, 0.01]])
+
+
+def test_the_answer_is_the_token_that_is_an_option(tmp_path):
+    listed = {"B": math.log(0.7), "A": math.log(0.2)}
+    said = [("Answer", {"Answer": -0.1}), (":", {":": -0.1}), (" B", listed | {" B": -9.0})]
+    log = read_log(write(tmp_path / "a.jsonl", chat("A", said), chat("B", said)))
+    np.testing.assert_allclose(np.exp(log.scores[0]), [0.2, 0.7 + math.exp(-9.0)])
+    both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
+    with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
+        read_log(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
+    with pytest.raises(
+        PredictionFileError, match=r"line 1: no token is among the options 'A', 'B'"
+    ):
+        read_log(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
+
+
+def test_shapes_of_vllm_and_of_responses_are_read(tmp_path):
+    chats = chat("B", [("A", {"A": -0.5, "B": -1.5})])
+    inner = {"response": {"body": {"choices": chats["choices"]}}, "label": "B"}
+    legacy = {"tokens": ["A"], "token_logprobs": [-0.5], "top_logprobs": [{"A": -0.5, "B": -1.5}]}
+    offline = [
+        {
+            "32": {"logprob": -0.5, "decoded_token": "A"},
+            "33": {"logprob": -1.5, "rank": 2, "decoded_token": "B"},
+        }
+    ]
+    shapes = [
+        chats,
+        inner,
+        {"choices": [{"logprobs": legacy}], "label": "B"},
+        {"outputs": [{"logprobs": offline}], "label": "B"},
+    ]
+    for i, record in enumerate(shapes):
+        log = read_log(write(tmp_path / f"{i}.jsonl", record))
+        np.testing.assert_allclose(log.scores, [[-0.5, -1.5]])
+        assert log.labels.tolist() == ["B"]
+
+
+def test_plain_records(tmp_path):
+    path = write(
+        tmp_path / "a.jsonl",
+        {"probs": {"cat": 0.7, "dog": 0.3}, "label": "dog"},
+        {"probs": {"dog": 0.5, "cat": 0.25, "emu": 0.25}, "label": "cat"},
+    )
+    log = read_log(path)
+    assert (log.kind, log.classes) == ("probabilities", ["dog", "cat", "emu"])
+    np.testing.assert_array_equal(log.scores, [[0.3, 0.7, 0], [0.5, 0.25, 0.25]])
+    lists = write(
+        tmp_path / "b.jsonl",
+        {"logits": [1, 2, None], "label": 1},
+        {"logits": [1, 2, 3], "label": "2"},
+    )
+    log = read_log(lists)
+    np.testing.assert_array_equal(log.scores, [[1, 2, -math.inf], [1, 2, 3]])
+    assert log.labels.tolist() == ["1", "2"]
+    flat = write(tmp_path / "c.jsonl", {"a": 0.25, "b": 0.75, "fold": 3, "label": "b"})
+    assert read_log(flat, selection=ColumnSelection(ignore=("fold",))).classes == ["a", "b"]
+    own = write(tmp_path / "d.jsonl", {"mine": [0.5, 0.5], "options": ["x", " y"], "gold": "y"})
+    chosen = read_log(own, selection=ColumnSelection(label="gold", columns=("mine",)))
+    assert (chosen.classes, chosen.labels.tolist()) == (["x", "y"], ["y"])
+
+
+def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
+    """0 to 100 and right or wrong: as the same in two columns."""
+    rng = np.random.default_rng(0)
+    sure = rng.integers(50, 101, 200)
+    right = rng.random(200) < sure / 100 - 0.2
+    pairs = zip(sure.tolist(), right.tolist(), strict=True)
+    rows = [{"id": "q", "confidence": c, "correct": y} for c, y in pairs]
+    path = write(tmp_path / "a.jsonl", *rows)
+    log = read_log(path)
+    assert log.classes == ["false", "true"]
+    assert "in percent" in log.note
+    np.testing.assert_array_equal(log.scores[:, 1], sure / 100)
+    np.testing.assert_array_equal(log.labels == "true", right)
+    two = {"probs": np.c_[1 - sure / 100, sure / 100], "classes": ["false", "true"]}
+    np.savez(tmp_path / "a.npz", labels=log.labels, **two)
+    first, second = (
+        numbers(json.loads(run("evaluate", file, "--json", "--resamples", 0).stdout))
+        for file in (path, tmp_path / "a.npz")
+    )
+    np.testing.assert_allclose(first, second, atol=1e-12)
+    model, out = tmp_path / "m.calibrant", tmp_path / "o.jsonl"
+    assert run("fit", path, "-o", model).exit_code == 0
+    assert run("apply", model, path, "-o", out).exit_code == 0
+    honest = [json.loads(line)["probs"]["true"] for line in out.read_text().splitlines()]
+    assert abs(np.mean(honest) - right.mean()) < 0.05 < sure.mean() / 100 - right.mean()
+    for bad in ({"confidence": 120, "correct": True}, {"confidence": 5, "correct": "maybe"}):
+        assert "a.jsonl, line 2" in run("evaluate", write(path, rows[0], bad)).stderr
+
+
+def test_compressed_lines_and_blank_ones(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(
+        gzip.compress(b'\n{"probs": [0.5, 0.5], "label": 0}\n\n{"probs": [2, 0], "label": 1}\n')
+    )
+    log = read_log(path)
+    assert log.lines == [2, 4]
+    found = run("evaluate", path)
+    assert found.exit_code != 0
+    assert "a.jsonl.gz, line 4" in found.stderr
+
+
+def test_labels_in_digits_among_other_options_are_names(tmp_path):
+    rows = [{"probs": {"1": 0.2, "2": 0.5, "none": 0.3}, "label": y} for y in ("1", "2", 1)]
+    path = write(tmp_path / "a.jsonl", *rows)
+    found = json.loads(run("evaluate", path, "--resamples", 0, "--json").stdout)
+    assert found["accuracy"]["value"] == pytest.approx(1 / 3)
+
+
+def test_fit_apply_and_compare_leave_absent_options_out(tmp_path):
+    log, model, out = LOGS / "lm_eval_letters.jsonl", tmp_path / "m.calibrant", tmp_path / "o.jsonl"
+    assert run("fit", log, "-o", model, "-m", "ts").exit_code == 0
+    assert model_file.load(model).method == "masked"
+    assert run("apply", model, log, "-o", out).exit_code == 0
+    before, after = read_log(log), read_log(out, classes=list("ABCDE"))
+    np.testing.assert_array_equal(after.scores == 0.0, np.isneginf(before.scores))
+    np.testing.assert_allclose(after.scores.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(after.scores.argmax(axis=1), before.scores.argmax(axis=1))
+    assert run("apply", model, log, "-o", tmp_path / "o.csv").exit_code == 0
+    refused = run("fit", log, "-o", model, "-m", "vs")
+    assert refused.exit_code != 0
+    assert "VectorScaling cannot leave options out" in refused.stderr
+    two = run("compare", log, "--split", "0.5", "--methods", "fir,vs", "--json")
+    shown = json.loads(two.stdout)
+    assert "VectorScaling cannot leave options out" in json.dumps(shown["failures"])
+
+
+def test_a_model_of_all_options_gives_absent_ones_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"logits": rng.normal(0, 2, 3).tolist(), "label": int(rng.integers(3))} for _ in range(50)
+    ]
+    model, out = tmp_path / "m.calibrant", tmp_path / "o.jsonl"
+    assert run("fit", write(tmp_path / "a.jsonl", *rows), "-o", model, "-m", "vs").exit_code == 0
+    narrow = write(tmp_path / "b.jsonl", {"logits": [1.0, 2.0]}, {"logits": [1.0, 2.0, 0.5]})
+    assert run("apply", model, narrow, "-o", out).exit_code == 0
+    first, second = (json.loads(line)["probs"] for line in out.read_text().splitlines())
+    assert (len(first), len(second)) == (2, 3)
+    assert sum(first.values()) == pytest.approx(1.0)
+
+
+def numbers(found):
+    """Every number in a result, in order."""
+    if isinstance(found, dict):
+        return [n for name, value in found.items() if name != "source" for n in numbers(value)]
+    if isinstance(found, list):
+        return [n for value in found for n in numbers(value)]
+    return [found] if isinstance(found, int | float) else []
+
+
+@pytest.mark.skipif(not (COLLECTION / "llm").exists(), reason="no collection")
+@pytest.mark.collection
+@pytest.mark.parametrize("name", sorted(p.stem for p in (COLLECTION / "llm").glob("*_*-*.npz")))
+def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
+    with np.load(COLLECTION / "llm" / f"{name}.npz") as file:
+        kind = "logits" if "val_logits" in file else "probs"
+        scores, labels = file[f"val_{kind}"].astype(float)[:500], file["val_labels"][:500]
+    rows = zip(scores.tolist(), labels.tolist(), strict=True)
+    write(tmp_path / "a.jsonl", *({kind: row, "label": y} for row, y in rows))
+    arrays = {kind: scores, "labels": labels, "classes": np.arange(scores.shape[1])}
+    np.savez(tmp_path / "a.npz", **arrays)
+    found, outputs = [], []
+    for suffix in ("jsonl", "npz"):
+        path, model, out = (tmp_path / n for n in (f"a.{suffix}", "m.calibrant", "o.npz"))
+        shown = run("evaluate", path, "--resamples", 0, "--json").stdout
+        found.append(numbers(json.loads(shown)))
+        assert run("fit", path, "-m", "structured", "-o", model).exit_code == 0
+        assert run("apply", model, path, "-o", out).exit_code == 0
+        with np.load(out) as made:
+            outputs.append(made["probs"])
+    assert len(found[0]) > 10
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(*outputs, rtol=0, atol=1e-12)

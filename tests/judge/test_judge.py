@@ -1,0 +1,227 @@
+"""A judge against humans: the estimate by hand, its interval, agreement, and what is refused."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+
+from calibrant import TemperatureScaling
+from calibrant._cli import main
+from calibrant.errors import DataError, ParameterError
+from calibrant.judge import _estimate, _kappa, calibrate_judge
+
+pytestmark = pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
+
+
+def simulate(n_rows=1000, seed=0):
+    """Human grades from 1 to 5, and those of a judge who is kinder."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(0, 1, n_rows)
+    human = 1 + np.digitize(quality + rng.normal(0, 0.5, n_rows), [-1.2, -0.4, 0.4, 1.2])
+    logits = -3 * (0.6 + quality + rng.normal(0, 0.5, n_rows))[:, None] + np.zeros(5)
+    logits = -3 * (logits / -3 - np.linspace(-1.6, 1.6, 5)) ** 2
+    judge = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return human, 1 + judge.argmax(axis=1), judge / judge.sum(axis=1, keepdims=True)
+
+
+HUMAN, GRADES, JUDGE = simulate()
+CLASSES = np.arange(1, 6)
+
+
+def width(estimate):
+    return estimate.high - estimate.low
+
+
+def test_the_estimate_is_that_of_the_formula():
+    rng = np.random.default_rng(1)
+    y, f, g = rng.normal(3, 1, 40), rng.normal(3, 1, 40), rng.normal(3, 1, 160)
+    f += y
+    tuned, plain, power, more = _estimate(y, f, g, "rows", 0.9)
+    slope, intercept = np.polyfit(f, y, 1)
+    assert power == pytest.approx(slope)
+    rest = y - slope * f
+    value = 0.2 * y.mean() + 0.8 * (slope * g.mean() + rest.mean())
+    spread = np.sqrt(0.8 * np.sum((rest - rest.mean()) ** 2) / 38 / 40)
+    assert intercept == pytest.approx(rest.mean())
+    np.testing.assert_allclose(tuned.value, value)
+    np.testing.assert_allclose(width(tuned), 2 * stats.t.ppf(0.95, 38) * spread)
+    alone = stats.t.interval(0.9, 39, y.mean(), np.sqrt(0.8 * y.var(ddof=1) / 40))
+    np.testing.assert_allclose(plain, (y.mean(), *alone))
+    assert 1 / more - 1 / 200 <= (1 / 40 - 1 / 200) / 4 < 1 / (more - 1) - 1 / 200
+    wider, alone, *_ = _estimate(y, f, g, "population", 0.9)
+    np.testing.assert_allclose(width(alone), 2 * stats.t.ppf(0.95, 39) * stats.sem(y))
+    assert width(tuned) < width(wider) < width(alone)
+
+
+def test_a_judge_that_knows_nothing_costs_nothing():
+    rng = np.random.default_rng(0)
+    y, f = rng.normal(0, 1, 30), rng.normal(0, 1, 30)
+    f -= y * (f @ y) / (y @ y)
+    tuned, plain, power, _ = _estimate(y, f - f.mean(), rng.normal(0, 1, 300), "rows", 0.95)
+    assert width(tuned) <= width(plain)
+    assert power == 0.0 or width(tuned) < width(plain)
+    same, alone, power, more = _estimate(np.ones(30), np.ones(30), np.ones(9), "rows", 0.95)
+    assert (same, alone, power, more) == ((1, 1, 1), (1, 1, 1), 0.0, None)
+
+
+@pytest.mark.parametrize(("judged", "n_draws"), [(GRADES, 60), (JUDGE, 16)])
+def test_the_interval_holds_and_is_narrower(judged, n_draws):
+    """Over draws of labels from the same rows; ``benchmarks/judge.py`` has 500 of each kind."""
+    rng, hits, narrow = np.random.default_rng(0), 0, 0
+    for draw in range(n_draws):
+        order = rng.permutation(1000)
+        own, others = order[:60], order[60:]
+        found = calibrate_judge(
+            HUMAN[own], judged[own], judged[others], classes=CLASSES, random_state=draw
+        )
+        hits += found.mean.low <= HUMAN.mean() <= found.mean.high
+        narrow += width(found.mean) <= width(found.labelled_mean)
+    assert hits >= stats.binom.ppf(1e-3, n_draws, 0.95)
+    assert narrow >= 0.95 * n_draws
+
+
+@pytest.mark.parametrize("judged", [GRADES, JUDGE], ids=["grades", "probabilities"])
+def test_probabilities_of_the_rest_are_calibrated(judged):
+    found = calibrate_judge(HUMAN[:300], judged[:300], judged[300:], classes=CLASSES)
+    rows = found.probabilities
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0)
+    shares = np.bincount(HUMAN[300:] - 1, minlength=5) / 700
+    np.testing.assert_allclose(rows.mean(axis=0), shares, atol=0.06)
+    own = rows[np.arange(700), HUMAN[300:] - 1]
+    assert -np.log(own).mean() < 1.35  # of five grades log 5 is 1.61
+    assert abs(found.mean.value - HUMAN.mean()) < abs(found.judge_mean - HUMAN.mean()) / 3
+
+
+def test_kappa_is_that_of_scikit_learn():
+    a, b = HUMAN - 1, GRADES - 1
+    assert _kappa(a, b, 1 - np.eye(5)) == pytest.approx(cohen_kappa_score(a, b))
+    square = np.subtract.outer(CLASSES, CLASSES) ** 2
+    assert _kappa(a, b, square) == pytest.approx(cohen_kappa_score(a, b, weights="quadratic"))
+    assert np.isnan(_kappa(a * 0, b * 0, square))
+    found = calibrate_judge(HUMAN[:200], GRADES[:200], GRADES[200:])
+    assert found.kappa_before == pytest.approx(cohen_kappa_score(HUMAN[:200], GRADES[:200]))
+    assert found.kappa_after > found.kappa_before
+
+
+def test_grades_may_be_on_any_scale():
+    """Words, other numbers, and grades that no labelled row has."""
+    words = np.array(["bad", "poor", "fair", "good", "great"])[GRADES - 1]
+    as_text = calibrate_judge(HUMAN[:100], words[:100], words[100:])
+    assert np.isnan(as_text.kappa_before)
+    assert np.isnan(as_text.judge_mean)
+    right = HUMAN >= 4
+    found = calibrate_judge(right[:100], GRADES[:100] * 2.5, np.r_[GRADES[100:] * 2.5, 99.0])
+    assert found.mean.low < right.mean() < found.mean.high
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
+    valued = np.where(right, "yes", "no")
+    same = calibrate_judge(
+        valued[:100], GRADES[:100] * 2.5, np.r_[GRADES[100:] * 2.5, 99.0], values=[0, 1]
+    )
+    assert same.mean == found.mean
+
+
+def test_a_calibrator_of_ones_own_and_lists():
+    own = calibrate_judge(
+        HUMAN[:100].tolist(),
+        pd.DataFrame(JUDGE[:100]),
+        JUDGE[100:].tolist(),
+        classes=CLASSES,
+        calibrator=TemperatureScaling(),
+    )
+    plain = calibrate_judge(HUMAN[:100], JUDGE[:100], JUDGE[100:], classes=CLASSES)
+    assert own.mean != plain.mean
+    assert "mean human grade" in repr(plain)
+    assert plain.to_dict()["mean"]["value"] == plain.mean.value
+    with pytest.raises(AttributeError):
+        plain.mean = 3
+    with pytest.raises(ValueError, match="read-only"):
+        plain.probabilities[0, 0] = 1.0
+
+
+def judge(human=HUMAN[:50], judged=GRADES[:50], unlabelled=GRADES[50:], **options):
+    return calibrate_judge(human, judged, unlabelled, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "fault"),
+    [
+        ({"target": "all"}, ParameterError, "target='all'"),
+        ({"confidence_level": 2}, ParameterError, "confidence_level=2"),
+        ({"n_folds": 1}, ParameterError, "n_folds=1"),
+        ({"human": HUMAN[:49]}, DataError, "49"),
+        ({"human": HUMAN[:9], "judged": GRADES[:9]}, DataError, "at least 20"),
+        ({"human": HUMAN[:50].astype(str)}, ParameterError, "are no numbers; pass values="),
+        ({"values": [1, 2]}, ParameterError, "must be 5 finite numbers"),
+        ({"values": [1, 2, 3, 4, np.nan]}, ParameterError, "must be 5 finite numbers"),
+        ({"judged": np.r_[np.nan, GRADES[1:50]]}, DataError, "missing grade"),
+        ({"judged": JUDGE[:50], "unlabelled": np.full((9, 4), 0.25)}, DataError, "4 columns"),
+        ({"judged": JUDGE[:50], "unlabelled": JUDGE[50:] * 2}, DataError, r"unlabelled\[0"),
+        ({"judged": JUDGE[:50], "unlabelled": JUDGE[50:], "calibrator": 3}, ParameterError, "=3"),
+        ({"classes": [1, 2, 3]}, DataError, r"human\[\d+\] is .*not among the"),
+    ],
+)
+def test_what_is_refused(options, error, fault):
+    with pytest.raises(error, match=fault):
+        judge(**{"classes": CLASSES} | options if "human" not in options else options)
+
+
+def run(*words):
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main.run([str(word) for word in words])
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_the_command_is_the_function(tmp_path):
+    table = pd.DataFrame({"judge": GRADES, "human": HUMAN})
+    lines = {"orient": "records", "lines": True}
+    table[:100].to_csv(tmp_path / "a.csv", index=False)
+    table[100:].drop(columns="human").to_parquet(tmp_path / "b.parquet")
+    table[:100].to_json(tmp_path / "a.jsonl", **lines)
+    table[100:].to_json(tmp_path / "b.jsonl", **lines)
+    found = calibrate_judge(HUMAN[:100], GRADES[:100], GRADES[100:])
+    for files in (("a.csv", "b.parquet"), ("a.jsonl", "b.jsonl")):
+        words = [tmp_path / name for name in files]
+        words += ["--grade", "judge", "--label-column", "human", "-o", tmp_path / "o.csv"]
+        code, out, _ = run("judge", *words, "--json")
+        assert code == 0
+        shown = json.loads(out)
+        assert shown["mean"]["low"] == pytest.approx(found.mean.low, abs=1e-12)
+        assert shown["labels_to_halve"] == found.labels_to_halve
+        made = pd.read_csv(tmp_path / "o.csv")
+        assert made.columns.tolist() == ["1", "2", "3", "4", "5", "mean"]
+        np.testing.assert_allclose(made.to_numpy()[:, :5], found.probabilities)
+    assert run("judge", *words)[1] == f"{found!r}\n"
+
+
+def test_the_command_on_probabilities(tmp_path):
+    for name, rows, human in (("a", JUDGE[:100], HUMAN[:100]), ("b", JUDGE[100:], None)):
+        table = pd.DataFrame(rows, columns=[f"p{c}" for c in CLASSES])
+        table = table[table.columns[::-1]] if human is None else table.assign(label=human)
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = calibrate_judge(HUMAN[:100], JUDGE[:100], JUDGE[100:], classes=CLASSES)
+    code, out, _ = run("judge", tmp_path / "a.csv", tmp_path / "b.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["mean"]["value"] == pytest.approx(found.mean.value, abs=1e-9)
+
+
+def test_the_command_says_what_is_missing(tmp_path):
+    (tmp_path / "a.csv").write_text("judge,human\n1,2\n,3\n")
+    (tmp_path / "a.jsonl").write_text('{"judge": 1, "human": 2}\n{"human": 2}\n')
+    path = tmp_path / "a.csv"
+    code, _, err = run("judge", path, path, "--grade", "judge")
+    assert (code, "no column 'label'; it has 'judge', 'human'" in err) == (3, True)
+    code, _, err = run("judge", path, path, "--grade", "judge", "--label-column", "human")
+    assert (code, "line 3: the label is missing" in err) == (3, True)
+    path = tmp_path / "a.jsonl"
+    code, _, err = run("judge", path, path, "--grade", "judge", "--label-column", "human")
+    assert (code, "line 2 has no field 'judge'" in err) == (3, True)
+    code, _, err = run("judge", tmp_path / "c.csv", path, "--grade", "judge")
+    assert code == 3
+    code, _, err = run("judge", path, path, "--grade", "human", "--values", "a,b")
+    assert (code, "'--values'" in err) == (2, True)

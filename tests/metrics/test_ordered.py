@@ -1,0 +1,73 @@
+"""The ranked probability score, wherever metrics are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import errors
+from calibrant.metrics import (
+    MetricStatistics,
+    brier_score,
+    evaluate,
+    post_hoc_improvement,
+    ranked_probability_score,
+)
+from conftest import simulate
+
+
+def test_evaluate_shows_it_where_classes_are_ordered():
+    proba, y = simulate(500, 4)
+    plain, ordered = (evaluate(y, proba, n_resamples=50, ordered=o) for o in (False, True))
+    assert plain.ranked_probability_score is None
+    assert "RPS" not in str(plain)
+    found = ordered.ranked_probability_score
+    assert found.value == ranked_probability_score(y, proba)
+    assert found.low < found.value < found.high
+    assert "RPS" in str(ordered)
+    same = plain.estimates()
+    assert {k: v for k, v in ordered.estimates().items() if k in same} == same
+
+
+def test_chunks_add_up_to_the_same():
+    proba, y = simulate(500, 4)
+    parts = [MetricStatistics(range(4), ordered=True) for _ in range(2)]
+    for part, rows in zip(parts, (slice(200), slice(200, None)), strict=True):
+        part.update(proba[rows], y[rows])
+    merged = MetricStatistics.from_bytes(parts[0].to_bytes()).merge(parts[1]).solve()
+    assert merged.ranked_probability_score.value == pytest.approx(
+        ranked_probability_score(y, proba), rel=1e-9
+    )
+    assert MetricStatistics(range(4)).update(proba, y).solve().ranked_probability_score is None
+
+
+def test_two_classes_have_the_brier_score():
+    proba, y = simulate(500, 2)
+    assert ranked_probability_score(y, proba) == pytest.approx(brier_score(y, proba), rel=1e-12)
+    assert ranked_probability_score(y, proba[:, 1]) == pytest.approx(brier_score(y, proba))
+
+
+def test_gains_of_calibration_have_intervals():
+    proba, y = simulate(2000, 4)
+    honest = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
+    found = post_hoc_improvement(y, proba, honest, metric="ranked_probability_score")
+    assert found.before.value == ranked_probability_score(y, proba)
+    assert 0 < found.improvement.low < found.improvement.value < found.improvement.high
+
+
+def test_words_in_the_order_of_the_alphabet_are_doubted():
+    proba, y = simulate(300, 3)
+    words = np.array(["low", "mid", "top"])
+    with pytest.warns(errors.ColumnOrderWarning, match="by the alphabet: 'low', 'mid', 'top'"):
+        ranked_probability_score(words[y], proba)
+    with pytest.warns(errors.ColumnOrderWarning, match="alphabet"):
+        evaluate(words[y], proba, n_resamples=0, ordered=True)
+    grades = np.array(["low", "middle", "high"])
+    found = ranked_probability_score(grades[y], proba, classes=grades)
+    assert found == ranked_probability_score(y, proba)
+    assert found == ranked_probability_score(pd.Series(["A", "B", "C"])[y], proba)
+
+
+def test_what_is_no_answer_is_refused():
+    proba, y = simulate(300, 3)
+    with pytest.raises(errors.ParameterError, match="ordered='yes'"):
+        evaluate(y, proba, ordered="yes")

@@ -1,0 +1,185 @@
+"""The e-process: what it promises, against exact expectations and brute force."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant.monitor import CalibrationMonitor
+from calibrant.monitor._bets import Bet, make_bets, make_block
+from calibrant.monitor._evidence import Evidence
+from conftest import COLLECTION
+from monitor.streams import honest, shifted
+
+
+def block_of(p, y, floor):
+    """Rows of weight 1."""
+    return make_block(p, y, np.ones(len(p)), floor)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 20])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_bet_is_fair(k, weighted):
+    """The mean of q(y) / p(y) under p is 1, and at most 1 with weights and below the floor."""
+    rng = np.random.default_rng(k)
+    bets = make_bets(k)
+    for _ in range(5):
+        p, y = shifted(rng, 200, k, power=0.6)
+        for bet in bets.values():
+            bet.log_ratio(block_of(p, y, 1e-6))
+            bet.learn(200.0)
+    rows = np.concatenate([0.99 * p[:20] + 0.01 / k, np.eye(k)[:1], np.full((1, k), 1.0 / k)])
+    weight = np.full(len(rows), 0.5)
+    for bet in bets.values():
+        mean = np.zeros(len(rows))
+        for c in range(k):
+            block = block_of(rows, np.full(len(rows), c), 1e-6)
+            ratio = bet.log_ratio(block)
+            mean += rows[:, c] * np.exp(ratio * weight if weighted else ratio)
+        assert np.all(mean <= 1.0 + 1e-12)
+        assert weighted or np.all(mean[:20] > 1.0 - 1e-12)
+
+
+def test_wealth_is_a_martingale_over_all_outcomes():
+    """Over all labels of six rows the mean of the wealth is 1; bets learn between them."""
+    p = np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5], [0.9, 0.1], [0.4, 0.6], [0.55, 0.45]])
+    rng = np.random.default_rng(0)
+    past = shifted(rng, 15, 2, power=0.4)  # five rows later, bets learn
+    total, largest = Fraction(0), 0.0
+    for y in itertools.product([0, 1], repeat=6):
+        evidence = Evidence(make_bets(2))
+        start = evidence.count(block_of(*past, 1e-6))[-1]
+        path = evidence.count(block_of(p, np.array(y), 1e-6))
+        chance = Fraction(1)
+        for row, label in zip(p, y, strict=True):
+            chance *= Fraction(row[label])
+        total += chance * Fraction(math.exp(path[-1] - start))
+        largest = max(largest, path[-1] - start)
+    assert abs(float(total) - 1.0) < 1e-12
+    assert largest > 0.05  # something was bet
+
+
+@pytest.mark.parametrize("largest", [600.0, 20.0])
+def test_detector_is_the_recursion(largest, monkeypatch):
+    """Also where sums are added up in logarithms."""
+    rng = np.random.default_rng(1)
+    p, y = shifted(rng, 1500, 3, power=0.5)
+    monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
+    evidence = Evidence(make_bets(3), run_length=5000.0)
+    steps = []
+    for row in range(1500):
+        block = block_of(p[row : row + 1], y[row : row + 1], 1e-6)
+        bets = [bet for bet in evidence.bets.values() if bet.half_life < math.inf]
+        before = [(bet.gradient.copy(), bet.hessian.copy()) for bet in bets]
+        steps.append([math.exp(bet.log_ratio(block)[0]) for bet in bets])
+        for bet, (gradient, hessian) in zip(bets, before, strict=True):
+            bet.gradient[...], bet.hessian[...] = gradient, hessian
+        evidence.count(block)
+    detector, changes = np.zeros(4), []
+    for row, step in enumerate(steps, start=1):
+        detector = (detector + 1.0) * step
+        if detector.mean() >= 5000.0:
+            changes.append(row)
+            detector[:] = 0.0
+    assert len(changes) > 2
+    assert evidence.changes == changes
+    np.testing.assert_allclose(evidence.detector[:, 0], detector, rtol=1e-9)
+    whole = Evidence(make_bets(3), run_length=5000.0)
+    whole.count(block_of(p, y, 1e-6))
+    assert whole.changes == changes
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_batches_change_nothing(k):
+    rng = np.random.default_rng(2)
+    p, y = shifted(rng, 1500, k, power=0.8)
+    groups = rng.choice(["north", "south"], 1500)
+    weight = rng.uniform(0.2, 1.0, 1500)
+    whole = CalibrationMonitor().update(p, y, sample_weight=weight, groups=groups)
+    parts, start = CalibrationMonitor(classes=range(k)), 0
+    while start < 1500:
+        rows = slice(start, start + int(rng.choice([1, 7, 400])))
+        part = parts.update(p[rows], y[rows], sample_weight=weight[rows], groups=groups[rows])
+        start = rows.stop
+    assert part.log_e_value == pytest.approx(whole.log_e_value, abs=1e-9)
+    assert part.alarm_row == whole.alarm_row
+    assert part.changes == whole.changes
+    assert part.gap == pytest.approx(whole.gap)
+    assert part.groups["north"] == pytest.approx(whole.groups["north"])
+
+
+class Given(Bet):
+    """A bet on probabilities that are told beforehand."""
+
+    ridge, limits = 1.0, (0.0, 0.0)
+
+    def __init__(self, told):
+        super().__init__(1, math.inf)
+        self.told, self.n_rows = told, 0
+
+    def log_ratio(self, block):
+        rows = slice(self.n_rows, self.n_rows + len(block.label))
+        self.n_rows = rows.stop
+        return np.log(self.told[rows][np.arange(len(block.label)), block.label]) - block.of_label
+
+
+def test_wealth_of_one_bet_is_a_product():
+    rng = np.random.default_rng(3)
+    p, y = honest(rng, 15, 2)
+    other = 0.75 * p + 0.25 * honest(rng, 15, 2)[0]
+    path = Evidence({"given": Given(other)}).count(block_of(p, y, 1e-12))
+    rows = np.arange(15)
+    product = np.cumprod(other[rows, y] / p[rows, y])
+    np.testing.assert_allclose(np.exp(path), 0.5 + 0.5 * product, rtol=1e-12)
+
+
+PUBLISHED = COLLECTION / "time" / "precip_evalues_lag1.csv.gz"
+FORECASTS = {"HCLR": "pop_hclr", "HCLR['-']": "pop_hclr_noscale", "IDR": "pop_idr"}
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="published e-values are not here")
+def test_published_e_values_are_reproduced():
+    """Henzi and Ziegel bet on 0.75 a + 0.25 b against the mean of two rain forecasts a and b."""
+    table = pd.read_csv(PUBLISHED).dropna()  # days without rain gauge or forecast
+    found = table.groupby(["airport", "hypo"])
+    assert len(found) == 12
+    for (_, pair), rows in found:
+        a, b = (rows[FORECASTS[name]].to_numpy() for name in pair.split("/"))
+        chance, bet = 0.5 * (a + b), 0.75 * a + 0.25 * b
+        told = Given(np.column_stack([1.0 - bet, bet]))
+        p = np.column_stack([1.0 - chance, chance])
+        block = block_of(p, rows["y"].to_numpy(np.int64), 1e-300)
+        path = Evidence({"given": told}, no_bet=1e-300).count(block)
+        published = rows["eval"].to_numpy()
+        np.testing.assert_allclose(np.exp(path), published, rtol=1e-9)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_few_false_alarms(k):
+    """Of 25 honest streams at alpha = 0.05: more than six alarms have chance below 1 in 1,000."""
+    alarms = 0
+    for seed in range(25):
+        rng = np.random.default_rng([k, seed])
+        alarms += CalibrationMonitor(alpha=0.05).update(*honest(rng, 2000, k)).alarm
+    assert alarms <= 6
+
+
+@pytest.mark.parametrize("shift", ["power", "prior", "surprise"])
+def test_a_shift_is_found(shift):
+    rng = np.random.default_rng(5)
+    monitor = CalibrationMonitor(alpha=0.01, run_length=50_000)
+    assert not monitor.update(*honest(rng, 5000, 3)).alarm
+    if shift == "power":
+        p, y = shifted(rng, 3000, 3, power=0.5)
+    elif shift == "prior":
+        p, y = shifted(rng, 3000, 3, factor=[1.0, 1.0, 3.0])
+    else:
+        p, y = honest(rng, 3000, 3)
+        p[::20] = [1.0, 0.0, 0.0]
+        y[::20] = 2
+    status = monitor.update(p, y)
+    assert 5000 < status.alarm_row < 7500
+    assert status.changes[0] > 5000

@@ -1,0 +1,315 @@
+"""``CalibrationMonitor``: what users pass, what is refused, what is kept and told."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import TemperatureScaling, errors
+from calibrant.monitor import CalibrationMonitor, _state, write_page
+from calibrant.monitor._history import MeanSequence
+from monitor.streams import honest, shifted
+
+NAMES = np.array(["ant", "bee", "cow"])
+
+
+@pytest.fixture
+def rows():
+    return honest(np.random.default_rng(0), 400, 3)
+
+
+def test_containers_labels_and_columns_agree(rows):
+    p, y = rows
+    plain = CalibrationMonitor().update(p, y)
+    frame = pd.DataFrame(p, columns=NAMES, index=np.arange(400)[::-1])[["cow", "ant", "bee"]]
+    labels = pd.Series(NAMES[y], index=np.arange(400) + 7)
+    with pytest.warns(errors.ColumnOrderWarning):
+        named = CalibrationMonitor().update(frame, labels, groups=pd.Series(["x"] * 400))
+    one_hot = CalibrationMonitor().update(p.tolist(), np.eye(3)[y])
+    assert one_hot.log_e_value == pytest.approx(plain.log_e_value, abs=1e-12)
+    assert named.groups["x"]["log_e_value"] == pytest.approx(plain.log_e_value, abs=1e-12)
+
+
+def test_one_column_of_two_classes():
+    p, y = honest(np.random.default_rng(0), 300, 2)
+    two = CalibrationMonitor().update(p, y)
+    for one in (p[:, 1], p[:, 1:]):
+        assert CalibrationMonitor().update(one, y).log_e_value == pytest.approx(two.log_e_value)
+
+
+def test_means_and_their_intervals(rows):
+    p, y = rows
+    status = CalibrationMonitor().update(p, y)
+    assert status.accuracy.value == np.mean(p.argmax(axis=1) == y)
+    assert status.confidence.value == pytest.approx(p.max(axis=1).mean())
+    assert status.gap.low < 0.0 < status.gap.high
+    assert status.accuracy.low < status.accuracy.value < status.accuracy.high
+
+
+def test_intervals_hold_at_all_times():
+    """Two hundred streams, looked at twenty times each: misses at 0.05 are far fewer."""
+    missed = 0
+    for seed in range(200):
+        p, y = honest(np.random.default_rng([7, seed]), 1000, 2)
+        gap, found = MeanSequence(-1.0, 1.0), []
+        for values in np.split((p.argmax(axis=1) == y) - p.max(axis=1), 20):
+            gap.count(values, np.ones(50))
+            found.append(gap.estimate(0.05))
+        missed += any(not one.low <= 0.0 <= one.high for one in found)
+    assert missed <= 16
+
+
+def test_weight_zero_is_no_row(rows):
+    p, y = rows
+    weight = (np.arange(400) % 2).astype(float)
+    kept = CalibrationMonitor().update(p[1::2], y[1::2], time=np.arange(200))
+    monitor = CalibrationMonitor()
+    status = monitor.update(p, y, np.arange(400.0), weight, np.repeat(["x", "y"], 200))
+    assert status.n_rows == 200
+    assert status.accuracy == pytest.approx(kept.accuracy)
+    assert CalibrationMonitor().update(p, y, sample_weight=weight).log_e_value == pytest.approx(
+        kept.log_e_value
+    )
+    small = CalibrationMonitor().update(p, y, sample_weight=np.full(400, 1e-6))
+    assert abs(small.log_e_value) < 1e-3
+
+
+def test_what_came_though_it_was_impossible_is_bounded_evidence():
+    monitor = CalibrationMonitor(classes=[0, 1, 2])
+    status = monitor.update([[1.0, 0.0, 0.0]], [2])
+    assert 1.0 < status.log_e_value <= -math.log(1e-6)
+    assert status.alarm
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"sample_weight": [2.0] * 400}, errors.WeightError, r"sample_weight\[0\] is 2.0.*at most"),
+        ({"groups": ["a"] * 399}, errors.ShapeError, r"groups has shape \(399,\)"),
+        ({"groups": np.arange(400)}, errors.ParameterError, "400 distinct values.*merge rare"),
+        ({"time": [1.0, 2.0]}, errors.ShapeError, "time has shape"),
+        ({"y": NAMES[[0] * 400]}, errors.LabelError, "classes= .*CalibrationMonitor"),
+        ({"y": [0, 1, np.nan, 2] * 100}, errors.LabelError, r"y\[2\]"),
+        ({"probabilities": np.ones((400, 3))}, errors.RowSumError, r"probabilities\[0\] sums to 3"),
+        ({"probabilities": np.empty((0, 3)), "y": []}, errors.ShapeError, "0 sample"),
+    ],
+)
+def test_bad_input_is_refused_and_changes_nothing(rows, options, error, words):
+    p, y = rows
+    monitor = CalibrationMonitor()
+    with pytest.raises(error, match=words):
+        monitor.update(**({"probabilities": p, "y": y} | options))
+    assert monitor.status().n_rows == 0
+    assert monitor.update(p, y).n_rows == 400
+
+
+def test_other_classes_are_refused(rows):
+    monitor = CalibrationMonitor()
+    monitor.update(*rows)
+    with pytest.raises(errors.LabelError, match="not among the classes"):
+        monitor.update(rows[0], rows[1] + 1)
+    with pytest.raises(errors.ParameterError, match="one label for each of 2 columns"):
+        monitor.update([[0.5, 0.5]], [0])
+    with pytest.raises(errors.ShapeError, match="3 classes"):
+        monitor.update_unlabelled([[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan, "0.01", True])
+def test_alpha_is_checked(alpha):
+    with pytest.raises(errors.ParameterError, match="alpha="):
+        CalibrationMonitor(alpha)
+
+
+def test_monitors_are_not_merged():
+    monitor = CalibrationMonitor()
+    with pytest.raises(errors.ParameterError, match="order of rows matters"):
+        monitor.merge(CalibrationMonitor())
+
+
+def test_a_batch_counts_once(rows):
+    p, y = rows
+    monitor = CalibrationMonitor()
+    before = monitor.update(p, y)
+    for options in ({}, {"groups": ["a"] * 400}, {"time": np.arange(400)}):
+        with pytest.raises(errors.RepeatedBatchError, match="400 rows were counted before"):
+            monitor.update(p, y, **options)
+    assert monitor.status() == before
+    assert monitor.update(p[::-1], y[::-1]).n_rows == 800  # in another order: another batch
+    monitor.update_unlabelled(p)
+    with pytest.raises(errors.RepeatedBatchError):
+        monitor.update_unlabelled(p)
+
+
+def test_equal_batches_at_other_times_and_few_equal_rows_count(rows):
+    p, y = rows
+    monitor = CalibrationMonitor()
+    monitor.update(p, y, time=np.arange(400))
+    assert monitor.update(p, y, time=np.arange(400, 800)).n_rows == 800
+    for _ in range(3):
+        monitor.update(p[:5], y[:5])
+        monitor.update(np.tile(p[:1], (50, 1)), [0] * 50)
+    assert monitor.status().n_rows == 800 + 3 * 55
+
+
+def test_the_oldest_batches_are_forgotten(rows, monkeypatch):
+    monkeypatch.setattr("calibrant.monitor._reading.MOST_DIGESTS", 2)
+    monitor = CalibrationMonitor(classes=range(3))
+    p, y = rows
+    for start in (0, 100, 200, 0):
+        status = monitor.update(p[start : start + 100], y[start : start + 100])
+    assert status.n_rows == 400
+
+
+@pytest.mark.parametrize("labels", [np.arange(3), NAMES, np.array([False, True])])
+def test_a_state_goes_on_where_it_was(tmp_path, labels):
+    k = len(labels)
+    rng = np.random.default_rng(1)
+    p, y = shifted(rng, 900, k, power=0.7)
+    y, groups, time = labels[y], rng.choice(["a", "b"], 900), np.arange(900.0)
+    options = [{"time": time[i], "groups": groups[i]} for i in np.split(np.arange(900), 3)]
+    parts = list(zip(np.split(p, 3), np.split(y, 3), options, strict=True))
+    whole, resumed = CalibrationMonitor(0.02), CalibrationMonitor(0.02)
+    for some, own, told in parts:
+        whole.update(some, own, **told)
+        resumed.save(tmp_path / "state.json")
+        resumed = CalibrationMonitor.load(tmp_path / "state.json")
+        resumed.update(some, own, **told)
+    assert resumed.status() == whole.status()
+    assert resumed.propose().gain == whole.propose().gain
+    assert np.array_equal(resumed.periods_.table, whole.periods_.table, equal_nan=True)
+    resumed.save(tmp_path / "again.json")
+    again = CalibrationMonitor.load(tmp_path / "again.json")
+    with pytest.raises(errors.RepeatedBatchError):
+        again.update(*parts[0][:2])
+
+
+def test_the_largest_state_is_below_a_megabyte(tmp_path):
+    for k, n_groups in ((16, 32), (2000, 0), (1000, 32)):
+        rng = np.random.default_rng(k)
+        monitor = CalibrationMonitor(classes=range(k))
+        n_rows = 40_000 // k + 20
+        p, y = honest(rng, n_rows, k)
+        groups = None if n_groups == 0 else np.arange(n_rows) % n_groups
+        monitor.update(p, y, time=np.arange(n_rows), groups=groups)
+        monitor.periods_.table = rng.random((64, monitor.periods_.table.shape[1]))
+        digest = next(iter(monitor._digests.known))
+        for i in range(2045):
+            monitor._digests.known[f"{i:032x}"] = [digest[:16]]
+        monitor.save(tmp_path / "state.json")
+        assert (tmp_path / "state.json").stat().st_size <= 1_000_000
+        CalibrationMonitor.load(tmp_path / "state.json")
+
+
+def test_damaged_and_foreign_states_are_refused(tmp_path, rows):
+    path = tmp_path / "state.json"
+    monitor = CalibrationMonitor()
+    monitor.update(*rows)
+    monitor.save(path)
+    whole = path.read_text()
+    head, body = whole.split("\n", 1)
+    newer = json.dumps(json.loads(head) | {"version": 99})
+    state = _state.from_text(whole)
+    del state["parts"]
+    damaged = {
+        "checksum": whole.replace('"alpha": 0.01', '"alpha": 0.02'),
+        "no state": "",
+        "another format": '{"a": 1}\n',
+        "than calibrant.monitor, version 1": f"{newer}\n{body}",
+        "holds no": _state.to_text(state),
+    }
+    for words, text in damaged.items():
+        path.write_text(text)
+        with pytest.raises(errors.StatisticsError, match=words) as caught:
+            CalibrationMonitor.load(path)
+        assert str(path) in str(caught.value)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(errors.StatisticsError, match="holds no state"):
+        CalibrationMonitor.load(path)
+
+
+def test_a_proposal_gains_where_something_is_wrong():
+    rng = np.random.default_rng(2)
+    monitor = CalibrationMonitor(classes=range(3))
+    assert monitor.propose() is None
+    monitor.update(*honest(rng, 2000, 3))
+    right = monitor.propose()
+    assert right.gain < 2 * right.gain_error
+    monitor.update(*shifted(rng, 2000, 3, power=0.4))
+    wrong = monitor.propose()
+    assert wrong.gain > 3 * wrong.gain_error
+    assert (wrong.n_fitted, wrong.n_judged) == (1333, 667)
+    assert isinstance(monitor.propose(TemperatureScaling()).calibrator, TemperatureScaling)
+
+
+def test_rows_without_labels():
+    rng = np.random.default_rng(3)
+    monitor = CalibrationMonitor(classes=NAMES)
+    p, y = honest(rng, 3000, 3)
+    alone = monitor.update_unlabelled(p)
+    assert alone.priors is None
+    assert math.isnan(alone.p_value)
+    monitor.update(p, NAMES[y])
+    status = monitor.status()
+    same = monitor.update_unlabelled(honest(rng, 2000, 3)[0])
+    assert same.p_value > 0.01
+    assert same.accuracy.low < p.max(axis=1).mean() < same.accuracy.high
+    q = honest(rng, 6000, 3)[0]
+    more = q[rng.random(6000) < q[:, 2] + 0.2]  # more rows of the third class
+    shifted_report = monitor.update_unlabelled(more)
+    assert shifted_report.p_value < 1e-6
+    assert shifted_report.priors[2] > shifted_report.priors_low[2] > 0.34
+    assert monitor.status() == status  # no evidence
+    assert shifted_report.confusion.sum() == pytest.approx(len(more))
+    top = more.argmax(axis=1)
+    np.testing.assert_allclose(shifted_report.confusion[:, 1], more[top == 1].sum(axis=0))
+    assert "cannot" not in shifted_report.cannot_see
+    assert "another rule" in shifted_report.cannot_see
+
+
+def test_expected_accuracy_covers_what_comes():
+    inside = 0
+    for seed in range(100):
+        p, y = honest(np.random.default_rng([9, seed]), 200, 3)
+        report = CalibrationMonitor(alpha=0.05).update_unlabelled(p)
+        inside += report.accuracy.low <= np.mean(p.argmax(axis=1) == y) <= report.accuracy.high
+    assert inside >= 95
+
+
+def test_metrics_are_flat_numbers(rows):
+    monitor = CalibrationMonitor()
+    found = monitor.update(*rows, groups=["a"] * 400).metrics()
+    assert all(name.startswith("calibrant_") for name in found)
+    assert all(type(value) is float and math.isfinite(value) for value in found.values())
+    assert found["calibrant_n_rows"] == 400.0
+    assert {"calibrant_alarm", "calibrant_gap_low", "calibrant_log_e_value_a"} <= found.keys()
+    json.dumps(found, allow_nan=False)
+
+
+def test_periods_are_few_and_add_up():
+    rng = np.random.default_rng(4)
+    monitor, n_rows = CalibrationMonitor(classes=range(2)), 0
+    for size in rng.integers(1, 60, 400):
+        p, y = honest(rng, size, 2)
+        monitor.update(p, y, time=np.arange(n_rows, n_rows + size))
+        n_rows += size
+    periods = monitor.periods_
+    assert len(periods.table) <= 64
+    assert periods.column("rows").sum() == n_rows
+    assert np.all(np.diff(periods.column("first")) > 0)
+    assert periods.column("last")[-1] == n_rows - 1
+    assert periods.column("hits").sum() == pytest.approx(monitor.status().accuracy.value * n_rows)
+    assert sum(part.bins[0].sum() for part in periods.pooled(6)) == pytest.approx(n_rows)
+
+
+def test_a_page_of_nothing_and_of_rows_without_labels(tmp_path, rows):
+    monitor = CalibrationMonitor()
+    write_page(tmp_path / "empty.html", monitor)
+    assert "No alarm" in (tmp_path / "empty.html").read_text()
+    monitor.update_unlabelled(rows[0])
+    write_page(tmp_path / "unlabelled.html", monitor, source="<model & co>")
+    text = (tmp_path / "unlabelled.html").read_text()
+    assert "&lt;model &amp; co&gt;" in text
+    assert 'id="accuracy"' in text
+    assert 'id="evidence"' not in text

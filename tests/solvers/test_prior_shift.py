@@ -1,0 +1,245 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from calibrant._solvers.prior_shift import (
+    prior_interval,
+    prior_shift_test,
+    shrink_priors,
+    solve_priors,
+)
+from conftest import each_real_file, load_real
+from reference.prior_shift import best_on_grid, likelihood, responsibilities
+
+TINY = [
+    ([[0.5, 0.5], [0.25, 0.75], [0.875, 0.125]], [0.5, 0.5]),
+    ([[0.75, 0.25], [0.625, 0.375], [0.875, 0.125]], [0.75, 0.25]),
+    ([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0.125, 0.875]),  # counts: two thirds, one third
+    (
+        [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5], [0.5, 0.5, 0.0]],
+        [0.25, 0.5, 0.25],
+    ),
+    (
+        [[0.125, 0.375, 0.5], [0.25, 0.25, 0.5], [0.0, 0.5, 0.5]],
+        [0.5, 0.25, 0.25],
+    ),  # none of the first
+]
+
+
+def simulate(rng, n_rows, priors, from_priors, noise=1.0):
+    """Exactly calibrated rows of normal classes that come with frequencies ``priors``."""
+    k = len(priors)
+    y = rng.choice(k, size=n_rows, p=priors)
+    x = np.eye(k)[y] / noise + rng.normal(size=(n_rows, k))
+    logits = x / noise + np.log(from_priors)
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize(("rows", "from_priors"), TINY)
+def test_nothing_on_a_grid_is_more_likely(rows, from_priors):
+    priors, report = solve_priors(np.array(rows), np.array(from_priors))
+    best = best_on_grid(rows, from_priors, 60)
+    found = likelihood([q / sum(priors) for q in priors], rows, from_priors)
+    assert report.converged
+    assert float(found / likelihood(best, rows, from_priors)) >= 1 - 1e-7
+    assert np.abs(priors - [float(q) for q in best]).max() <= 1 / 60
+
+
+@pytest.mark.parametrize(("rows", "from_priors"), TINY)
+def test_the_certificate_holds_in_exact_arithmetic(rows, from_priors):
+    priors, _ = solve_priors(np.array(rows), np.array(from_priors))
+    means = responsibilities(priors, rows, from_priors)
+    assert max(means) <= 1 + 1e-7
+    for q, mean in zip(priors, means, strict=True):
+        assert q * abs(mean - 1) <= 1e-7
+
+
+def test_it_finds_what_a_general_solver_finds():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        from_priors = rng.dirichlet(np.full(4, 3.0))
+        rows, _ = simulate(rng, 80, rng.dirichlet(np.ones(4)), from_priors)
+        weight = rng.integers(1, 4, size=80).astype(float)
+
+        def loss(q, rows=rows, from_priors=from_priors, weight=weight):
+            return -weight @ np.log(np.maximum(rows @ (q / from_priors), 1e-300)) / weight.sum()
+
+        priors, _ = solve_priors(rows, from_priors, weight)
+        general = minimize(
+            loss,
+            np.full(4, 0.25),
+            method="SLSQP",
+            bounds=[(0, 1)] * 4,
+            constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
+            options={"ftol": 1e-14, "maxiter": 1000},
+        )
+        assert loss(priors) <= general.fun + 1e-9
+        assert np.abs(priors - general.x).max() < 1e-3
+
+
+def test_the_limit_of_expectation_maximisation():
+    rng = np.random.default_rng(1)
+    from_priors = np.array([0.2, 0.3, 0.5])
+    rows, _ = simulate(rng, 200, [0.6, 0.3, 0.1], from_priors)
+    priors, _ = solve_priors(rows, from_priors)
+    q = from_priors
+    for _ in range(20_000):  # Saerens, Latinne and Decaestecker, equation 2.8
+        posterior = rows * q / from_priors
+        q = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+    assert priors == pytest.approx(q, abs=1e-6)
+
+
+def test_rows_of_the_calibration_set_have_its_frequencies():
+    """Of which the mean probabilities are the estimate that no row contradicts."""
+    rng = np.random.default_rng(2)
+    rows, _ = simulate(rng, 300, [0.2, 0.3, 0.5], [0.2, 0.3, 0.5])
+    priors, report = solve_priors(rows, rows.mean(axis=0))
+    assert priors == pytest.approx(rows.mean(axis=0), abs=1e-6)
+    assert report.converged
+
+
+def test_the_order_of_rows_changes_no_bit_and_weights_are_repetitions():
+    rng = np.random.default_rng(3)
+    rows, _ = simulate(rng, 50, [0.6, 0.3, 0.1], [0.2, 0.3, 0.5])
+    weight = rng.integers(1, 4, size=50)
+    priors, _ = solve_priors(rows, np.array([0.2, 0.3, 0.5]), weight.astype(float))
+    repeated = rng.permutation(np.repeat(rows, weight, axis=0))
+    assert np.array_equal(priors, solve_priors(repeated, np.array([0.2, 0.3, 0.5]))[0])
+
+
+def test_a_class_that_was_never_there_stays_so():
+    rng = np.random.default_rng(4)
+    rows, _ = simulate(rng, 50, [0.6, 0.4], [0.5, 0.5])
+    wide = np.insert(rows, 1, 0.0, axis=1)
+    priors, report = solve_priors(wide, np.array([0.5, 0.0, 0.5]))
+    assert priors[1] == 0
+    assert report.converged
+    assert priors[[0, 2]] == pytest.approx(solve_priors(rows, np.array([0.5, 0.5]))[0])
+
+
+@each_real_file
+def test_the_certificate_holds_on_real_rows(name):
+    data = load_real(name)
+    rows, other = (np.maximum(data[part][0][:2500], 1e-12) for part in ("val", "test"))
+    rows = np.ascontiguousarray(rows / rows.sum(axis=1, keepdims=True))
+    from_priors = other.mean(axis=0)
+    from_priors /= from_priors.sum()
+    priors, report = solve_priors(rows, from_priors)
+    means = (rows / from_priors / (rows @ (priors / from_priors))[:, None]).mean(axis=0)
+    assert report.converged
+    assert priors.sum() == pytest.approx(1)
+    assert means.max() <= 1 + 1e-7
+    assert np.abs(priors * (means - 1)).max() <= 1e-7
+
+
+def profile_interval(rows, from_priors, priors, column, level=3.841459):
+    """Ends by the profile likelihood: all other frequencies are fitted again at each of a grid."""
+    others = [c for c in range(len(priors)) if c != column]
+    ratios, best = rows / from_priors, np.log(rows @ (priors / from_priors)).sum()
+    inside = []
+    for t in np.linspace(0, 0.995, 200):
+        q = np.full(len(others), (1 - t) / len(others))
+        for _ in range(100):
+            weights = ratios[:, others] * q
+            mixture = weights.sum(axis=1) + t * ratios[:, column]
+            share = (weights / mixture[:, None]).sum(axis=0)
+            q = (1 - t) * share / share.sum()
+        value = np.log(ratios[:, others] @ q + t * ratios[:, column]).sum()
+        inside += [t] * int(2 * (best - value) <= level)
+    return min(inside), max(inside)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_are_those_of_the_profile_likelihood(seed):
+    rng = np.random.default_rng(seed)
+    from_priors = np.array([0.3, 0.3, 0.4])
+    rows, _ = simulate(rng, 300, [0.9, 0.1, 0.0], from_priors)
+    priors, _ = solve_priors(rows, from_priors)
+    low, high = prior_interval(rows, from_priors, priors)
+    assert np.all((low <= priors) & (priors <= high))
+    for column in range(3):
+        ends = profile_interval(rows, from_priors, priors, column)
+        assert (low[column], high[column]) == pytest.approx(ends, abs=0.02)
+
+
+def test_two_classes_have_one_interval():
+    rng = np.random.default_rng(0)
+    for priors in ([0.9, 0.1], [1.0, 0.0]):
+        rows, _ = simulate(rng, 200, priors, [0.5, 0.5])
+        found, _ = solve_priors(rows, np.full(2, 0.5))
+        low, high = prior_interval(rows, np.full(2, 0.5), found, 300)
+        assert low == pytest.approx(1 - high[::-1], abs=1e-6)
+
+
+def test_certain_rows_have_the_interval_of_a_share():
+    """The likelihood of 30 of 50, and of none of 50; the calibration set does not matter then."""
+    rows = np.repeat(np.eye(3), [30, 20, 0], axis=0)
+    from_priors = np.array([0.2, 0.3, 0.5])
+    priors, _ = solve_priors(rows, from_priors)
+    low, high = prior_interval(rows, from_priors, priors, 10)
+
+    def fall(t):
+        return 2 * (30 * np.log(0.6 / t) + 20 * np.log(0.4 / (1 - t)))
+
+    assert priors == pytest.approx([0.6, 0.4, 0.0])
+    assert [fall(low[0]), fall(high[0])] == pytest.approx([3.841459] * 2, rel=1e-4)
+    assert low[2] == 0
+
+
+def test_rows_that_say_nothing_leave_all_open():
+    rows, from_priors = np.full((50, 2), 0.5), np.full(2, 0.5)
+    priors, _ = solve_priors(rows, from_priors)
+    low, high = prior_interval(rows, from_priors, priors)
+    assert (low.tolist(), high.tolist()) == ([0, 0], [1, 1])
+    assert prior_shift_test(rows, from_priors, priors).p_value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_from", [np.inf, 200])
+def test_intervals_hold_and_the_test_keeps_its_level(n_from):
+    """Of 200 sets of 300 rows; also where the frequencies of calibration come from few rows."""
+    rng = np.random.default_rng(0)
+    truth, true_from = np.array([0.75, 0.2, 0.05]), np.array([0.3, 0.3, 0.4])
+    held, rejected = np.zeros(3), 0
+    for _ in range(200):
+        from_priors = true_from
+        if n_from == 200:
+            from_priors = simulate(rng, 200, true_from, true_from)[0].mean(axis=0)
+        rows, _ = simulate(rng, 300, truth, true_from)
+        priors, _ = solve_priors(rows, from_priors)
+        low, high = prior_interval(rows, from_priors, priors, n_from)
+        held += (low <= truth) & (truth <= high)
+        rows, _ = simulate(rng, 300, true_from, true_from)
+        priors, _ = solve_priors(rows, from_priors)
+        rejected += prior_shift_test(rows, from_priors, priors, n_from).p_value < 0.05
+    assert held.min() >= 182  # 95 % less three standard errors
+    assert 2 <= rejected <= 20
+
+
+def test_few_rows_of_calibration_widen_intervals_and_weaken_the_test():
+    rng = np.random.default_rng(1)
+    from_priors = np.array([0.3, 0.3, 0.4])
+    rows, _ = simulate(rng, 300, [0.75, 0.2, 0.05], from_priors)
+    priors, _ = solve_priors(rows, from_priors)
+    widths, statistics = [], []
+    for n_from in (np.inf, 1000, 100):
+        low, high = prior_interval(rows, from_priors, priors, n_from)
+        widths.append((high - low).min())
+        statistics.append(prior_shift_test(rows, from_priors, priors, n_from).statistic)
+    assert widths == sorted(widths)
+    assert statistics == sorted(statistics, reverse=True)
+
+
+def test_what_is_predicted_with_lies_between():
+    rng = np.random.default_rng(2)
+    from_priors = np.array([0.3, 0.3, 0.4])
+    none, _ = simulate(rng, 300, from_priors, from_priors)
+    much, _ = simulate(rng, 3000, [0.9, 0.1, 0.0], from_priors)
+    for rows, nearer in ((none, from_priors), (much, None)):
+        priors, _ = solve_priors(rows, from_priors)
+        test = prior_shift_test(rows, from_priors, priors)
+        found = shrink_priors(rows, from_priors, test)
+        nearer = priors if nearer is None else nearer
+        assert found == pytest.approx(nearer, abs=0.03)
+        assert found.sum() == pytest.approx(1)
+        assert found.min() > 0
