@@ -1,8 +1,8 @@
 """Whether ``PriorShift`` recovers known shifts: ``prior_shift.py DIR`` of prediction files.
 
 On 20 files, the first of every data set and then the second ones, ``AutoCalibrator`` is fitted to
-the calibration part. Rows of the test part are kept at rates drawn for each class (gamma of shape 1, so
-that balanced classes get priors of a flat Dirichlet distribution), and ``PriorShift`` adapts
+the calibration part. Rows of the test part are kept at rates drawn for each class (gamma of shape
+1, so that balanced classes get priors of a flat Dirichlet distribution), and ``PriorShift`` adapts
 to them without their labels. Printed for each file: how often the true priors lie in their 95 %
 interval, NLL before and after, and NLL where nothing was shifted. ``--val`` splits the calibration
 part in two and leaves the test part alone: settings were chosen so.
@@ -48,7 +48,7 @@ def read(path, is_val):
 
 
 def measure(path, is_val):
-    """Coverage of classes, mean NLL before and after, p-values; p-value and loss without a shift."""
+    """Coverage of classes, mean NLL before and after, largest p-value; two of no shift."""
     (scores, y), (new, new_y), kind = read(path, is_val)
     classes = np.arange(scores.shape[1])
     calibrator = AutoCalibrator(scores=kind, classes=classes).fit(scores, y)
@@ -92,9 +92,8 @@ def main():
             flush=True,
         )
     print(f"priors in their 95 % interval: {100 * n_held / n_all:.1f} % of {n_all}")
-    print(
-        f"NLL better after it: {n_better} of {N_FILES}; without a shift at most {100 * worst:.3f} % worse"
-    )
+    print(f"NLL better after it: {n_better} of {N_FILES} files")
+    print(f"NLL without a shift: at most {100 * worst:.3f} % worse")
 
 
 if __name__ == "__main__":

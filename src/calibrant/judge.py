@@ -201,10 +201,9 @@ def calibrate_judge(
     )
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
     other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
-    is_known = {*before.tolist(), *raw.tolist()} <= {*grades.tolist()}
     place = {grade: j for j, grade in enumerate(grades.tolist())}
-    told = np.array([place.get(g, 0) for g in before.tolist()])
-    all_told = np.array([place.get(g, 0) for g in (*before.tolist(), *raw.tolist())])
+    told = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
+    is_known = bool((told >= 0).all())
     return JudgeReport(
         n_labelled=n,
         n_unlabelled=len(other),
@@ -212,10 +211,10 @@ def calibrate_judge(
         values=numbers,
         mean=mean,
         labelled_mean=plain,
-        judge_mean=float(numbers[all_told].mean()) if is_known else math.nan,
-        kappa_before=_kappa(index, told, other_grade) if is_known else math.nan,
+        judge_mean=float(numbers[told].mean()) if is_known else math.nan,
+        kappa_before=_kappa(index, told[:n], other_grade) if is_known else math.nan,
         kappa_after=_kappa(index, held_out.argmax(axis=1), other_grade),
-        weighted_kappa_before=_kappa(index, told, square) if is_known else math.nan,
+        weighted_kappa_before=_kappa(index, told[:n], square) if is_known else math.nan,
         weighted_kappa_after=_kappa(index, nearest, square),
         labels_to_halve=more,
         power=power,

@@ -1,19 +1,35 @@
 """A fit for each group: what it is made of, its weights, its promises and its refusals."""
 
+import copy
 import warnings
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import calibrant
-from calibrant import GroupedCalibrator, StructuredScaling, TemperatureScaling, errors, model_file
+from calibrant import (
+    CalibratedClassifier,
+    GroupedCalibrator,
+    StructuredScaling,
+    TemperatureScaling,
+    errors,
+    model_file,
+)
 from calibrant._calibrators import grouped as source
 from calibrant._simplex import check_batch
+from calibrant.export import write_map
 from conftest import simulate
+from export.backends import run_numpy
+from export.cases import assert_same
 
 SIZES = (40, 100, 500)
 
@@ -83,7 +99,7 @@ def test_weights_are_those_of_a_general_purpose_solver():
     batch = check_batch(scores, y)
     codes = np.unique(groups, return_inverse=True)[1]
     dealt = source._deal(StructuredScaling(), batch, codes, 5)
-    weights, report = source._mix(StructuredScaling(), dealt, 4.0, 300, 10.0)
+    weights, report = source._mix(StructuredScaling(), dealt, 4.0, 300, 2.0)
     own = [np.column_stack([g.own(g.pooled.scores), g.changed(4.0)]) for g in dealt]
     all_weight = np.concatenate([g.batch.weight for g in dealt])
 
@@ -96,9 +112,9 @@ def test_weights_are_those_of_a_general_purpose_solver():
         w = np.exp(np.append(found.x, 0.0))
         return w / w.sum()
 
-    shares = solve(np.vstack(own), all_weight, np.array([10.0, 0.0]))
+    shares = solve(np.vstack(own), all_weight, np.array([2.0, 0.0]))
     for g in (0, 1):  # the third has a fit of its own, too
-        expected = solve(own[g], dealt[g].batch.weight, 10.0 * shares)
+        expected = solve(own[g], dealt[g].batch.weight, 2.0 * shares)
         np.testing.assert_allclose(weights[g, :2], expected, atol=2e-3)
     assert report.violation <= report.tolerance
 
@@ -227,6 +243,136 @@ def test_what_else_is_refused():
     _is_refused(errors.LabelError, match, one.predict_proba, SCORES, groups=np.zeros(30, int))
     with pytest.raises(errors.ParameterError, match=r"for_group\(name\)"):
         one.map_(SCORES)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def _classified():
+    rng = np.random.default_rng(7)
+    X, groups = rng.normal(size=(1200, 3)), np.tile(["a", "b"], 600)
+    y = (X[:, 0] * np.where(groups == "a", 4.0, 0.3) + rng.logistic(size=1200) > 0).astype(int)
+    return X, y, groups
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_pipeline_routes_groups():
+    X, y, groups = _classified()
+    scores = GaussianNB().fit(X, y).predict_proba(X)
+    inner = GroupedCalibrator(StructuredScaling())
+    pipe = make_pipeline(FunctionTransformer(), clone(inner))
+    expected = inner.fit(scores, y, groups=groups).predict_proba(scores, groups=groups)
+    pipe.fit(scores, y, groups=groups, sample_weight=np.ones(1200))
+    assert np.array_equal(pipe.predict_proba(scores, groups=groups), expected)
+    assert np.array_equal(pipe.predict(scores, groups=groups), inner.predict(scores, groups))
+    assert np.array_equal(pipe.transform(scores, groups=groups), expected)
+    with pytest.raises(errors.ShapeError, match="groups are not given"):
+        pipe.predict_proba(scores)
+    silent = clone(inner).set_fit_request(groups=False, sample_weight=False)
+    with pytest.raises(errors.ShapeError, match="groups are not given"):
+        make_pipeline(FunctionTransformer(), silent).fit(scores, y)
+
+
+@pytest.mark.parametrize("routes", [False, True])
+@pytest.mark.parametrize("ensemble", ["auto", True, False])
+def test_a_classifier_passes_groups_on(routes, ensemble):
+    X, y, groups = _classified()
+    with sklearn.config_context(enable_metadata_routing=routes):
+        grouped = GroupedCalibrator(StructuredScaling())
+        base = GaussianNB().set_fit_request(sample_weight=True) if routes else GaussianNB()
+        model = CalibratedClassifier(base, grouped, cv=2, ensemble=ensemble)
+        model.fit(X, y, groups=groups)
+        found = model.predict_proba(X, groups=groups)
+        assert model.calibrated_classifiers_[0].calibrator.groups_.tolist() == ["a", "b"]
+        with pytest.warns(errors.CalibrantWarning, match="no row is of a group"):
+            other = model.predict_proba(X, groups=np.repeat("c", 1200))
+        own = -np.log(found[np.arange(1200), y]).mean()
+        assert own < -np.log(other[np.arange(1200), y]).mean() - 0.001
+        assert model.predict(X, groups=groups).shape == (1200,)
+        with pytest.raises(errors.ShapeError, match="groups are not given"):
+            model.predict_proba(X)
+        with pytest.raises(errors.ShapeError, match="groups are not given"):
+            clone(model).fit(X, y)
+        weighted = clone(model).fit(X, y, sample_weight=np.ones(1200), groups=groups)
+        np.testing.assert_allclose(weighted.predict_proba(X, groups=groups), found)
+
+
+def test_frozen_classifiers_and_pipelines_of_them():
+    X, y, groups = _classified()
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    model = CalibratedClassifier(frozen, GroupedCalibrator(StructuredScaling()))
+    model.fit(X, y, groups=groups)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y, groups=groups)
+        found = pipe.predict_proba(X, groups=groups)
+    assert np.array_equal(found, model.predict_proba(X, groups=groups))
+
+
+def test_parameters_are_cloned_and_set():
+    calibrator = GroupedCalibrator(StructuredScaling(), min_rows=50)
+    again = clone(calibrator).set_params(calibrator__strength=3.0)
+    assert again.get_params()["calibrator__strength"] == 3.0
+    assert calibrator.calibrator.strength == "evidence"
+    assert clone(GroupedCalibrator()).calibrator is None
+
+
+def test_the_default_is_the_automatic_choice():
+    scores, y, groups, _ = grouped_rows()
+    calibrator = GroupedCalibrator(cv=2).fit(scores, y, groups=groups)
+    assert isinstance(calibrator.pooled_, calibrant.AutoCalibrator)
+    assert calibrator.calibrators_[0].calibrators_[0] is calibrator.pooled_
+    loaded = model_file.loads(model_file.dumps(calibrator))
+    expected = calibrator.predict_proba(scores, groups=groups)
+    assert np.array_equal(loaded.predict_proba(scores, groups=groups), expected)
+
+
+def test_one_column_of_two_classes():
+    scores, y, groups, _ = grouped_rows(n_classes=2)
+    both = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    one = clone(both).set_params(scores="positive").fit(scores[:, 1], y, groups=groups)
+    expected = both.predict_proba(scores, groups=groups)
+    np.testing.assert_allclose(one.predict_proba(scores[:, 1], groups=groups), expected)
+    part = one.for_group("north").predict_proba(scores[:, 1])
+    np.testing.assert_allclose(part[groups == "north"], expected[groups == "north"])
+
+
+def test_columns_are_matched_by_their_names():
+    scores, y, groups, _ = grouped_rows()
+    names = np.array(["x", "y", "z"])
+    frame = pd.DataFrame(scores, columns=names)
+    calibrator = clone(fit()).fit(frame, names[y], groups=groups)
+    turned = frame[["z", "x", "y"]]
+    expected = fit().predict_proba(scores, groups=groups)
+    part = calibrator.for_group("north")
+    with pytest.warns(errors.ColumnOrderWarning, match="were reordered"):
+        found = calibrator.predict_proba(turned, groups=groups)
+    np.testing.assert_allclose(found, expected)
+    with pytest.warns(errors.ColumnOrderWarning, match="were reordered"):
+        np.testing.assert_array_equal(part.predict_proba(turned), part.predict_proba(frame))
+
+
+@pytest.mark.parametrize("change", ["order", "number", "weights"])
+def test_files_that_lie_about_groups_are_refused(change):
+    calibrator = copy.deepcopy(fit())
+    if change == "order":
+        calibrator.groups_ = calibrator.groups_[::-1]
+    elif change == "number":
+        calibrator.groups_ = calibrator.groups_[:2]
+    else:
+        calibrator.weights_ = calibrator.weights_[:2]
+    with pytest.raises(errors.FittedValueError, match="groups"):
+        model_file.dumps(calibrator)
+
+
+def test_a_graph_is_made_of_one_group():
+    with pytest.raises(errors.ExportError, match=r"one of 3 maps.*for_group\(name\)"):
+        write_map(fit().map_, None, None, None)
+    scores = grouped_rows()[0]
+    one = fit().for_group("south")
+    assert_same(run_numpy(one, scores, "probabilities"), one, scores, "float64")
 
 
 def test_chunks_are_refused_with_a_remedy():

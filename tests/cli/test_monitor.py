@@ -58,7 +58,7 @@ def call(home, capsys):
 
 
 def test_days_are_counted_and_the_wrong_one_is_an_alarm(call, home):
-    told = ("--group-column", "region", "--time-column", "when")
+    told = ("--groups", "region", "--time-column", "when")
     code, found, _ = call("monday.parquet", *told, "--alpha", "0.02")
     assert (code, found["n_rows"], found["alarm"], found["alpha"]) == (0, 1500, False, 0.02)
     code, found, _ = call("tuesday.parquet", *told)
@@ -75,16 +75,16 @@ def test_days_are_counted_and_the_wrong_one_is_an_alarm(call, home):
 
 
 def test_formats_agree(call, home):
-    _, table, _ = call("monday.parquet", "--group-column", "region", "--time-column", "when")
+    _, table, _ = call("monday.parquet", "--groups", "region", "--time-column", "when")
     (home / "state.json").unlink()
-    _, archive, _ = call("monday.npz", "--group-column", "region")
+    _, archive, _ = call("monday.npz", "--groups", "region")
     assert archive["log_e_value"] == pytest.approx(table["log_e_value"])
     assert archive["groups"] == table["groups"]
 
 
 def test_without_labels(call):
-    call("monday.parquet", "--group-column", "region", "--ignore", "when")
-    told = ("--group-column", "region", "--time-column", "when")
+    call("monday.parquet", "--groups", "region", "--ignore", "when")
+    told = ("--groups", "region", "--time-column", "when")
     code, found, _ = call("tuesday-unlabelled.csv", *told)
     assert (code, found["n_rows"], found["unlabelled"]["n_rows"]) == (0, 1500, 1500)
     assert found["unlabelled"]["accuracy"]["low"] < 0.68 < found["unlabelled"]["accuracy"]["high"]
@@ -92,7 +92,7 @@ def test_without_labels(call):
 
 
 def test_a_table_for_people(home, capsys):
-    words = ["--group-column", "region", "--time-column", "when", "--page", home / "page.html"]
+    words = ["--groups", "region", "--time-column", "when", "--page", home / "page.html"]
     for day, code in (("monday", 0), ("wednesday", 6)):
         files = [home / "model.calibrant", home / f"{day}.parquet", "--state", home / "s.json"]
         assert run(["monitor", *map(str, (*files, *words))]) == code
@@ -102,32 +102,42 @@ def test_a_table_for_people(home, capsys):
     assert "alarm at 100" in out
 
 
+def test_a_table_of_rows_without_labels_alone(home, capsys):
+    words = ["--state", home / "s.json", "--groups", "region", "--time-column", "when"]
+    files = [home / "model.calibrant", home / "monday-unlabelled.csv"]
+    assert run(["monitor", *map(str, (*files, *words))]) == 0
+    out = capsys.readouterr().out
+    assert "0 rows counted" in out
+    assert "no labelled rows to compare with" in out
+    assert "expected accuracy of the new rows" in out
+
+
 def test_a_day_counts_once(call):
-    call("monday.parquet", "--group-column", "region", "--time-column", "when")
+    call("monday.parquet", "--groups", "region", "--time-column", "when")
     code, found, err = call("monday.parquet", "--ignore", "region,when")
     assert (code, found["n_rows"], found["repeated"]) == (0, 1500, True)
-    assert "was counted before" in err
+    assert "not counted again" in err
 
 
 def test_a_promise_is_not_changed(call):
     call("monday.npz")
     code, found, _ = call("tuesday.npz", "--alpha", "0.5")
     assert code == 2
-    assert "begun with 0.01" in found["error"]["message"]
+    assert "begun with --alpha 0.01" in found["error"]["message"]
 
 
 def test_what_is_wrong_is_named(call, home):
-    code, found, _ = call("monday.parquet", "--group-column", "regoin")
+    code, found, _ = call("monday.parquet", "--groups", "regoin")
     assert code == 3
     assert "'regoin'" in found["error"]["message"]
     code, found, _ = call("monday.npz", "--time-column", "when")
-    assert code == 2
+    assert code == 3
     assert "no array 'when'" in found["error"]["message"]
     assert not (home / "state.json").exists()
     (home / "state.json").write_text("{}")
     code, found, _ = call("monday.npz")
     assert code == 3
-    assert "is no state of a monitor" in found["error"]["message"]
+    assert "holds no state of a monitor" in found["error"]["message"]
     bad = pd.read_parquet(home / "monday.parquet").assign(label="dog")
     bad.to_parquet(home / "bad.parquet")
     (home / "state.json").unlink()
@@ -165,7 +175,7 @@ def test_killed_between_state_and_page(home, call):
 
 
 def test_the_page_in_a_browser(home, call, browser):
-    told = ("--group-column", "region", "--time-column", "when", "--page", home / "page.html")
+    told = ("--groups", "region", "--time-column", "when", "--page", home / "page.html")
     call("monday.parquet", *told)
     call("tuesday-unlabelled.csv", *told)
     call("wednesday.parquet", *told)

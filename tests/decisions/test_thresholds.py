@@ -10,7 +10,8 @@ from scipy import stats
 
 from calibrant import errors
 from calibrant.datasets import simulated_scores
-from calibrant.decisions import decision_curve, risk_coverage, threshold_for
+from calibrant.decisions import ConformalSets, decision_curve, risk_coverage, threshold_for
+from conftest import each_real_file, load_real
 from reference import decisions as reference
 
 SCORES, LABELS = simulated_scores(900, power=1)
@@ -79,6 +80,33 @@ def test_weights_of_risk_and_coverage_are_repetitions():
     assert weighted.aurc == pytest.approx(repeated.aurc, rel=1e-12)
     assert weighted.oracle == pytest.approx(repeated.oracle, rel=1e-12)
     np.testing.assert_allclose(weighted.risk, repeated.risk, rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", [risk_coverage, decision_curve, threshold_for])
+def test_the_order_of_rows_changes_no_bit(function):
+    rows, weight = np.round(SCORES, 1), np.random.default_rng(0).random(900)  # with ties
+    rows /= rows.sum(axis=1, keepdims=True)
+    options = {"accuracy": 0.5, "confidence_level": None} if function is threshold_for else {}
+    order = np.random.default_rng(1).permutation(900)
+    found = function(LABELS, rows, sample_weight=weight, **options).to_dict()
+    again = function(LABELS[order], rows[order], sample_weight=weight[order], **options)
+    for key, value in again.to_dict().items():
+        np.testing.assert_array_equal(value, found[key], err_msg=key)
+
+
+@each_real_file
+@pytest.mark.filterwarnings("ignore:no threshold")
+def test_promises_hold_on_test_parts(name):
+    """The chance of as few hits, if the promise is kept, is above one in ten thousand."""
+    (val, y_val), (test, y_test) = load_real(name).values()
+    classes = np.arange(val.shape[1])
+    found = threshold_for(y_val, val, accuracy=0.9, classes=classes)
+    kept = test.max(axis=1) >= found.threshold
+    hits = (test.argmax(axis=1) == y_test)[kept].sum()
+    assert stats.binom.cdf(hits, kept.sum(), 0.9) > 1e-4
+    held = ConformalSets(0.9).fit(val, y_val, classes=classes).predict_set(test, y_test).held
+    n, rank = len(val), math.ceil((len(val) + 1) * 0.9 - 1e-9)
+    assert stats.betabinom.cdf(held.sum(), len(held), rank, n + 1 - rank) > 1e-4
 
 
 @pytest.mark.filterwarnings("ignore:no threshold")

@@ -16,7 +16,7 @@ from calibrant._cli import main
 from calibrant._files.logs import read_log
 from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
-from conftest import COLLECTION
+from conftest import DATA
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -62,6 +62,23 @@ def test_both_formats_of_inspect_hold_the_same():
     first, second = (read_log(LOGS / f"inspect.{suffix}") for suffix in ("eval", "json"))
     np.testing.assert_array_equal(first.scores, second.scores)
     np.testing.assert_array_equal(first.labels, second.labels)
+
+
+def test_a_group_of_tasks_is_a_directory(tmp_path):
+    """What lm-eval writes for a group: samples of each task, and results beside them."""
+    for name in ("lm_eval_letters", "lm_eval_texts"):
+        (tmp_path / f"samples_{name}.jsonl").write_bytes((LOGS / f"{name}.jsonl").read_bytes())
+    (tmp_path / "results_2026.json").write_text("{}")
+    log = read_log(tmp_path)
+    assert log.classes == list("01234")
+    assert (len(log.labels), accuracy_of(log)) == (32, (0.3125 + 0.1875) / 2)
+    found = run("evaluate", tmp_path, "--resamples", 0, "--json")
+    assert json.loads(found.stdout)["accuracy"]["value"] == 0.25
+    model = tmp_path.parent / "group.calibrant"
+    assert run("fit", tmp_path, "-o", model, "-m", "ts").exit_code == 0
+    assert run("apply", model, tmp_path, "-o", tmp_path.parent / "group.csv").exit_code == 0
+    write(tmp_path / "samples_z.jsonl", {"resps": 3})
+    assert "samples_z.jsonl, line 1" in run("evaluate", tmp_path).stderr
 
 
 def lm_eval(lls, texts, target, **others):
@@ -138,9 +155,7 @@ def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
     with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
         read_log(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
-    with pytest.raises(
-        PredictionFileError, match=r"line 1: no token is among the options 'A', 'B'"
-    ):
+    with pytest.raises(PredictionFileError, match=r"line 1: no token is among 'A', 'B'"):
         read_log(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
 
 
@@ -188,6 +203,47 @@ def test_plain_records(tmp_path):
     own = write(tmp_path / "d.jsonl", {"mine": [0.5, 0.5], "options": ["x", " y"], "gold": "y"})
     chosen = read_log(own, selection=ColumnSelection(label="gold", columns=("mine",)))
     assert (chosen.classes, chosen.labels.tolist()) == (["x", "y"], ["y"])
+
+
+def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
+    """0 to 100 and right or wrong: as the same in two columns."""
+    rng = np.random.default_rng(0)
+    sure = rng.integers(50, 101, 200)
+    right = rng.random(200) < sure / 100 - 0.2
+    pairs = zip(sure.tolist(), right.tolist(), strict=True)
+    rows = [{"id": "q", "confidence": c, "correct": y} for c, y in pairs]
+    path = write(tmp_path / "a.jsonl", *rows)
+    log = read_log(path)
+    assert log.classes == ["false", "true"]
+    assert "in percent" in log.note
+    np.testing.assert_array_equal(log.scores[:, 1], sure / 100)
+    np.testing.assert_array_equal(log.labels == "true", right)
+    two = {"probs": np.c_[1 - sure / 100, sure / 100], "classes": ["false", "true"]}
+    np.savez(tmp_path / "a.npz", labels=log.labels, **two)
+    first, second = (
+        numbers(json.loads(run("evaluate", file, "--json", "--resamples", 0).stdout))
+        for file in (path, tmp_path / "a.npz")
+    )
+    np.testing.assert_allclose(first, second, atol=1e-12)
+    model, out = tmp_path / "m.calibrant", tmp_path / "o.jsonl"
+    assert run("fit", path, "-o", model).exit_code == 0
+    assert run("apply", model, path, "-o", out).exit_code == 0
+    honest = [json.loads(line)["probs"]["true"] for line in out.read_text().splitlines()]
+    assert abs(np.mean(honest) - right.mean()) < 0.05 < sure.mean() / 100 - right.mean()
+    for bad in ({"confidence": 120, "correct": True}, {"confidence": 5, "correct": "maybe"}):
+        assert "a.jsonl, line 2" in run("evaluate", write(path, rows[0], bad)).stderr
+
+
+def test_what_a_file_does_not_tell_is_asked_for(tmp_path):
+    said = [("A", {"A": -0.1, "B": -3.0})]
+    path = write(tmp_path / "a.jsonl", {**chat("A", said), "label": None})
+    with pytest.raises(PredictionFileError, match=r"line 1 has no label; .*--classes"):
+        read_log(path)
+    assert read_log(path, classes=["A", "B", "C"]).classes == ["A", "B", "C"]
+    plain = write(tmp_path / "b.jsonl", {"scores": [0.5, 0.5], "label": 0})
+    for kind in ("positive", "decision"):
+        with pytest.raises(PredictionFileError, match=f"--scores {kind} is for one number"):
+            read_log(plain, kind)
 
 
 def test_compressed_lines_and_blank_ones(tmp_path):
@@ -250,11 +306,11 @@ def numbers(found):
     return [found] if isinstance(found, int | float) else []
 
 
-@pytest.mark.skipif(not (COLLECTION / "llm").exists(), reason="no collection")
+@pytest.mark.skipif(not (DATA / "llm").exists(), reason="no collection")
 @pytest.mark.collection
-@pytest.mark.parametrize("name", sorted(p.stem for p in (COLLECTION / "llm").glob("*_*-*.npz")))
+@pytest.mark.parametrize("name", sorted(p.stem for p in (DATA / "llm").glob("*_*-*.npz")))
 def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
-    with np.load(COLLECTION / "llm" / f"{name}.npz") as file:
+    with np.load(DATA / "llm" / f"{name}.npz") as file:
         kind = "logits" if "val_logits" in file else "probs"
         scores, labels = file[f"val_{kind}"].astype(float)[:500], file["val_labels"][:500]
     rows = zip(scores.tolist(), labels.tolist(), strict=True)

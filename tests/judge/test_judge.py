@@ -220,8 +220,8 @@ def test_the_command_says_what_is_missing(tmp_path):
     assert (code, "line 3: the label is missing" in err) == (3, True)
     path = tmp_path / "a.jsonl"
     code, _, err = run("judge", path, path, "--grade", "judge", "--label-column", "human")
-    assert (code, "line 2 has no grade in the field 'judge'" in err) == (3, True)
+    assert (code, "line 2 has no field 'judge'" in err) == (3, True)
     code, _, err = run("judge", tmp_path / "c.csv", path, "--grade", "judge")
     assert code == 3
     code, _, err = run("judge", path, path, "--grade", "human", "--values", "a,b")
-    assert (code, "'a', which is no number" in err) == (2, True)
+    assert (code, "'--values'" in err) == (2, True)

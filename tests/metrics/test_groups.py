@@ -25,7 +25,7 @@ def test_a_group_has_the_numbers_of_its_rows_alone():
     assert found.estimates() == whole.estimates()
     assert {row.group for row in found.by_group} == {"big", "middle", "small"}
     for row in found.by_group:
-        mine = GROUPS == row.group
+        mine = row.group == GROUPS
         told = {"sample_weight": weight[mine], "classes": [0, 1, 2]}
         alone = evaluate(Y[mine], P[mine], **told, **QUICK)
         assert row.n_rows == alone.n_rows == (weight[mine] > 0).sum()

@@ -15,6 +15,11 @@ from conftest import COLLECTION
 from monitor.streams import honest, shifted
 
 
+def block_of(p, y, floor):
+    """Rows of weight 1."""
+    return make_block(p, y, np.ones(len(p)), floor)
+
+
 @pytest.mark.parametrize("k", [2, 3, 10, 20])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_bet_is_fair(k, weighted):
@@ -24,14 +29,14 @@ def test_every_bet_is_fair(k, weighted):
     for _ in range(5):
         p, y = shifted(rng, 200, k, power=0.6)
         for bet in bets.values():
-            bet.log_ratio(make_block(p, y, None, 1e-6))
+            bet.log_ratio(block_of(p, y, 1e-6))
             bet.learn(200.0)
     rows = np.concatenate([0.99 * p[:20] + 0.01 / k, np.eye(k)[:1], np.full((1, k), 1.0 / k)])
     weight = np.full(len(rows), 0.5)
     for bet in bets.values():
         mean = np.zeros(len(rows))
         for c in range(k):
-            block = make_block(rows, np.full(len(rows), c), None, 1e-6)
+            block = block_of(rows, np.full(len(rows), c), 1e-6)
             ratio = bet.log_ratio(block)
             mean += rows[:, c] * np.exp(ratio * weight if weighted else ratio)
         assert np.all(mean <= 1.0 + 1e-12)
@@ -45,9 +50,9 @@ def test_wealth_is_a_martingale_over_all_outcomes():
     past = shifted(rng, 15, 2, power=0.4)  # five rows later, bets learn
     total, largest = Fraction(0), 0.0
     for y in itertools.product([0, 1], repeat=6):
-        evidence = Evidence.of_classes(2)
-        start = evidence.count(make_block(*past, None, 1e-6))[-1]
-        path = evidence.count(make_block(p, np.array(y), None, 1e-6))
+        evidence = Evidence(make_bets(2))
+        start = evidence.count(block_of(*past, 1e-6))[-1]
+        path = evidence.count(block_of(p, np.array(y), 1e-6))
         chance = Fraction(1)
         for row, label in zip(p, y, strict=True):
             chance *= Fraction(row[label])
@@ -63,11 +68,11 @@ def test_detector_is_the_recursion(largest, monkeypatch):
     rng = np.random.default_rng(1)
     p, y = shifted(rng, 1500, 3, power=0.5)
     monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
-    evidence = Evidence.of_classes(3, run_length=5000.0)
+    evidence = Evidence(make_bets(3), run_length=5000.0)
     steps = []
     for row in range(1500):
-        block = make_block(p[row : row + 1], y[row : row + 1], None, 1e-6)
-        bets = [bet for bet in evidence.bets.values() if bet.fit.half_life < math.inf]
+        block = block_of(p[row : row + 1], y[row : row + 1], 1e-6)
+        bets = [bet for bet in evidence.bets.values() if bet.half_life < math.inf]
         before = [(bet.gradient.copy(), bet.hessian.copy()) for bet in bets]
         steps.append([math.exp(bet.log_ratio(block)[0]) for bet in bets])
         for bet, (gradient, hessian) in zip(bets, before, strict=True):
@@ -82,8 +87,8 @@ def test_detector_is_the_recursion(largest, monkeypatch):
     assert len(changes) > 2
     assert evidence.changes == changes
     np.testing.assert_allclose(evidence.detector[:, 0], detector, rtol=1e-9)
-    whole = Evidence.of_classes(3, run_length=5000.0)
-    whole.count(make_block(p, y, None, 1e-6))
+    whole = Evidence(make_bets(3), run_length=5000.0)
+    whole.count(block_of(p, y, 1e-6))
     assert whole.changes == changes
 
 
@@ -125,7 +130,7 @@ def test_wealth_of_one_bet_is_a_product():
     rng = np.random.default_rng(3)
     p, y = honest(rng, 15, 2)
     other = 0.75 * p + 0.25 * honest(rng, 15, 2)[0]
-    path = Evidence({"given": Given(other)}).count(make_block(p, y, None, 1e-12))
+    path = Evidence({"given": Given(other)}).count(block_of(p, y, 1e-12))
     rows = np.arange(15)
     product = np.cumprod(other[rows, y] / p[rows, y])
     np.testing.assert_allclose(np.exp(path), 0.5 + 0.5 * product, rtol=1e-12)
@@ -145,9 +150,8 @@ def test_published_e_values_are_reproduced():
         a, b = (rows[FORECASTS[name]].to_numpy() for name in pair.split("/"))
         chance, bet = 0.5 * (a + b), 0.75 * a + 0.25 * b
         told = Given(np.column_stack([1.0 - bet, bet]))
-        block = make_block(
-            np.column_stack([1.0 - chance, chance]), rows["y"].to_numpy(np.int64), None, 1e-300
-        )
+        p = np.column_stack([1.0 - chance, chance])
+        block = block_of(p, rows["y"].to_numpy(np.int64), 1e-300)
         path = Evidence({"given": told}, no_bet=1e-300).count(block)
         published = rows["eval"].to_numpy()
         np.testing.assert_allclose(np.exp(path), published, rtol=1e-9)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from calibrant import TemperatureScaling, errors
-from calibrant.monitor import CalibrationMonitor, _state
-from calibrant.monitor._sequences import MeanSequence
+from calibrant.monitor import CalibrationMonitor, _state, write_page
+from calibrant.monitor._history import MeanSequence
 from monitor.streams import honest, shifted
 
 NAMES = np.array(["ant", "bee", "cow"])
@@ -55,7 +55,7 @@ def test_intervals_hold_at_all_times():
         p, y = honest(np.random.default_rng([7, seed]), 1000, 2)
         gap, found = MeanSequence(-1.0, 1.0), []
         for values in np.split((p.argmax(axis=1) == y) - p.max(axis=1), 20):
-            gap.count(values, None)
+            gap.count(values, np.ones(50))
             found.append(gap.estimate(0.05))
         missed += any(not one.low <= 0.0 <= one.high for one in found)
     assert missed <= 16
@@ -210,13 +210,13 @@ def test_damaged_and_foreign_states_are_refused(tmp_path, rows):
     whole = path.read_text()
     head, body = whole.split("\n", 1)
     newer = json.dumps(json.loads(head) | {"version": 99})
-    state = _state.from_text(whole, "x")
-    del state["means"]
+    state = _state.from_text(whole)
+    del state["parts"]
     damaged = {
         "checksum": whole.replace('"alpha": 0.01', '"alpha": 0.02'),
         "no state": "",
-        "is no": '{"a": 1}\n',
-        "version 99": f"{newer}\n{body}",
+        "another format": '{"a": 1}\n',
+        "than calibrant.monitor, version 1": f"{newer}\n{body}",
         "holds no": _state.to_text(state),
     }
     for words, text in damaged.items():
@@ -232,8 +232,7 @@ def test_damaged_and_foreign_states_are_refused(tmp_path, rows):
 def test_a_proposal_gains_where_something_is_wrong():
     rng = np.random.default_rng(2)
     monitor = CalibrationMonitor(classes=range(3))
-    with pytest.raises(errors.ShapeError, match="0 rows are kept, and a proposal needs 100"):
-        monitor.propose()
+    assert monitor.propose() is None
     monitor.update(*honest(rng, 2000, 3))
     right = monitor.propose()
     assert right.gain < 2 * right.gain_error
@@ -283,8 +282,8 @@ def test_metrics_are_flat_numbers(rows):
     found = monitor.update(*rows, groups=["a"] * 400).metrics()
     assert all(name.startswith("calibrant_") for name in found)
     assert all(type(value) is float and math.isfinite(value) for value in found.values())
-    assert found["calibrant_rows"] == 400.0
-    assert {"calibrant_alarm", "calibrant_gap_low", "calibrant_log_e_value.a"} <= found.keys()
+    assert found["calibrant_n_rows"] == 400.0
+    assert {"calibrant_alarm", "calibrant_gap_low", "calibrant_log_e_value_a"} <= found.keys()
     json.dumps(found, allow_nan=False)
 
 
@@ -301,4 +300,16 @@ def test_periods_are_few_and_add_up():
     assert np.all(np.diff(periods.column("first")) > 0)
     assert periods.column("last")[-1] == n_rows - 1
     assert periods.column("hits").sum() == pytest.approx(monitor.status().accuracy.value * n_rows)
-    assert sum(part.bins[0].sum() for part in periods.pooled(6)) == pytest.approx(n_rows)
+    assert sum(bins[0].sum() for *_, bins in periods.pooled(6)) == pytest.approx(n_rows)
+
+
+def test_a_page_of_nothing_and_of_rows_without_labels(tmp_path, rows):
+    monitor = CalibrationMonitor()
+    write_page(tmp_path / "empty.html", monitor)
+    assert "No alarm" in (tmp_path / "empty.html").read_text()
+    monitor.update_unlabelled(rows[0])
+    write_page(tmp_path / "unlabelled.html", monitor, source="<model & co>")
+    text = (tmp_path / "unlabelled.html").read_text()
+    assert "&lt;model &amp; co&gt;" in text
+    assert 'id="accuracy"' in text
+    assert 'id="evidence"' not in text

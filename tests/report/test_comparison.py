@@ -5,12 +5,18 @@ import sys
 import numpy as np
 import pytest
 
-from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling
+from calibrant import (
+    FlattenedIsotonic,
+    GroupedCalibrator,
+    StructuredScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from calibrant import _simplex as simplex
 from calibrant._calibrators.methods import methods
-from calibrant.errors import LabelError, ParameterError, RowSumError
+from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
-from calibrant.report import compare
+from calibrant.report import build_report, compare
 from calibrant.report._results import holm, paired_differences, paired_resamples
 from conftest import simulate
 
@@ -259,3 +265,49 @@ def test_holm_by_hand():
 )
 def test_many_rows_have_fewer_resamples(n_rows, asked_for, drawn):
     assert paired_resamples(n_rows, asked_for) == drawn
+
+
+def test_groups_are_judged_and_a_grouped_calibrator_is_fitted_by_them(parts):
+    scores, y, new_scores, new_y = parts
+    groups, new_groups = np.arange(1200) % 3, np.arange(900) % 3
+    weight = np.where(np.arange(900) % 5 == 0, 0.0, 1.0)
+    told = {"groups_val": groups, "groups_test": new_groups, "n_resamples": 10}
+    methods = {"grouped": GroupedCalibrator(TemperatureScaling())}
+    found = compare(y, scores, new_y, new_scores, methods, sample_weight_test=weight, **told)
+    assert found.failures == ()
+    assert set(found.by_group) <= {"uncalibrated", "ts", "grouped"}
+    table = found.by_group["uncalibrated"]
+    assert {row.group for row in table} == {0, 1, 2}
+    alone = evaluate(
+        new_y[new_groups == 1],
+        new_scores[new_groups == 1],
+        sample_weight=weight[new_groups == 1],
+        classes=np.arange(12),
+        n_resamples=10,
+    )
+    row = next(row for row in table if row.group == 1)
+    assert row.n_rows == alone.n_rows
+    assert row.estimates["negative_log_likelihood"] == alone.negative_log_likelihood
+    page = build_report(found)
+    assert '<section id="groups"' in page
+    assert "<bdi>2</bdi></th>" in page
+    assert "Groups" not in build_report(compare(y, scores, new_y, new_scores, "ts", n_resamples=0))
+
+
+def test_the_page_says_how_to_apply_a_grouped_calibrator(parts):
+    scores, y, new_scores, new_y = parts
+    groups = np.arange(1200) % 2
+    flipped = np.where((groups == 0)[:, None], scores, np.roll(scores, 1, axis=1))
+    told = {"groups_val": groups, "groups_test": groups[:900], "n_resamples": 10}
+    new = np.where((groups[:900] == 0)[:, None], new_scores, np.roll(new_scores, 1, axis=1))
+    methods = {"grouped": GroupedCalibrator(StructuredScaling(), min_rows=100)}
+    found = compare(y, flipped, new_y, new, methods, **told)
+    assert "fit(scores, y, groups=groups)" in build_report(found)
+    assert "predict_proba(new_scores, groups=new_groups)" in build_report(found)
+
+
+@pytest.mark.parametrize("part", ["groups_val", "groups_test"])
+def test_bad_groups_are_an_error_at_once(parts, part):
+    scores, y, new_scores, new_y = parts
+    with pytest.raises(ShapeError, match="groups have shape"):
+        compare(y, scores, new_y, new_scores, "ts", **{part: ["a", "b"]})

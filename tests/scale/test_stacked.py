@@ -86,6 +86,38 @@ def test_memory_maps_and_results_of_the_same_layout(tmp_path):
     assert_array_equal(rows.apply(found, "predict", out=labels), found.predict(rows))
 
 
+class Tensor:
+    """What is used of one of torch's."""
+
+    __module__ = "torch"
+
+    def __init__(self, values, calls=()):
+        self.values, self.shape, self.itemsize, self.calls = values, values.shape, 4, calls
+
+    def __getitem__(self, place):
+        return Tensor(self.values[place])
+
+    def detach(self):
+        return Tensor(self.values, ("detach",))
+
+    def cpu(self):
+        return Tensor(self.values, (*self.calls, "cpu"))
+
+    def is_floating_point(self):
+        return self.values.dtype.kind == "f"
+
+    def __array__(self, dtype=None, copy=None):
+        assert self.calls == ("detach", "cpu")  # torch would refuse it
+        return self.values
+
+
+def test_tensors_of_devices_with_gradients():
+    rows = StackedRows(Tensor(np.moveaxis(IMAGES, -1, 1)), axis=1)
+    found = TemperatureScaling().fit(rows, Tensor(LABELS))
+    assert found.temperature_ == TemperatureScaling().fit(SCORES, Y).temperature_
+    assert_array_equal(found.predict_proba(rows).shape, (6, 3, 7, 5))
+
+
 def test_logits_of_tensors():
     torch = pytest.importorskip("torch")
     logits = np.moveaxis(np.log(IMAGES), -1, 1)

@@ -202,8 +202,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         ----------
         scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Predictions of the classifier, of the kind named by ``scores`` in the constructor,
-            with columns in the order of the sorted labels (or of ``classes``). Dask arrays and
-            data frames are counted where their chunks are; see the guide to many rows.
+            with columns in the order of the sorted labels (or of ``classes``). Dask collections,
+            ``TopLists`` and ``StackedRows`` of ``scale`` are read in chunks: see its guide.
         y : array-like of shape (n_rows,)
             The true labels, of any kind scikit-learn takes, or one-hot rows.
         sample_weight : array-like of shape (n_rows,), optional
@@ -294,7 +294,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
-            float16 input. A lazy Dask array for Dask collections.
+            float16 input. Lazy for Dask collections; lists, or stacked, if ``scores`` are.
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):

@@ -261,6 +261,7 @@ class FromChunks(Parameters, ABC):
         batch = lists.batch(y, sample_weight, self.classes)
         fitted = self._fit_batch(batch)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        lists.warn_of_columns(batch)
         for complaint in self._complaints(batch, fitted):
             notices.warn(complaint)
         low, high = lists.bounds(batch, fitted["map_"], float(self.min_probability))
@@ -269,20 +270,6 @@ class FromChunks(Parameters, ABC):
         fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
         replace_state(self, fitted)
         return self
-
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
-        """Return the lazy result of a method on a Dask collection; names are checked at once.
-
-        Of lists and stacked rows it is computed, block by block.
-        """
-        if isinstance(scores, RowSource):
-            return scores.apply(self, method)  # type: ignore[no-any-return]
-        from calibrant.scale.dask import map_rows, to_array
-
-        self._check_columns(scores, to_array(scores).shape)
-        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
-        return lazy
 
     def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)
@@ -294,18 +281,20 @@ class FromChunks(Parameters, ABC):
                 _ = found.fitted  # here, where threads are few
             return found
 
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
         """Return the lazy result of a method on a Dask collection; names are checked at once.
 
         Of lists and stacked rows it is computed, block by block.
         """
         if isinstance(scores, RowSource):
-            return scores.apply(self, method)
+            found: NDArray[Any] = scores.apply(self, method)
+            return found
         from calibrant.scale.dask import map_rows, to_array
 
         self._check_columns(scores, to_array(scores).shape)
         self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        return map_rows(self, method, scores, dtype, n_columns)
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _adopt(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +30,7 @@ from calibrant._calibrators.classifier_folds import (
     keep_warnings,
     read_labels,
     refuse_too_many_folds,
+    takes_groups,
 )
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
@@ -142,7 +144,8 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         sample_weight : array-like of shape (n_samples,), optional
             Used by the calibrator, and by the estimator if it takes weights.
         **fit_params : dict
-            Passed to the estimator.
+            Passed to the estimator; ``groups`` to a calibrator that takes them. With metadata
+            routing, to whoever requests them.
 
         Returns
         -------
@@ -153,11 +156,12 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         labels = read_labels(y, estimator)
         X, _ = indexable(X, y)
         weight = check_weights(sample_weight, len(labels))
-        routed = self._route(estimator, sample_weight, fit_params)
+        routed = self._route(estimator, calibrator, sample_weight, fit_params)
         classes = np.unique(labels)
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
             classes = np.union1d(classes, estimator.classes_)
         job = Folds(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
+        job = replace(job, calibrator_params=routed.calibrator.fit)
         with threads.jobs(self.n_jobs):
             if isinstance(estimator, FrozenEstimator):
                 everything = np.arange(len(labels))
@@ -201,9 +205,14 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             )
         return self.calibrator
 
-    def _route(self, estimator: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
+    def _route(
+        self, estimator: Any, calibrator: Calibrator, sample_weight: Any, fit_params: dict[str, Any]
+    ) -> Any:
         if _routing_enabled():
-            return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+            return Bunch(**{"calibrator": Bunch(fit={})} | routed)
+        own = {"groups"} & {*fit_params} if takes_groups(calibrator) else set()
+        own_params = {name: fit_params.pop(name) for name in own}
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
         if sample_weight is not None and not takes_weights:
             notices.warn(
@@ -214,7 +223,8 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             )
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
-        return Bunch(splitter=Bunch(split={}), estimator=Bunch(fit=fit_params))
+        parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=own_params)}
+        return Bunch(splitter=Bunch(split={}), **parts)
 
     def _cross_validate(self, job: Folds, split_params: dict[str, Any]) -> list[CalibratedPair]:
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
@@ -243,38 +253,40 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             trained = [job.train(np.arange(len(job.y)))]
         return [CalibratedPair(estimator, calibrator, job.classes) for estimator in trained]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, averaged over the folds of an ensemble.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Whatever the estimator takes.
+        **params : dict
+            ``groups`` of the rows, for a calibrator that takes them.
 
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
-        return take_state(self)._averages(X)[0]  # noqa: SLF001  (itself)
+        return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
         """Logarithms of the calibrated probabilities."""
-        return log_of(self.predict_proba(X))
+        return log_of(self.predict_proba(X, **params))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
-        probabilities, scores = self._averages(X)
+        probabilities, scores = self._averages(X, **params)
         best = np.empty(len(scores), dtype=np.int64)
         top_columns(probabilities, scores, best)
         found: NDArray[Any] = self.classes_[best]
         return found
 
-    def _averages(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _averages(self, X: Any, **params: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):
-            both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
+            both = [pair.predict_both(X, **params) for pair in self.calibrated_classifiers_]
         parts, scores = zip(*both, strict=True)
         average = sum(scores[1:], scores[0]) / len(scores)
         if self.pooling_ == "logarithms":
@@ -283,15 +295,21 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         return sum(parts[1:], parts[0]) / len(parts), average
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Where metadata goes: to the estimator's ``fit`` and the splitter's ``split``."""
+        """Where metadata goes: to the estimator's ``fit``, the splitter's ``split``, and groups."""
         fit = MethodMapping().add(caller="fit", callee="fit")
         split = MethodMapping().add(caller="fit", callee="split")
-        return (
+        router = (
             MetadataRouter(owner=self)
             .add_self_request(self)
             .add(estimator=self._get_estimator(), method_mapping=fit)
             .add(splitter=self.cv, method_mapping=split)
         )
+        if takes_groups(self.calibrator):  # others get the weights alone, which need no request
+            own = MethodMapping().add(caller="fit", callee="fit")
+            for name in ("predict_proba", "predict", "predict_log_proba"):
+                own.add(caller=name, callee="predict_proba")
+            router.add(calibrator=self.calibrator, method_mapping=own)
+        return router
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,14 +43,16 @@ class CalibratedPair:
     calibrator: Calibrator
     classes: NDArray[Any]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, one column for each of ``classes``."""
-        return self.predict_both(X)[0]
+        return self.predict_both(X, **params)[0]
 
-    def predict_both(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_both(
+        self, X: Any, **params: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes)
-        calibrated = self.calibrator.predict_proba(scores)
+        calibrated = self.calibrator.predict_proba(scores, **params)
         if not self.is_known.all():
             calibrated = without_unknown(calibrated, self.is_known)
         return calibrated, scores
@@ -150,6 +153,7 @@ class Folds:
     weight: NDArray[np.float64]
     classes: NDArray[Any]
     fit_params: dict[str, Any]
+    calibrator_params: dict[str, Any] = field(default_factory=dict)
 
     def train(self, rows: NDArray[np.int64]) -> Any:
         """Fit a copy of the classifier to some rows; metadata of one value per row is cut alike."""
@@ -182,13 +186,20 @@ class Folds:
             )
         copy = clone(self.calibrator).set_params(scores=parts[0].kind, classes=self.classes)
         rows = rows[is_known]
-        fitted: Calibrator = copy.fit(scores[is_known], self.y[rows], self.weight[rows])
+        own = _check_method_params(self.X, self.calibrator_params, indices=rows)
+        own["sample_weight"] = self.weight[rows]
+        fitted: Calibrator = copy.fit(scores[is_known], self.y[rows], **own)
         return fitted
 
     def run(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> CalibratedPair:
         """Train on some rows and calibrate on others."""
         part = self.predict(train, test)
         return CalibratedPair(part.estimator, self.calibrate([part], test), self.classes)
+
+
+def takes_groups(calibrator: Any) -> bool:
+    """Whether a calibrator is fitted with groups."""
+    return isinstance(calibrator, Calibrator) and "groups" in signature(calibrator.fit).parameters
 
 
 def keep_warnings(work: Any, *rows: NDArray[np.int64]) -> tuple[Any, list[Warning]]:

@@ -62,6 +62,13 @@ class Fitted(NamedTuple):
         return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
 
 
+def is_of_tables(path: Path) -> bool:
+    """Whether a path is a directory of tables, which are read in chunks; logs are read whole."""
+    from calibrant._files.records import is_log
+
+    return path.is_dir() and not is_log(path)
+
+
 def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
     """Open tables to be read in chunks; refuse options that are for single files."""
     # The usual allocator of Arrow reserves a gibibyte at once, and each thread its part.
@@ -93,6 +100,7 @@ def evaluate_file(
     seed: int,
     *,
     ordered: bool = False,
+    groups: Any = None,
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure a file that was read whole."""
     from calibrant import metrics
@@ -101,7 +109,7 @@ def evaluate_file(
     told: dict[str, Any] = {"classes": found.classes}
     draws = {"n_bins": bins, "random_state": seed, **told}
     shares = metrics.class_shares(found.y, matrix, **told)
-    how = {"n_resamples": resamples, "ordered": ordered, "progress": advance}
+    how = {"n_resamples": resamples, "ordered": ordered, "progress": advance, "groups": groups}
     result = metrics.evaluate(found.y, matrix, **how, **draws)
     if resamples == 0:
         return result, None, shares

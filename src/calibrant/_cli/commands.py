@@ -2,72 +2,34 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import nullcontext
-from functools import cached_property, wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.chunked import (
-    Fitted,
-    chunks_option,
-    evaluate_chunks,
-    evaluate_file,
-    fit_chunks,
+from calibrant._cli.chunked import chunks_option, evaluate_chunks, evaluate_file, is_of_tables
+from calibrant._cli.deciding import (
+    costs_option,
+    coverage_option,
+    decide,
+    describe_decisions,
+    groups_option,
+    judge_decisions,
+    read_groups,
+    without_groups,
 )
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
+from calibrant._cli.fitting import check_output, fit, jobs_option, part_option
 from calibrant._cli.judge import judge
-from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options, tell
-from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
+from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
+from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
 
 BAD_ROWS = click.Choice(["error", "skip", "nan"])
-
-part_option = click.option(
-    "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
-)
-
-
-class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none before click 8.2
-    """The name of a method; those that there are get imported when they are asked for."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @cached_property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Every method."""
-        from calibrant._calibrators.methods import methods
-
-        return tuple(methods())
-
-
-def _check_jobs(_: click.Context, __: click.Parameter, jobs: int) -> int:
-    if jobs == 0:
-        raise click.BadParameter("0 is no number of threads; use 1 or more, or -1 for all cores")
-    return jobs
-
-
-def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--jobs``, and all that it does so many threads."""
-    help_text = "Number of threads; -1 is all cores. It changes no number."
-
-    @click.option("-j", "--jobs", type=int, default=1, callback=_check_jobs, help=help_text)
-    @wraps(command)
-    def run(*, jobs: int, **options: Any) -> Any:
-        from calibrant import _threads as threads
-
-        with threads.jobs(jobs):
-            return command(**options)
-
-    return run
 
 
 @click.command()
@@ -80,11 +42,22 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--seed", default=0, help="Seed of the bootstrap.")
 @click.option("--ordered", is_flag=True, help="Classes are in order: with the RPS.")
+@costs_option
+@coverage_option
+@groups_option
 @chunks_option
 @jobs_option
 @json_option
 def evaluate(
-    file: Path, part: str | None, reading: Reading, chunks: bool, as_json: bool, **draws: int
+    file: Path,
+    part: str | None,
+    reading: Reading,
+    costs: Path | None,
+    coverage: float | None,
+    groups: str | None,
+    chunks: bool,
+    as_json: bool,
+    **draws: Any,
 ) -> None:
     """Measure how honest the probabilities in FILE, or in a directory of tables, are.
 
@@ -94,138 +67,30 @@ def evaluate(
     """  # noqa: D301
     from calibrant._cli.showing import evaluation_table
 
-    if chunks or file.is_dir():
+    decided: dict[str, Any] = {}
+    if chunks or is_of_tables(file):
+        if costs or coverage or groups:
+            raise click.UsageError("--costs, --coverage and --groups are for a file, read whole")
         source = str(file)
         result, test, shares = evaluate_chunks(file, part, reading, **draws)
     else:
         with progress_bar(f"reading {file}"):
+            reading = without_groups(reading, file, groups)
             found = reading.read(file, part=part, usual_part="test", positive_last=True)
+            named = read_groups(file, groups, part or "test")
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
-            result, test, shares = evaluate_file(found, advance, **draws)
+            result, test, shares = evaluate_file(found, advance, groups=named, **draws)
+            decided = judge_decisions(found, costs, coverage, **draws)
     summary = {
         "source": source,
         **result.to_dict(),
         "p_value": None if test is None else test.p_value,
         "shares": shares.to_dict(),
+        **decided,
     }
-    show(summary, as_json, evaluation_table(source, result, test, shares))
-
-
-@click.command()
-@click.argument("val", type=file_argument)
-@click.option("-m", "--method", type=MethodChoice(), default="auto")
-@click.option("-o", "--output", type=path_argument, required=True, help="Model file.")
-@part_option
-@reading_options()
-@chunks_option
-@click.option(
-    "--statistics",
-    "kept",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep in this file what was counted: the next run counts new files only.",
-)
-@click.option(
-    "--decay", type=click.FloatRange(0, 1), default=1.0, help="Factor on the weight of older rows."
-)
-@click.option("--strict", is_flag=True, help="Write nothing and exit with 5 if not converged.")
-@jobs_option
-@json_option
-def fit(
-    val: Path,
-    method: str,
-    output: Path,
-    part: str | None,
-    reading: Reading,
-    chunks: bool,
-    kept: Path | None,
-    decay: float,
-    strict: bool,
-    as_json: bool,
-) -> None:
-    """Fit a calibrator to the predictions and labels in VAL, a file or a directory of tables.
-
-    \b
-    Example:
-      calibrant fit val.npz -o model.calibrant
-      calibrant fit days/ -o model.calibrant -m na-fir --statistics days.statistics
-    """  # noqa: D301
-    from calibrant._atomic_file import only_one
-
-    _check_output(output, val, reading.labels, kept)
-    if not chunks and not val.is_dir() and kept is not None:
-        raise click.UsageError("--statistics needs a directory, or --chunks")
-    with nullcontext() if kept is None else only_one(kept):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            if chunks or val.is_dir():
-                fitted = fit_chunks(method, val, part, reading, kept, decay)
-            else:
-                fitted = _fit_file(method, val, part, reading)
-        result = _save_fit(fitted, method, output, caught, strict)
-    rows = f"{fitted.n_rows:,}"
-    if fitted.n_rows < fitted.n_read:
-        rows += f" of {fitted.n_read:,}"
-    show(result, as_json, f"{output}: {method} fitted to {rows} rows of {fitted.source}")
-
-
-def _save_fit(
-    fitted: Fitted,
-    method: str,
-    output: Path,
-    caught: list[warnings.WarningMessage],
-    strict: bool,
-) -> dict[str, Any]:
-    """Write the model file, and return what ``--json`` says of it; tell what was warned of."""
-    from calibrant import model_file
-    from calibrant.errors import ConvergenceWarning
-
-    stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-    texts = [str(warning.message) for warning in caught]
-    for text in texts:
-        click.echo(f"calibrant: warning: {text}", err=True)
-    if stuck and strict:
-        raise NotConvergedError(f"{stuck[0].message}; {output} was not written (--strict)")
-    return {
-        "method": method,
-        "rows": fitted.n_rows,
-        "rows_read": fitted.n_read,
-        "classes": len(fitted.calibrator.classes_),
-        "model": str(output),
-        "sha256": model_file.save(fitted.calibrator, output),
-        "converged": not stuck,
-        "warnings": texts,
-    }
-
-
-def _fit_file(method: str, val: Path, part: str | None, reading: Reading) -> Fitted:
-    """Fit to a file that is read whole."""
-    from calibrant._calibrators.methods import make_calibrator
-
-    with progress_bar(f"reading {val}"):
-        found = reading.read(val, part=part, usual_part="val")
-    calibrator = make_calibrator(
-        method,
-        has_absent=found.has_absent,
-        scores=found.kind,
-        classes=found.classes,
-        normalize=found.normalize,
-    )
-    with (
-        progress_bar(f"fitting {method} to {found.place.source}"),
-        found.explained(),
-    ):
-        calibrator.fit(found.scores, found.y)
-    return Fitted(calibrator, len(found.y), len(found.y), found.place.source)
-
-
-def _check_output(output: Path, *inputs: Path | None) -> None:
-    """Refuse to write over an input; only ``apply`` writes to standard output."""
-    from calibrant._files.apply import refuse_inputs
-
-    if str(output) == "-":
-        raise click.UsageError("this is not written to standard output; name a file")
-    refuse_inputs(output, *inputs)
+    lines = describe_decisions(decided)
+    show(summary, as_json, evaluation_table(source, result, test, shares, lines))
 
 
 @click.command(name="apply")
@@ -240,6 +105,7 @@ def _check_output(output: Path, *inputs: Path | None) -> None:
     "--on-bad-row", type=BAD_ROWS, default="error", help="For a row that is no distribution."
 )
 @click.option("--sha256", help="Refuse a model file with another digest.")
+@groups_option
 @jobs_option
 @json_option
 def apply_command(
@@ -250,6 +116,7 @@ def apply_command(
     reading: Reading,
     on_bad_row: str,
     sha256: str | None,
+    groups: str | None,
     as_json: bool,
 ) -> None:
     """Calibrate the predictions in FILE, or in all tables of a directory, with MODEL.
@@ -270,14 +137,21 @@ def apply_command(
         )
     if reading.normalize:
         calibrator.set_params(normalize="rows")
+    is_grouped = hasattr(calibrator, "for_group")
+    if is_grouped is (groups is None) or (is_grouped and is_of_tables(file)):
+        raise click.UsageError(
+            f"{model} is a fit {'by group' if is_grouped else 'for all rows, without groups'}: "
+            + ("name a table and its column by --groups" if is_grouped else "leave --groups out")
+        )
+    reading = without_groups(reading, file, groups)
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
-        if file.is_dir():
+        if is_of_tables(file):
             if part is not None:
                 raise click.UsageError(f"--part is for npz files; {file} is a directory")
             done = apply_directory(calibrator, file, output, progress=advance, **options)
         else:
-            options |= {"part": part, "tell": tell}
+            options |= {"part": part, "tell": reading.tell, "groups": groups}
             done = apply_file(calibrator, file, output, progress=advance, **options)
     if done.n_bad_rows:
         from calibrant.errors import number_of  # numpy comes with it
@@ -331,7 +205,7 @@ def compare(
     from calibrant._cli.showing import comparison_numbers, comparison_table
 
     if report is not None:
-        _check_output(report, val, test, reading.labels, test_labels)
+        check_output(report, val, test, reading.labels, test_labels)
     with progress_bar("reading"):
         two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
     chosen: Any = methods.split(",") if methods else list(all_methods())
@@ -379,4 +253,4 @@ def inspect(model: Path, as_json: bool) -> None:
     show(found, as_json, inspection_text(found))
 
 
-ALL = [evaluate, fit, apply_command, compare, judge, inspect, export, demo]
+ALL = [evaluate, fit, apply_command, compare, decide, judge, inspect, export, demo]

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.reading import Reading, file_argument, names, path_argument, reading_options
-from calibrant._cli.showing import json_option, show
+from calibrant._cli.showing import json_option, show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from calibrant.judge import JudgeReport
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Split numbers at commas."""
+    return tuple(map(float, names(text)))
+
 
 LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -24,7 +28,7 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.argument("unlabelled", type=file_argument)
 @click.option("--grade", help="Field or column with the judge's grade, if there are no scores.")
 @reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
-@click.option("--values", type=names, help="Number that each grade stands for, sorted grades.")
+@click.option("--values", type=numbers, help="Number that each grade stands for, sorted grades.")
 @click.option(
     "--target",
     type=click.Choice(["rows", "population"]),
@@ -40,7 +44,7 @@ def judge(
     unlabelled: Path,
     grade: str | None,
     reading: Reading,
-    values: tuple[str, ...] | None,
+    values: tuple[float, ...] | None,
     level: float,
     seed: int,
     output: Path | None,
@@ -55,14 +59,14 @@ def judge(
     Example:
       calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
     """  # noqa: D301
+    from calibrant._files.column import read_column
     from calibrant.judge import calibrate_judge
 
-    if values is not None:
-        options["values"] = [_number(value) for value in values]
-    options |= {"confidence_level": level, "random_state": seed}
+    options |= {"values": values, "confidence_level": level, "random_state": seed}
     if grade is not None:
-        human = _read_column(labelled, reading.label_column or "label")
-        own, others = _read_column(labelled, grade), _read_column(unlabelled, grade)
+        remedy = "name the judge's by --grade, the humans' by --label-column"
+        human = read_column(labelled, reading.label_column or "label", remedy)
+        own, others = (read_column(path, grade, remedy) for path in (labelled, unlabelled))
         report = calibrate_judge(human, own, others, **options)
     else:
         report = _judge_scores(labelled, unlabelled, reading, options)
@@ -71,13 +75,6 @@ def judge(
     numbers = report.to_dict()
     del numbers["probabilities"]
     show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"--values has {text!r}, which is no number") from None
 
 
 def _judge_scores(
@@ -103,75 +100,10 @@ def _judge_scores(
         )
 
 
-def _read_column(path: Path, name: str) -> NDArray[Any]:
-    """Read a column of a table, or a field of records; whole numbers are such."""
-    import numpy as np
-
-    from calibrant._files.align import read_labels
-    from calibrant._files.records import is_log, read_records
-    from calibrant._files.text import Place
-    from calibrant.errors import PredictionFileError
-
-    lines: list[int] | None = None
-    if is_log(path):
-        records = list(read_records(path))
-        for record in records:
-            if not isinstance(record.fields.get(name), str | int | float):
-                raise PredictionFileError(
-                    f"{record.where} has no grade in the field {name!r}; name the judge's by "
-                    "--grade, the humans' by --label-column"
-                )
-        found = [str(record.fields[name]) for record in records]
-        lines = [record.place for record in records]
-    else:
-        found = _read_of_table(path, name)
-    return read_labels(np.array(found, dtype=object), Place(path, str(path), lines=lines))
-
-
-def _read_of_table(path: Path, name: str) -> list[str]:
-    """Return the values of a column of a table as text."""
-    from pyarrow import csv, ipc, parquet
-
-    from calibrant._files.arrays import decoding
-    from calibrant._files.tables import ARROW, PARQUET, is_table
-    from calibrant._files.text import TEXT, open_text, suffix_of
-    from calibrant.errors import PredictionFileError, some_in_words
-
-    suffix = suffix_of(path)
-    if not is_table(path) or not (str(path) == "-" or path.exists()):
-        raise PredictionFileError(f"{path} is no table with a column {name!r}, nor a .jsonl file")
-    with decoding(path, "a table"):
-        if suffix in PARQUET:
-            table = parquet.read_table(path)
-        elif suffix in ARROW:
-            table = ipc.open_file(path).read_all()
-        else:
-            with open_text(path) as file:
-                split = csv.ParseOptions(delimiter=TEXT[suffix])
-                table = csv.read_csv(file, parse_options=split)
-    if name not in table.column_names:
-        raise PredictionFileError(
-            f"{path} has no column {name!r}; it has {some_in_words(table.column_names)}: name the "
-            "judge's by --grade, the humans' by --label-column"
-        )
-    return ["" if value is None else str(value) for value in table.column(name).to_pylist()]
-
-
 def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:
     """Write the probability of each grade, and their mean, for every row that has no label."""
-    import pyarrow as pa
-
-    from calibrant._atomic_file import replace_file
-    from calibrant._files import tables
-    from calibrant._files.apply import open_writer, refuse_inputs
-    from calibrant._files.text import suffix_of
+    from calibrant._files.apply import refuse_inputs
 
     refuse_inputs(output, *inputs)
-    if not tables.is_table(output):
-        raise click.UsageError(f"{output}: write a table, .csv or .parquet for one")
     columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
-    table = pa.table(columns | {"mean": report.probabilities @ report.values})
-    with replace_file(output) as file:
-        writer = open_writer(suffix_of(output), file, table.schema)
-        writer.write(table)
-        writer.close()
+    write_columns(output, columns | {"mean": report.probabilities @ report.values})

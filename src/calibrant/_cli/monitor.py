@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant._cli.deciding import groups_option, read_served
 from calibrant._cli.reading import file_argument, path_argument, reading_options
 from calibrant._cli.showing import json_option, naming, plain_table, show
 
@@ -22,14 +23,10 @@ EXIT_ALARM = 6
 @click.argument("model", type=path_argument)
 @click.argument("new", type=file_argument)
 @click.option("--state", type=path_argument, required=True, help="File of what was counted so far.")
-@click.option(
-    "--alpha",
-    type=click.FloatRange(0, 0.5, min_open=True),
-    help="Chance of a false alarm over all time, set at the first run.  [default: 0.01]",
-)
+@click.option("--alpha", type=float, help="Chance of a false alarm, ever; 0.01 at the first run.")
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
-@click.option("--group-column", metavar="NAME", help="Column, or array, with a group of each row.")
-@click.option("--time-column", metavar="NAME", help="Column, or array, with a time of each row.")
+@groups_option
+@click.option("--time-column", "time", metavar="NAME", help="Column, or array, of times.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
 @json_option
@@ -58,35 +55,32 @@ def monitor_command(
     from calibrant._files.apply import refuse_inputs
     from calibrant.errors import RepeatedBatchError
 
-    for output in (state, page):
-        if output is not None:
-            refuse_inputs(output, model, new)
+    refuse_inputs(state, model, new)
     with naming(model):
         calibrator = model_file.load(model)
-    if reading.normalize:
-        calibrator.set_params(normalize="rows")
-    rows = _read(calibrator, new, part, reading, **columns)
+    rows = read_served(calibrator, new, part, reading, **columns)
     with only_one(state):
-        monitor = _open(state, alpha, calibrator.classes_)
-        is_repeated, unlabelled = False, None
+        monitor, found = _open(state, alpha, calibrator.classes_), None
         try:
             with naming(new):
                 if "y" in rows:
-                    monitor.update(**rows)
+                    found = monitor.update(**rows)
                 else:
-                    unlabelled = monitor.update_unlabelled(rows["probabilities"], rows["time"])
-        except RepeatedBatchError:
-            is_repeated = True
-            click.echo(f"calibrant: {new} was counted before, and is not counted again", err=True)
-        else:
-            monitor.save(state)  # before anything is made of it: a run that dies later lost nothing
+                    found = monitor.update_unlabelled(rows["probabilities"], rows["time"])
+            monitor.save(state)  # before the page: a run that dies there loses nothing
+        except RepeatedBatchError as error:
+            click.echo(f"calibrant: not counted again: {error}", err=True)
         if page is not None:
             from calibrant.monitor import write_page
 
             write_page(page, monitor, source=str(model))
-    result = _result(monitor, unlabelled) | {"state": str(state), "repeated": is_repeated}
+    status, proposal = monitor.status(), monitor.propose()
+    result = {"state": str(state), "alpha": monitor.alpha, "repeated": found is None}
+    result |= status.to_dict() | {"metrics": status.metrics()}
+    result["unlabelled"] = None if "y" in rows or found is None else found.to_dict()
+    result["proposal"] = None if proposal is None else proposal.to_dict()
     show(result, as_json, _table(result))
-    return EXIT_ALARM if result["alarm"] else 0
+    return EXIT_ALARM if status.alarm else 0
 
 
 def _open(state: Path, alpha: float | None, classes: Any) -> Any:
@@ -96,100 +90,36 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
     if not state.exists():
         return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes)
     monitor = CalibrationMonitor.load(state)
-    if alpha not in (None, monitor.alpha):
+    if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(
-            f"--alpha is {alpha}, but {state} was begun with {monitor.alpha}, and a promise is not "
-            "changed after a look; leave it out, or begin another state"
+            f"{state} was begun with --alpha {monitor.alpha} and {len(monitor.classes_)} classes, "
+            "and a promise is not changed after a look; keep to them, or begin another state"
         )
-    if monitor.classes_.tolist() != classes.tolist():
-        raise click.UsageError(f"{state} has other classes than the model; begin another state")
     return monitor
 
 
-def _read(
-    calibrator: Any,
-    path: Path,
-    part: str | None,
-    reading: Reading,
-    group_column: str | None,
-    time_column: str | None,
-) -> dict[str, Any]:
-    """Read a file and calibrate it: what ``update`` takes, without ``y`` if there are no labels."""
-    import numpy as np
-
-    from calibrant._containers import NamedMatrix
-    from calibrant._files.align import read_labels, refuse_other_columns
-    from calibrant._files.predictions import open_source
-
-    others = {"groups": group_column, "time": time_column}
-    wanted = tuple(name for name in others.values() if name is not None)
-    selection = reading.selection
-    if path.suffix.lower() != ".npz":
-        selection = replace(selection, ignore=(*selection.ignore, *wanted))
-    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
-    classes = calibrator.classes_
-    with open_source(path, selection=selection, **options) as source:
-        place, layout = source.place, source.layout
-        refuse_other_columns(place, source.n_columns, classes.tolist())
-        chunks = [(c.scores, c.labels(), c.batch) for c in source.chunks]
-    rows: dict[str, Any] = dict.fromkeys(others)
-    for key, name in others.items():
-        if name is not None and layout is not None:
-            rows[key] = np.concatenate([np.asarray(batch.column(name)) for *_, batch in chunks])
-        elif name is not None:
-            with np.load(path, allow_pickle=False) as archive:
-                stored = [n for n in (name, f"{part or 'test'}_{name}") if n in archive]
-                if not stored:
-                    raise click.UsageError(f"{path} has no array {name!r}; it has {[*archive]}")
-                rows[key] = archive[stored[0]]
-    scores = np.concatenate([own for own, *_ in chunks])
-    with naming(path):
-        named = scores if place.names is None else NamedMatrix(scores, place.names)
-        rows["probabilities"] = calibrator.predict_proba(named)
-    raw = [own for _, own, _ in chunks if own is not None]
-    y = np.concatenate(raw) if raw else None
-    is_sure = layout is None or layout.is_named
-    if y is not None and (is_sure or {str(v) for v in y} <= {str(c) for c in classes}):
-        rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
-    return rows
-
-
-def _result(monitor: Any, unlabelled: Any) -> dict[str, Any]:
-    """Say what was found, in plain numbers, and propose a recalibration where rows suffice."""
-    from calibrant.errors import ShapeError
-
-    found = monitor.status().to_dict() | {"alpha": monitor.alpha, "run_length": monitor.run_length}
-    found["unlabelled"] = None if unlabelled is None else unlabelled.to_dict()
-    try:
-        found["proposal"] = monitor.propose().to_dict()
-        found["proposal"].pop("calibrator")
-    except ShapeError:
-        found["proposal"] = None
-    return found | {"metrics": monitor.status().metrics()}
-
-
 def _table(result: dict[str, Any]) -> Any:
-    table = plain_table(f"{result['n_rows']:,} rows counted", "")
-    limit = f"alarm at {1 / result['alpha']:,.0f}"
-    table.add_row("e-value", f"{result['e_value']:.4g} ({limit})")
-    table.add_row("alarm", f"at row {result['alarm_row']:,}" if result["alarm"] else "no")
-    changes = [f"{row:,}" for row in result["changes"]]
-    more = ", ..." if len(changes) > 3 else ""
-    table.add_row("change found at row", ", ".join(changes[:3]) + more if changes else "none")
-    for name in ("accuracy", "confidence", "gap"):
-        value, low, high = (result[name][key] for key in ("value", "low", "high"))
-        if result["n_rows"]:
-            table.add_row(name, f"{value:.4f} ({low:.4f} .. {high:.4f})")
-    for group, own in result["groups"].items():
-        log_e = f"log e-value {own['log_e_value']:.2f} (alarm at {own['threshold']:.2f})"
-        table.add_row(f"group {group}", log_e)
+    """Lay out what was found for people."""
+    changes = result["changes"]
+    rows = {
+        "e-value": f"{result['e_value']:.4g} (alarm at {1 / result['alpha']:,.0f})",
+        "alarm": f"at row {result['alarm_row']:,}" if result["alarm"] else "no",
+        "change found at row": ", ".join(f"{row:,}" for row in changes[:3]) or "none",
+    }
+    means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
     if result["unlabelled"] is not None:
-        expected = result["unlabelled"]["accuracy"]
-        text = f"{expected['value']:.4f} ({expected['low']:.4f} .. {expected['high']:.4f})"
-        table.add_row("expected accuracy of the new rows", text)
-        if result["unlabelled"]["p_value"] == result["unlabelled"]["p_value"]:
-            table.add_row("same class frequencies: p", f"{result['unlabelled']['p_value']:.3g}")
+        means["expected accuracy of the new rows"] = result["unlabelled"]["accuracy"]
+        p_value = result["unlabelled"]["p_value"]
+        reference = "no labelled rows to compare with" if math.isnan(p_value) else f"{p_value:.3g}"
+        rows["same class frequencies: p"] = reference
+    interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
+    rows |= {name: interval.format(**mean) for name, mean in means.items()}
+    log_e = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})"
+    rows |= {f"group {name}": log_e.format(**own) for name, own in result["groups"].items()}
     if result["proposal"] is not None:
-        gain, error = result["proposal"]["gain"], result["proposal"]["gain_error"]
-        table.add_row("a recalibration would gain, nats a row", f"{gain:.4f} ± {error:.4f}")
+        gain = "{gain:.4f} ± {gain_error:.4f}".format(**result["proposal"])
+        rows["a recalibration would gain, nats a row"] = gain
+    table = plain_table(f"{result['n_rows']:,} rows counted", "")
+    for row in rows.items():
+        table.add_row(*row)
     return table

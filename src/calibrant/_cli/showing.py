@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 JSON_VERSION = 1
@@ -25,12 +25,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put a path before what is wrong with a model file, or with data, unless it is named there."""
-    from calibrant.errors import DataError, ModelFileError
+    """Put a path before what is wrong with what a file holds, unless it is named there."""
+    from calibrant.errors import DataError, ModelFileError, ParameterError
 
     try:
         yield
-    except (DataError, ModelFileError) as error:
+    except (DataError, ModelFileError, ParameterError) as error:
         if str(path) in str(error):
             raise
         raise type(error)(f"{path}: {error}") from error
@@ -81,7 +81,27 @@ def plain_table(*headings: str) -> Any:
     return table
 
 
-def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
+def write_columns(out: Path, columns: dict[str, Any]) -> None:
+    """Write a table of these columns, whole or not at all."""
+    import pyarrow as pa
+
+    from calibrant._atomic_file import replace_file
+    from calibrant._files.apply import open_writer
+    from calibrant._files.tables import is_table
+    from calibrant._files.text import suffix_of
+
+    if not is_table(out):
+        raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
+    table = pa.table(columns)
+    with replace_file(out) as file:
+        writer = open_writer(suffix_of(out), file, table.schema)
+        writer.write(table)
+        writer.close()
+
+
+def evaluation_table(
+    source: str, result: Any, test: Any, shares: Any, more: Sequence[str] = ()
+) -> Any:
     """Every metric with its interval, and the verdict of the test, if there was one."""
     from rich.console import Group
     from rich.text import Text
@@ -105,7 +125,9 @@ def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
         lines.append(f"Calibration test of {of}: p = {test.p_value:.3g}: {verdict}.")
     off = describe_shares(shares)
     lines += [f"{off[0].upper()}{off[1:]}."] if off else []
-    return Group(Text(title), table, *map(Text, lines))
+    if result.by_group is not None:
+        lines += ["", str(result.by_group), f"Worst group: {result.by_group.worst}.", ""]
+    return Group(Text(title), table, *map(Text, [*lines, *more]))
 
 
 def comparison_table(comparison: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import shutil
 import sys
 from contextlib import contextmanager
@@ -21,7 +20,9 @@ from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
+from calibrant._files.column import column_of
 from calibrant._files.directory import find_tables
+from calibrant._files.logs import leave_out_absent, write_lines
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
 from calibrant._files.records import LINES
 from calibrant._files.tables import ColumnSelection
@@ -65,6 +66,7 @@ def apply_file(
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
     tell: Callable[[str], None] | None = None,
+    groups: str | None = None,
 ) -> Applied:
     """Calibrate the predictions in ``path`` into ``out``.
 
@@ -72,9 +74,10 @@ def apply_file(
     table that are no scores are copied; of other files the labels are, where ``out`` has a place
     for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
     is called with the number of rows done and, where it is known, of all rows; ``tell`` with what
-    was taken for a class in the log of an evaluation.
+    was taken for a class in the log of an evaluation. ``groups`` is the column of a table with the
+    group of each row, for a fit by group.
     """
-    simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    simplex.check_option("on_bad_row", on_bad_row, ("error",) if groups else ON_BAD_ROW)
     refuse_inputs(out, path)
     n_read = n_bad = 0
     first_bad: list[int] = []
@@ -89,11 +92,12 @@ def apply_file(
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_sink(out, calibrator.classes_, source, order, dtype) as write:
             for chunk in source.chunks:
+                by_group = {} if groups is None else {"groups": column_of(chunk, groups, path)}
                 calibrated, good = _calibrate(
-                    calibrator, chunk.scores, order, source, n_read, on_bad_row
+                    calibrator, chunk.scores, order, source, n_read, on_bad_row, by_group
                 )
                 if source.log is not None and source.log.has_absent:
-                    calibrated = _leave_out_absent(calibrated, chunk.scores, order)
+                    calibrated = leave_out_absent(calibrated, chunk.scores, source.kind, order)
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
                 write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
@@ -161,6 +165,7 @@ def _calibrate(
     source: Source,
     n_done: int,
     on_bad_row: str,
+    by_group: dict[str, Any],
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
     is_strict = on_bad_row == "error"
@@ -171,7 +176,7 @@ def _calibrate(
         rows = rows if order is None else rows[:, order]
         # The order is settled: names that the model knows keep it from asking again.
         named = rows if fitted is None else NamedMatrix(rows, names or fitted.tolist())
-        return calibrator.predict_proba(named)
+        return calibrator.predict_proba(named, **by_group)
 
     try:
         # Rows that are left out are still counted, so they are marked first.
@@ -182,16 +187,6 @@ def _calibrate(
                 scores, calibrator.scores, calibrator.normalize, n_done, source.place
             )
         raise
-
-
-def _leave_out_absent(
-    rows: NDArray[Any], scores: NDArray[Any], order: NDArray[np.int64] | None
-) -> NDArray[Any]:
-    """Rows without the options that a log does not have, also where the model knows of none."""
-    given = scores if order is None else scores[:, order]
-    is_absent = np.isneginf(given) if np.isneginf(given).any() else given == 0.0
-    kept: NDArray[Any] = np.where(is_absent, 0.0, rows)
-    return kept / kept.sum(axis=1, keepdims=True)
 
 
 def refuse_inputs(out: Path, *inputs: Path | None) -> None:
@@ -222,7 +217,7 @@ def open_sink(
         elif suffix == ".npz":
             sink = _write_npz(file, classes, source, dtype)
         elif suffix in LINES:
-            sink = _write_lines(file, classes)
+            sink = write_lines(file, classes)
         else:
             sink = _write_table(suffix_of(path), file, classes, source, order)
         with sink as write:
@@ -305,23 +300,6 @@ def _labels_of_archive(
     y = read_labels(raw, source.place)
     # Numbers beside classes of text would be read as their places.
     return y.astype(str) if classes.dtype.kind == "U" else y
-
-
-@contextmanager
-def _write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
-    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
-    names = [str(c) for c in classes]
-
-    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
-        own = chunk.labels()
-        labels = [None] * len(rows) if own is None else own[keep].tolist()
-        for row, label in zip(rows.tolist(), labels, strict=True):
-            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
-            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
-            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
-            file.write(json.dumps(found).encode() + b"\n")
-
-    yield write
 
 
 @contextmanager

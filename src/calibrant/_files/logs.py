@@ -6,34 +6,25 @@ An option that a question does not have is absent: its logit is minus infinity, 
 
 from __future__ import annotations
 
+import json
 import math
 import string
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant._files.options import (
-    completion_of,
-    is_score,
-    label_field,
-    label_of,
-    own_options,
-    read_completion,
-    read_flat,
-    read_inspect,
-    read_lm_eval,
-    read_plain,
-)
+from calibrant._files import options
 from calibrant._files.records import LINES, read_records
 from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.text import suffix_of
+from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -48,9 +39,11 @@ SCORE_FIELDS = {
 }
 """Fields of scores in plain records, with their kind where the name tells it."""
 
+CONFIDENCES = (None, "probabilities", "positive")
+"""Kinds of scores that a single number may be said to be."""
 
-@dataclass(frozen=True, slots=True)
-class Log:
+
+class Log(NamedTuple):
     """What the records of a file hold: scores with a column for each class, and labels.
 
     ``lines`` are those of the rows, if there are any; ``note`` says what was taken for a class.
@@ -65,8 +58,7 @@ class Log:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogLayout:
+class LogLayout(NamedTuple):
     """How records are read: their name, the kind of the scores, and the function of one record."""
 
     title: str
@@ -83,6 +75,8 @@ def read_log(
     """Read a log of an evaluation; ``classes`` are those of a model, or of another part."""
     told = None if classes is None else [str(c) for c in classes]
     layout = _find_layout(path, kind, selection or ColumnSelection(), told)
+    if layout.kind in ONE_COLUMN:
+        raise PredictionFileError(f"{path}: --scores {kind} is for one number a row")
     rows, lines, wheres = [], [], []
     for record in read_records(path):
         rows.append(layout.read(record))
@@ -145,15 +139,15 @@ def _find_layout(
     first = next(read_records(path))
     fields = first.fields
     if "resps" in fields or "filtered_resps" in fields:
-        layout = LogLayout("samples of lm-evaluation-harness", "logits", read_lm_eval)
+        layout = LogLayout("samples of lm-evaluation-harness", "logits", options.read_lm_eval)
     elif isinstance(fields.get("output"), dict) and "target" in fields:
-        layout = LogLayout("samples of Inspect", "logits", read_inspect)
-    elif not selection.columns and completion_of(fields) is not None:
-        options = classes or _options_by_labels(path, selection)
-        read = partial(read_completion, options=options, label=selection.label)
+        layout = LogLayout("samples of Inspect", "logits", options.read_inspect)
+    elif not selection.columns and options.completion_of(fields) is not None:
+        told = classes or _options_by_labels(path, selection)
+        read = partial(options.read_completion, options=told, label=selection.label)
         layout = LogLayout("completions with top_logprobs", "logits", read)
     else:
-        return _find_plain(first, kind, selection)
+        return _find_plain(path, first, kind, selection)
     if kind not in (None, layout.kind):
         raise PredictionFileError(
             f"{path} holds {layout.title}, whose scores are log-likelihoods; use --scores logits"
@@ -165,8 +159,8 @@ def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | No
     """Options of completions: what the labels are, and all letters before the last of them."""
     found = set()
     for record in read_records(path):
-        label = label_of(record, selection.label)
-        own = own_options(record.fields)
+        label = options.label_of(record, selection.label)
+        own = options.own_options(record.fields)
         if label is None:
             return own
         found.add(str(label).strip())
@@ -175,7 +169,18 @@ def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | No
     return sorted(found)
 
 
-def _find_plain(first: Record, kind: str | None, selection: ColumnSelection) -> LogLayout:
+def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogLayout:
+    """One number a record, how sure a model says to be: in percent if any is larger than 1."""
+    values: list[Any] = [record.fields.get(name) for record in read_records(path)]
+    scale = 100.0 if any(options.is_score(value) and value > 1.0 for value in values) else 1.0
+    read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
+    unit = " in percent" if scale > 1.0 else ""
+    return LogLayout(f"records with a confidence {name!r}{unit}", "probabilities", read)
+
+
+def _find_plain(
+    path: Path, first: Record, kind: str | None, selection: ColumnSelection
+) -> LogLayout:
     fields = first.fields
     nested = [name for name, value in fields.items() if isinstance(value, list | dict)]
     chosen = [name for name in selection.columns or SCORE_FIELDS if name in nested]
@@ -185,20 +190,49 @@ def _find_plain(first: Record, kind: str | None, selection: ColumnSelection) -> 
             "--columns"
         )
     if not chosen:
-        label = label_field(fields, selection.label)
+        label = options.label_field(fields, selection.label)
         leave = {label, *selection.ignore, *(n for n in fields if n.casefold() in PREDICTION_NAMES)}
         names = selection.columns or [
-            n for n, v in fields.items() if is_score(v) and n not in leave
+            n for n, v in fields.items() if options.is_score(v) and n not in leave
         ]
+        if len(names) == 1 and options.is_score(fields.get(names[0])) and kind in CONFIDENCES:
+            return _find_confidences(path, names[0], selection)
         if len(names) < 2:
             raise PredictionFileError(
                 f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
                 "'probs' or 'logits' are needed, or choose it by --columns"
             )
-        read = partial(read_flat, names=list(names), label=selection.label)
+        read = partial(options.read_plain, name="", flat=list(names), label=selection.label)
         return LogLayout("records with a number for each class", kind or "probabilities", read)
     name, told = chosen[0], SCORE_FIELDS.get(chosen[0])
     if told is not None and kind not in (None, told):
         raise PredictionFileError(f"{first.where}: the field {name!r} holds {told}, not {kind}")
-    read = partial(read_plain, name=name, label=selection.label)
+    read = partial(options.read_plain, name=name, label=selection.label)
     return LogLayout(f"records with the field {name!r}", told or kind or "probabilities", read)
+
+
+def leave_out_absent(
+    rows: NDArray[Any], scores: NDArray[Any], kind: str, order: NDArray[np.int64] | None
+) -> NDArray[Any]:
+    """Give what absent options got to the others, where the model knows of no absent ones."""
+    given = scores if order is None else scores[:, order]
+    kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
+    kept /= kept.sum(axis=1, keepdims=True)
+    return kept
+
+
+@contextmanager
+def write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Callable[..., None]]:
+    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
+    names = [str(c) for c in classes]
+
+    def write(rows: NDArray[Any], chunk: Any, keep: NDArray[np.bool_]) -> None:
+        own = chunk.labels()
+        labels = [None] * len(rows) if own is None else own[keep].tolist()
+        for row, label in zip(rows.tolist(), labels, strict=True):
+            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
+            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
+            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
+            file.write(json.dumps(found).encode() + b"\n")
+
+    yield write

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 from calibrant._files.arrays import decoding, open_binary
+from calibrant._files.tables import is_table
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
 
@@ -35,26 +37,41 @@ class Record(NamedTuple):
     where: str
     place: int
 
+    def error(self, fault: str) -> PredictionFileError:
+        """Return the error about this record."""
+        return PredictionFileError(f"{self.where}{fault}")
+
 
 class _RepeatedKeyError(ValueError):
     """A key that an object has twice."""
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file holds records of JSON, by its suffix."""
-    return suffix_of(path) in LOGS and not path.is_dir()
+    """Whether a file holds records of JSON, by its suffix, or a directory such files alone."""
+    return bool(_logs_in(path)) if path.is_dir() else suffix_of(path) in LOGS
+
+
+def _logs_in(path: Path) -> list[Path]:
+    """Return the logs of a directory, as of a group of tasks; none if there are tables, too."""
+    files = sorted(path.iterdir())
+    logs = [file for file in files if suffix_of(file) in {*LINES, ".eval"}]
+    return [] if any(file.suffix and is_table(file) for file in files) else logs
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a file, one after the other."""
+    """Yield the records of a file, or of all logs in a directory, one after the other."""
+    if path.is_dir():
+        for file in _logs_in(path):
+            yield from read_records(file)
+        return
     suffix = suffix_of(path)
     read = _read_lines if suffix in LINES else _read_samples if suffix == ".eval" else _read_list
-    n_read = 0
-    for record in read(path):
-        n_read += 1
-        yield record
-    if not n_read:
+    records = read(path)
+    first = next(records, None)
+    if first is None:
         raise PredictionFileError(f"{path} has no records; one JSON object a line is needed")
+    yield first
+    yield from records
 
 
 def _read_lines(path: Path) -> Iterator[Record]:
@@ -69,7 +86,7 @@ def _read_lines(path: Path) -> Iterator[Record]:
                 return
             _refuse_long(len(line), LONGEST_RECORD, where)
             if line.strip():
-                yield Record(_parse_object(line, where), where, number)
+                yield Record(_require_object(_parse(line, where), where), where, number)
 
 
 def _read_samples(path: Path) -> Iterator[Record]:
@@ -83,7 +100,7 @@ def _read_samples(path: Path) -> Iterator[Record]:
             with decoding(path, "an Inspect log"):
                 raw = _unzip(file, member)
             _refuse_long(len(raw), LONGEST_RECORD, where)
-            yield Record(_parse_object(raw, where), where, place)
+            yield Record(_require_object(_parse(raw, where), where), where, place)
     if not samples:
         raise PredictionFileError(f"{path} has no samples; run inspect eval with --log-samples")
 
@@ -128,10 +145,6 @@ def _refuse_long(length: int, limit: int, where: str) -> None:
         )
 
 
-def _parse_object(raw: bytes, where: str) -> dict[str, Any]:
-    return _require_object(_parse(raw, where), where)
-
-
 def _require_object(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise PredictionFileError(
@@ -158,8 +171,7 @@ def _parse(raw: bytes, where: str) -> Any:
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        raise _RepeatedKeyError(next(k for k, _ in pairs if k in seen or seen.add(k)))
+        raise _RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return found
 
 

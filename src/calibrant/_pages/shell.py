@@ -20,13 +20,16 @@ except ImportError as error:
 __all__ = ["Markup", "escape", "render_page"]
 
 
-def render_page(room: str, *, has_images: bool = False, **context: Any) -> str:
+def render_page(
+    room: str, *, has_images: bool = False, style_of: str | None = None, **context: Any
+) -> str:
     """Return the page of a package, from its ``page.html.jinja`` and ``page.css``.
 
     The template extends ``shell.html.jinja``, which needs ``title`` and ``sections``. A page with
-    ``numbers`` has the script ``page.js``, which reads them.
+    ``numbers`` has the script ``page.js``, which reads them; ``style_of`` is another package whose
+    style it has.
     """
-    css = _read("calibrant._pages", "shell.css") + _read(room, "page.css")
+    css = _read("calibrant._pages", "shell.css") + _read(style_of or room, "page.css")
     script = _read(room, "page.js") if "numbers" in context else ""
     policy = ["default-src 'none'", f"style-src {_digest(css)}"]
     policy += [f"script-src {_digest(script)}"] * bool(script) + ["img-src data:"] * has_images

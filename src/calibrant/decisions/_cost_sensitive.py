@@ -117,12 +117,13 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         actions : ndarray of shape (n_rows,)
         """
-        given = self._probabilities(X)
-        if is_dask(given):
-            actions = self._table(given.shape[1]).actions
-            lazy: NDArray[Any] = given.map_blocks(self._decide, dtype=actions.dtype, drop_axis=1)
+        if is_dask(X):
+            from calibrant.scale.dask import map_rows
+
+            lazy: NDArray[Any] = map_rows(self, "predict", X, self.actions_.dtype, None)
             return lazy
-        return self._decide(given)
+        predictions, table = self._read(self._probabilities(X))
+        return table.actions[cheapest(predictions, table.matrix)]
 
     def expected_costs(self, X: Any) -> Floats:
         """Return the expected cost of every action for each row.
@@ -162,11 +163,6 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def _probabilities(self, X: Any) -> Any:
         """Return what the decisions are made on."""
         return X if self.estimator is None else self._fitted.predict_proba(X)
-
-    def _decide(self, y_proba: Any) -> NDArray[Any]:
-        """Return the action for each row of probabilities."""
-        predictions, table = self._read(y_proba)
-        return table.actions[cheapest(predictions, table.matrix)]
 
     def _read(self, y_proba: Any) -> tuple[Predictions, CostTable]:
         """Return checked probabilities, columns in the order of the classes, and the costs."""

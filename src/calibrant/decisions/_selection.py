@@ -11,7 +11,7 @@ from scipy.special import bdtr, betainc, psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.metrics._predictions import column_of, name_of
+from calibrant.metrics._predictions import column_of, exact_sum, name_of, whole_masses
 from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._result import Result, doc, result
 
@@ -21,18 +21,15 @@ if TYPE_CHECKING:
     from calibrant.metrics._predictions import Predictions
 
 
-PRECISION = 0.0005
-"""Of what is said to be reachable."""
-
-
 def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
     """Return distinct values, largest first, and weight and hits of all rows from each on."""
     order = np.argsort(-events.values, kind="stable")
     values = events.values[order]
     last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    weight = np.cumsum(events.weight[order])[last]
-    hits = np.cumsum((events.weight * events.hits)[order])[last]
-    return values[last], weight, hits
+    mass = whole_masses(events.weight)  # so that the order of rows that tie changes no bit
+    unit = exact_sum(events.weight) / int(mass.sum())
+    sums: Floats = np.cumsum([mass[order], (mass * events.hits)[order]], axis=1)[:, last] * unit
+    return values[last], sums[0], sums[1]
 
 
 @result(eq=False)
@@ -71,9 +68,8 @@ def risk_coverage(predictions: Predictions) -> RiskCoverage:
     >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
     (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
     """
-    events = predictions.events(None)
-    values, weight, hits = _groups(events._replace(weight=events.weight * predictions.unit))
-    wrong = weight - hits
+    values, weight, hits = _groups(predictions.events(None))
+    weight, wrong = weight * predictions.unit, (weight - hits) * predictions.unit
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
     rate = (wrong - missed) / (weight - before)
     # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
@@ -184,7 +180,7 @@ def threshold_for(
     place, reachable = find(weight, hits, wanted, error), math.nan
     if place < 0:
         reachable, bad = 1.0 if target == "capacity" else 0.0, float(wanted)
-        while abs(reachable - bad) > PRECISION:
+        while abs(reachable - bad) > 0.0005:
             middle = (reachable + bad) / 2.0
             holds = find(weight, hits, middle, error) >= 0
             reachable, bad = (middle, bad) if holds else (reachable, middle)
@@ -213,9 +209,11 @@ def threshold_for(
 
 def _column_for(predictions: Predictions, target: str, kind: Any) -> int | None:
     """Return the column whose probability a target is about; None for the confidence."""
-    is_accuracy = target == "accuracy"
-    column = column_of(predictions.classes, "confidence" if is_accuracy and kind is None else kind)
-    if column is not None if is_accuracy else column is None and target != "capacity":
+    if target == "accuracy" and kind is None:
+        kind = "confidence"
+    column = column_of(predictions.classes, kind)
+    fits = {"accuracy": column is None, "capacity": True}
+    if not fits.get(target, column is not None):
         raise errors.ParameterError(
             f"kind={errors.in_words(kind)} with {target}: accuracy is of the largest probability, "
             "precision and recall are of one class; leave kind out, or pass kind= with its label"
@@ -234,7 +232,7 @@ def _tail(hits: Floats, trials: Any, share: float) -> Floats:
 def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float | None) -> int:
     """Return the last place, from strict to lax, of which a test says that it is right enough."""
     if error is None:
-        return int(np.append(-1, np.flatnonzero(hits / weight >= wanted))[-1])
+        return int(np.append(-1, np.flatnonzero(hits >= wanted * weight * (1.0 - 1e-12)))[-1])
     p_value = _tail(hits, weight, wanted)  # small where so many hits refute a lower accuracy
     n_rows = int(weight[-1])
     # Fewer rows refute nothing, were they all right.
@@ -261,8 +259,7 @@ def _for_recall(_: Floats, hits: Floats, wanted: float, error: float | None) -> 
         enough = hits >= wanted * n_rows * (1.0 - 1e-12)
     else:
         enough = _tail(hits, n_rows, wanted) <= error
-    found = np.flatnonzero(enough)
-    return int(found[0]) if len(found) else -1
+    return int(np.append(np.flatnonzero(enough), -1)[0])
 
 
 def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float | None) -> int:
@@ -273,5 +270,4 @@ def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float | None)
         few = np.ones(len(weight), dtype=np.bool_)
     else:
         few = bdtr(weight, int(weight[-1]), wanted) <= error
-    found = np.flatnonzero(few)
-    return int(found[-1]) if len(found) else -1
+    return int(np.append(-1, np.flatnonzero(few))[-1])

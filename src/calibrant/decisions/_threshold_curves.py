@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
 from calibrant._kernels.metrics import HIT, WEIGHT, add_binned
@@ -48,19 +49,12 @@ def _acted(predictions: Source, thresholds: Floats, column: int | None) -> tuple
 
 def _read_thresholds(thresholds: Any, high: float) -> Floats:
     """Return increasing thresholds in [0, high]; hundredths by default."""
-    if thresholds is None:
-        return np.arange(1, 100) / 100.0
-    try:
-        found = np.unique(np.asarray(thresholds, dtype=np.float64).ravel())
-    except (TypeError, ValueError) as error:
-        raise errors.ParameterError(
-            f"thresholds={errors.in_words(thresholds)} are no numbers; pass probabilities"
-        ) from error
-    if len(found) == 0 or not (found[0] >= 0.0 and found[-1] <= high):
-        raise errors.ParameterError(
-            f"thresholds={errors.in_words(found)} must be one or more probabilities in [0, {high}]"
-        )
-    return found
+    found = np.arange(1, 100) / 100.0 if thresholds is None else np.ravel(thresholds)
+    for one in found.tolist():
+        simplex.check_number("thresholds", one, low=0.0, high=high)
+    if len(found) == 0:
+        raise errors.ParameterError("thresholds=[] is empty; pass one probability or more")
+    return np.unique(found.astype(np.float64))
 
 
 @result(eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps, TopLabelMap
-from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
+from calibrant._maps.compositions import ChainMap, GroupedMap, MixtureMap, Stage
 from calibrant._maps.logits import (
     AffineMap,
     DirichletMap,
@@ -79,6 +79,15 @@ def write_map(found: CalibrationMap, ops: Operations, rows: Value, at: Context) 
         f"{type(found).__name__} cannot be exported: it has no formula; export a calibrator of "
         "this package, or register a function for the type of the map with "
         "calibrant.export.write_map"
+    )
+
+
+@write_map.register
+def _(found: GroupedMap, ops: Operations, rows: Value, at: Context) -> Value:  # noqa: ARG001
+    raise errors.ExportError(
+        f"a graph does not know the group of a row, by which one of {len(found.stages) - 1} maps "
+        "is chosen; export the calibrator of each group, for_group(name), and for_group(None) for "
+        "all others"
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pandas as pd
+
     from calibrant.metrics._reading import Source
     from calibrant.metrics._table import Metric
 

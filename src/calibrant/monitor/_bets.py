@@ -7,7 +7,6 @@ normal approximation: a block of rows adds its gradient and Hessian at what it w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ class Block(NamedTuple):
     probability: Floats
     log_p: Floats
     label: NDArray[np.int64]
-    weight: Floats | None
+    weight: Floats
     of_label: Floats  # log p of the label, floored
     log_odds: Floats  # of the event of the curve
     hats: Floats  # of the knots at the log-odds: each row has two that sum to 1
@@ -47,10 +46,10 @@ class Block(NamedTuple):
 
     def take(self, rows: slice) -> Block:
         """Return some of the rows."""
-        return Block(*(None if part is None else part[rows] for part in self))
+        return Block(*(part[rows] for part in self))  # type: ignore[arg-type]
 
 
-def make_block(p: Floats, label: NDArray[np.int64], weight: Floats | None, floor: float) -> Block:
+def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float) -> Block:
     """Prepare checked rows: the event is the second of two classes, of more the top one."""
     rows = np.arange(len(p))
     floored = np.maximum(p, floor)
@@ -73,76 +72,40 @@ def make_block(p: Floats, label: NDArray[np.int64], weight: Floats | None, floor
     return Block(floored, log_p, label, weight, of_label, log_odds, hats, event, of_event)
 
 
-@dataclass
-class Quadratic:
-    """Sum of second-order models of the loss, older rows discounted: precision and linear term.
-
-    The parameters minimise x' precision x / 2 - linear' x; at the start, and in the limit of the
-    discount, that is a ridge towards zero, which is no change of the probabilities.
-    """
-
-    size: int
-    ridge: float
-    half_life: float
-    is_diagonal: bool = False
-    precision: Floats = field(init=False)
-    linear: Floats = field(init=False)
-    value: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        shape = (self.size,) if self.is_diagonal else (self.size, self.size)
-        self.precision = np.zeros(shape)
-        self.linear = np.zeros(self.size)
-        self.value = np.zeros(self.size)
-
-    def add(
-        self, gradient: Floats, hessian: Floats, n_rows: float, limits: tuple[float, float]
-    ) -> None:
-        """Add a block's gradient and Hessian at the value, and move to the new minimum."""
-        kept = 0.5 ** (n_rows / self.half_life)
-        pulled = hessian * self.value if self.is_diagonal else hessian @ self.value
-        self.precision = kept * self.precision + hessian
-        self.linear = kept * self.linear + pulled - gradient
-        if self.is_diagonal:
-            found = self.linear / (self.precision + self.ridge)
-        else:
-            whole = self.precision.copy()
-            whole.flat[:: self.size + 1] += self.ridge
-            found = np.linalg.solve(whole, self.linear)
-        self.value = np.minimum(np.maximum(found, limits[0]), limits[1])
-
-
 class Bet:
-    """A family of recalibrations, its parameters, and the sums of the block that is not full."""
+    """A family of recalibrations, fitted to past rows by sums of second-order models of their loss.
+
+    The parameters x minimise x' precision x / 2 - linear' x + ridge x' x / 2; x = 0, where the sums
+    begin and what the ridge pulls to, changes no probability. Older rows are discounted.
+    """
 
     ridge: float
     limits: tuple[float, float]
+    KEPT = ("precision", "linear", "value", "gradient", "hessian")
 
     def __init__(self, size: int, half_life: float, *, is_diagonal: bool = False) -> None:
-        self.fit = Quadratic(size, self.ridge, half_life, is_diagonal)
-        self.gradient = np.zeros(size)
-        self.hessian = np.zeros_like(self.fit.precision)
+        self.half_life, self.is_diagonal = half_life, is_diagonal
+        shape = (size,) if is_diagonal else (size, size)
+        self.precision, self.hessian = np.zeros((2, *shape))
+        self.linear, self.value, self.gradient = np.zeros((3, size))
 
     def log_ratio(self, block: Block) -> Floats:
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
         raise NotImplementedError
 
     def learn(self, n_rows: float) -> None:
-        """Move the parameters: the block is full, and later rows are bet with what it taught."""
-        self.fit.add(self.gradient, self.hessian, n_rows, self.limits)
-        self.gradient[...] = 0.0
-        self.hessian[...] = 0.0
-
-    def state(self) -> dict[str, Floats]:
-        """Arrays that say all about it."""
-        fit = self.fit
-        names = {"precision": fit.precision, "linear": fit.linear, "value": fit.value}
-        return names | {"gradient": self.gradient, "hessian": self.hessian}
-
-    def restore(self, state: dict[str, Floats]) -> None:
-        """Take arrays of ``state`` back; their shapes must be its own."""
-        for name, own in self.state().items():
-            own[...] = state[name].reshape(own.shape)
+        """Move the parameters: later rows are bet with what the rows since the last time taught."""
+        kept, hessian = 0.5 ** (n_rows / self.half_life), self.hessian
+        pulled = hessian * self.value if self.is_diagonal else hessian @ self.value
+        self.precision = kept * self.precision + hessian
+        self.linear = kept * self.linear + pulled - self.gradient
+        if self.is_diagonal:
+            found = self.linear / (self.precision + self.ridge)
+        else:
+            whole = self.precision + self.ridge * np.eye(len(self.linear))
+            found = np.linalg.solve(whole, self.linear)
+        self.value = np.minimum(np.maximum(found, self.limits[0]), self.limits[1])
+        self.gradient, self.hessian = np.zeros_like(found), np.zeros_like(hessian)
 
 
 class TemperatureBet(Bet):
@@ -153,16 +116,15 @@ class TemperatureBet(Bet):
     def log_ratio(self, block: Block) -> Floats:
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
         z = block.log_p
-        power = 1.0 + self.fit.value[0]
+        power = 1.0 + self.value[0]
         e, ones = np.exp(power * z), np.ones(z.shape[1])
         total = e @ ones
         e *= z
         mean = e @ ones / total
         spread = np.einsum("ij,ij->i", e, z) / total - mean * mean
         slope = mean - block.of_label
-        w = block.weight
-        self.gradient[0] += slope.sum() if w is None else slope @ w
-        self.hessian[0] += spread.sum() if w is None else spread @ w
+        self.gradient[0] += slope @ block.weight
+        self.hessian[0] += spread @ block.weight
         out: Floats = (power - 1.0) * block.of_label - np.log(total)
         return out
 
@@ -174,13 +136,13 @@ class ClassBet(Bet):
 
     def log_ratio(self, block: Block) -> Floats:
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
-        b, w = self.fit.value, block.weight
+        b, w = self.value, block.weight
         factor = np.exp(b)
         total = block.probability @ factor
-        scale = 1.0 / total if w is None else w / total
+        scale = w / total
         expected = factor * (scale @ block.probability)
         self.gradient += expected - np.bincount(block.label, w, minlength=len(b))
-        if self.fit.is_diagonal:
+        if self.is_diagonal:
             self.hessian += expected  # at least the Hessian, which is this minus the sum of q q'
         else:
             products = (block.probability * (scale / total)[:, None]).T @ block.probability
@@ -199,12 +161,10 @@ class CurveBet(Bet):
 
     def log_ratio(self, block: Block) -> Floats:
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
-        x = block.log_odds + block.hats @ self.fit.value
+        x = block.log_odds + block.hats @ self.value
         odds_against = np.exp(-x)
         q = 1.0 / (1.0 + odds_against)
-        slope, curvature = q - block.event, q * (1.0 - q)
-        if block.weight is not None:
-            slope, curvature = slope * block.weight, curvature * block.weight
+        slope, curvature = block.weight * (q - block.event), block.weight * q * (1.0 - q)
         self.gradient += slope @ block.hats
         self.hessian += block.hats.T @ (block.hats * curvature[:, None])
         out: Floats = -np.log1p(odds_against) - np.where(block.event, 0.0, x) - block.of_event

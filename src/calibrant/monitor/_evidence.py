@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.monitor._bets import Bet, Block, make_bets
-
 if TYPE_CHECKING:
-    from calibrant.monitor._bets import Floats
+    from calibrant.monitor._bets import Bet, Block, Floats
 
 NO_BET = 0.5
 """Share of the wealth that is not bet at the start; the bets have equal parts of the rest."""
@@ -42,12 +40,15 @@ class Evidence:
     The change detector takes the bets of short memory, which lose while nothing is wrong.
     """
 
+    KEPT: tuple[str, ...] = ("log_share", "log_wealth", "log_largest", "detector", "changes")
+    KEPT += ("n_rows", "n_learned", "learns_at", "weight_in_block")
+
     def __init__(
         self, bets: dict[str, Bet], run_length: float = math.inf, no_bet: float = NO_BET
     ) -> None:
         self.bets = bets
         self.run_length = run_length
-        memories = [bet.fit.half_life for bet in bets.values()]
+        memories = [bet.half_life for bet in bets.values()]
         self.is_detecting = np.isfinite([math.inf, *memories])
         self.detector = np.zeros((int(self.is_detecting.sum()), 1))
         parts = [no_bet, *[(1.0 - no_bet) / len(bets)] * len(bets)]
@@ -60,13 +61,6 @@ class Evidence:
         self.n_learned = 0
         self.learns_at = int(STEPS[0])
         self.weight_in_block = 0.0
-
-    @classmethod
-    def of_classes(
-        cls, n_classes: int, run_length: float = math.inf, *, has_class_terms: bool = True
-    ) -> Evidence:
-        """Return the evidence of no rows yet."""
-        return cls(make_bets(n_classes, has_class_terms=has_class_terms), run_length)
 
     def count(self, block: Block) -> Floats:
         """Count rows; return the logarithm of the wealth after each of them."""
@@ -85,8 +79,7 @@ class Evidence:
         parts = np.zeros((len(self.log_share), len(block.label)))
         for part, bet in zip(parts[1:], self.bets.values(), strict=True):
             part[:] = bet.log_ratio(block)
-        if block.weight is not None:
-            parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
+        parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
         self._detect(parts[self.is_detecting])
         np.cumsum(parts, axis=1, out=parts)
         parts += self.log_share[:, None]
@@ -95,7 +88,7 @@ class Evidence:
         path = self.log_wealth + growth
         self.log_wealth = float(path[-1])
         self.n_rows += len(path)
-        self.weight_in_block += len(path) if block.weight is None else float(block.weight.sum())
+        self.weight_in_block += float(block.weight.sum())
         return path
 
     def _detect(self, ratios: Floats) -> None:
@@ -132,28 +125,5 @@ class Evidence:
         self.log_share = np.logaddexp(
             math.log1p(-anew) + self.log_share, math.log(anew) + self.log_prior
         )
-        step = STEPS[max(np.searchsorted(8 * STEPS, self.n_rows, side="right") - 1, 0)]
+        step = STEPS[max(int(np.searchsorted(8 * STEPS, self.n_rows, side="right")) - 1, 0)]
         self.learns_at = int((self.n_rows // step + 1) * step)
-
-    def state(self) -> dict[str, Any]:
-        """Arrays and numbers that say all about it."""
-        numbers = [self.log_wealth, self.log_largest, self.weight_in_block]
-        return {
-            "numbers": numbers,
-            "detector": self.detector,
-            "counts": [self.n_rows, self.n_learned, self.learns_at],
-            "changes": self.changes,
-            "log_share": self.log_share,
-            "bets": {name: bet.state() for name, bet in self.bets.items()},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take what ``state`` returned back."""
-        numbers = map(float, state["numbers"])
-        self.log_wealth, self.log_largest, self.weight_in_block = numbers
-        self.detector = state["detector"].reshape(self.detector.shape)
-        self.n_rows, self.n_learned, self.learns_at = map(int, state["counts"])
-        self.changes = [int(row) for row in state["changes"]]
-        self.log_share = state["log_share"].reshape(self.log_share.shape)
-        for name, bet in self.bets.items():
-            bet.restore(state["bets"][name])

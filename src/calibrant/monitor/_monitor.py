@@ -12,25 +12,19 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import first_top_columns
-from calibrant.monitor import _state as states
-from calibrant.monitor._bets import MOST_CLASSES_FULL, make_block
+from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
-from calibrant.monitor._periods import Periods
+from calibrant.monitor._history import MeanSequence, Periods, RecentRows
 from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
-from calibrant.monitor._recent import RecentRows
-from calibrant.monitor._sequences import MeanSequence
-from calibrant.monitor._status import MonitorStatus
-from calibrant.monitor._unlabelled import report_unlabelled
+from calibrant.monitor._results import MonitorStatus, report_unlabelled
+from calibrant.monitor._state import from_text, pack, to_text, unpack
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
     from calibrant.monitor._bets import Floats
     from calibrant.monitor._reading import CheckedRows
-    from calibrant.monitor._recent import Proposal
-    from calibrant.monitor._unlabelled import UnlabelledReport
+    from calibrant.monitor._results import Proposal, UnlabelledReport
 
 MOST_GROUPS = 32
 MOST_CLASSES_WITH_TERMS = 2000
@@ -50,7 +44,7 @@ class CalibrationMonitor:
         Chance of a false alarm, over all time.
     classes : array-like of shape (n_classes,), optional
         Label of each column, where the labels of the first batch do not name every column.
-    run_length : float, default=100000
+    run_length : float, default=1000000
         CheckedRows between false alarms of the change detector, on average, at least.
     min_probability : float, default=1e-6
         Smaller probabilities count as this one: a single row multiplies the evidence by at most its
@@ -94,12 +88,15 @@ class CalibrationMonitor:
     (True, True)
     """
 
+    KEPT: tuple[str, ...] = ("alpha", "run_length", "min_probability", "_log_stake", "_sums")
+    KEPT += ("_alarm_row", "_log_wealth", "_log_largest")
+
     def __init__(
         self,
         alpha: float = 0.01,
         *,
         classes: Any = None,
-        run_length: float = 100_000,
+        run_length: float = 1_000_000,
         min_probability: float = 1e-6,
     ) -> None:
         simplex.check_number("alpha", alpha, low=1e-12, high=0.5)
@@ -108,7 +105,7 @@ class CalibrationMonitor:
         self.alpha, self.run_length = float(alpha), float(run_length)
         self.min_probability = float(min_probability)
         self.classes_ = None if classes is None else np.array(classes)
-        self._evidence: Evidence | None = None
+        self._begin(2)  # until the first batch tells how many classes there are
         self._groups: dict[str, Evidence] = {}
         self._log_stake = 0.0  # wealth when groups first came: half of it goes to them
         self._alarm_row: int | None = None
@@ -118,7 +115,6 @@ class CalibrationMonitor:
         self.periods_ = Periods()
         self._digests = Digests()
         self._recent = RecentRows()
-        self._sums = np.zeros(0)  # of probabilities, by class
 
     def update(
         self,
@@ -157,9 +153,10 @@ class CalibrationMonitor:
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
         self._digests.add(rows)
-        if self._evidence is None:
+        if self._evidence.n_rows == 0:
             self.classes_ = classes
-        self._count(self._evidence or self._begin(len(classes)), rows)
+            self._begin(len(classes))
+        self._count(rows)
         return self.status()
 
     def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
@@ -184,7 +181,7 @@ class CalibrationMonitor:
         self.periods_.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
         return report
 
-    def _check_groups(self, names: NDArray[Any] | None) -> None:
+    def _check_groups(self, names: Any) -> None:
         found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
         if len(found) > MOST_GROUPS:
             raise errors.ParameterError(
@@ -193,25 +190,23 @@ class CalibrationMonitor:
             )
 
     def _begin(self, k: int) -> Evidence:
-        has_terms = k <= MOST_CLASSES_WITH_TERMS
-        self._sums = np.zeros(k)
-        self._evidence = Evidence.of_classes(k, self.run_length, has_class_terms=has_terms)
+        self._sums = np.zeros(k)  # of probabilities, by class
+        bets = make_bets(k, has_class_terms=k <= MOST_CLASSES_WITH_TERMS)
+        self._evidence = Evidence(bets, self.run_length)
         return self._evidence
 
-    def _begin_group(self, name: str) -> Evidence:
-        k = len(self._sums)
-        has_terms = k <= MOST_CLASSES_FULL
-        self._groups[name] = Evidence.of_classes(k, has_class_terms=has_terms)
-        return self._groups[name]
+    def _begin_group(self, name: str, k: int) -> Evidence:
+        own = Evidence(make_bets(k, has_class_terms=k <= MOST_CLASSES_FULL))
+        return self._groups.setdefault(name, own)
 
-    def _count(self, evidence: Evidence, rows: CheckedRows) -> None:
+    def _count(self, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
         p, label, weight = rows[:3]
         top = np.empty(len(p), dtype=np.int64)
         first_top_columns(p, top)
         confidence, hit = p[np.arange(len(p)), top], (top == label).astype(np.float64)
-        n_before = evidence.n_rows
-        path = evidence.count(make_block(p, label, weight, self.min_probability))
+        n_before = self._evidence.n_rows
+        path = self._evidence.count(make_block(p, label, weight, self.min_probability))
         if rows.groups is not None or self._groups:
             path = self._count_groups(path, rows)
         self._log_wealth = float(path[-1])
@@ -222,9 +217,10 @@ class CalibrationMonitor:
         for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
             self._means[name].count(values, weight)
         for part in self.periods_.parts(len(p)):
-            w, time = (None if own is None else own[part] for own in (weight, rows.time))
-            self.periods_.add(confidence[part], hit[part], w, time, float(path[part][-1]))
-        self._sums += p.sum(axis=0) if weight is None else weight @ p
+            time = None if rows.time is None else rows.time[part]
+            own = confidence[part], hit[part], weight[part]
+            self.periods_.add(*own, time, float(path[part][-1]))
+        self._sums += weight @ p
         self._recent.add(p, label)
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
@@ -234,14 +230,14 @@ class CalibrationMonitor:
             self._log_stake = self._log_wealth
         for name in [] if names is None else dict.fromkeys(names.tolist()):
             if name not in self._groups:
-                self._begin_group(name)
+                self._begin_group(name, p.shape[1])
         paths = np.empty((len(self._groups) + 1, len(p)))
         for own, (name, evidence) in zip(paths, self._groups.items(), strict=False):
             own[:] = evidence.log_wealth
             mine = np.flatnonzero(names == name) if names is not None else ()
             if len(mine):
-                w = None if weight is None else weight[mine]
-                after = evidence.count(make_block(p[mine], label[mine], w, self.min_probability))
+                some = p[mine], label[mine], weight[mine]
+                after = evidence.count(make_block(*some, self.min_probability))
                 last = np.searchsorted(mine, np.arange(len(p)), side="right") - 1
                 own[last >= 0] = after[last[last >= 0]]
         paths[-1] = 0.0  # of groups that may still come
@@ -259,36 +255,24 @@ class CalibrationMonitor:
         status : MonitorStatus
             Evidence, alarms, and means with their intervals.
         """
-        evidence = self._evidence
-        log_e = self._log_wealth
-        means = {name: mean.estimate(self.alpha) for name, mean in self._means.items()}
-        return MonitorStatus(
-            n_rows=0 if evidence is None else evidence.n_rows,
-            e_value=math.exp(log_e) if log_e < 709.0 else math.inf,
-            log_e_value=log_e,
-            largest_log_e_value=self._log_largest,
-            alarm=self._alarm_row is not None,
-            alarm_row=self._alarm_row,
-            changes=() if evidence is None else tuple(evidence.changes),
-            detector=0.0 if evidence is None else float(evidence.detector.mean()),
-            **means,
-            groups=self._group_status(),
-        )
+        log_e, evidence = self._log_wealth, self._evidence
+        e_value = math.exp(log_e) if log_e < 709.0 else math.inf
+        means = [mean.estimate(self.alpha) for mean in self._means.values()]
+        alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
+        changes = tuple(evidence.changes), float(evidence.detector.mean())
+        found: Any = (evidence.n_rows, e_value, log_e, *alarm, *changes, *means)
+        return MonitorStatus(*(*found, self._group_status()))
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
         """Evidence of each group, and whether its share alone is worth an alarm."""
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for j, (name, own) in enumerate(self._groups.items(), start=1):
             needed = math.log(2.0 * j * (j + 1.0) / self.alpha) - self._log_stake
-            found[name] = {
-                "n_rows": own.n_rows,
-                "log_e_value": own.log_wealth,
-                "threshold": needed,
-                "alarm": own.log_largest >= needed,
-            }
+            found[name] = {"n_rows": own.n_rows, "log_e_value": own.log_wealth}
+            found[name] |= {"threshold": needed, "alarm": own.log_largest >= needed}
         return found
 
-    def propose(self, calibrator: Any = None) -> Proposal:
+    def propose(self, calibrator: Any = None) -> Proposal | None:
         """Recalibrate recent rows, and say what that would gain on rows after them.
 
         Parameters
@@ -298,12 +282,12 @@ class CalibrationMonitor:
 
         Returns
         -------
-        proposal : Proposal
+        proposal : Proposal or None
             Its calibrator takes what is served now: put it behind the model, or fit the model's own
-            method to recent rows (``calibrant fit``).
+            method to recent rows (``calibrant fit``). None while fewer than 100 rows are kept, as
+            of more than 400 classes, of which 40,000 cells are.
         """
-        classes = np.zeros(0) if self.classes_ is None else self.classes_
-        return self._recent.propose(calibrator, classes)
+        return self._recent.propose(calibrator, self.classes_)
 
     def merge(self, other: CalibrationMonitor) -> Self:  # noqa: ARG002
         """Refuse: evidence of two monitors cannot be added up as statistics can.
@@ -333,25 +317,21 @@ class CalibrationMonitor:
             Is replaced if it is there.
         """
         with replace_file(path) as file:
-            file.write(states.to_text(self._state()).encode())
+            file.write(to_text(self._state()).encode())
 
     def _state(self) -> dict[str, Any]:
-        evidence = self._evidence
-        return {
-            "alpha": self.alpha,
-            "run_length": self.run_length,
-            "min_probability": self.min_probability,
-            "classes": None if self.classes_ is None else self.classes_.tolist(),
-            "evidence": None if evidence is None else evidence.state(),
-            "groups": [[name, own.state()] for name, own in self._groups.items()],
-            "wealth": [self._log_stake, self._log_wealth, self._log_largest],
-            "alarm_row": self._alarm_row,
-            "means": {n: [m.weight, m.total, m.variance] for n, m in self._means.items()},
-            "periods": [self.periods_.table, self.periods_.fewest_rows],
-            "digests": self._digests.known,
-            "recent": self._recent.state(),
-            "sums": self._sums,
-        }
+        named: dict[Any, Evidence] = {None: self._evidence, **self._groups}
+        streams = [
+            [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
+            for name, own in named.items()
+        ]
+        classes = None if self.classes_ is None else self.classes_.tolist()
+        parts = {name: pack(part) for name, part in self._parts().items()}
+        return pack(self) | {"classes": classes, "streams": streams, "parts": parts}
+
+    def _parts(self) -> dict[str, Any]:
+        others = {"periods": self.periods_, "digests": self._digests, "recent": self._recent}
+        return self._means | others
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CalibrationMonitor:
@@ -374,28 +354,20 @@ class CalibrationMonitor:
         """
         content = Path(path).read_bytes()
         try:
-            state = states.from_text(content.decode(), str(path))
-            return cls._restored(state)
-        except (KeyError, ValueError, TypeError, IndexError) as error:
-            if isinstance(error, errors.StatisticsError):
-                raise
-            raise errors.StatisticsError(f"{path} holds no state of a monitor: {error}") from error
-
-    @classmethod
-    def _restored(cls, state: dict[str, Any]) -> CalibrationMonitor:
-        options = {name: state[name] for name in ("run_length", "min_probability", "classes")}
-        monitor = cls(state["alpha"], **options)
-        if state["evidence"] is not None:
-            monitor._begin(len(state["classes"])).restore(state["evidence"])
-            for name, own in state["groups"]:
-                monitor._begin_group(name).restore(own)
-        monitor._log_stake, monitor._log_wealth, monitor._log_largest = state["wealth"]
-        monitor._alarm_row = state["alarm_row"]
-        for name, (weight, total, variance) in state["means"].items():
-            mean = monitor._means[name]
-            mean.weight, mean.total, mean.variance = weight, total, variance
-        monitor.periods_.table, monitor.periods_.fewest_rows = state["periods"]
-        monitor._digests = Digests(state["digests"])
-        monitor._recent = RecentRows(*state["recent"])
-        monitor._sums = state["sums"]
+            state = from_text(content.decode())
+            run_length, k = state["run_length"], len(state["_sums"])
+            monitor = cls(state["alpha"], classes=state["classes"], run_length=run_length)
+            for name, own, bets in state["streams"]:
+                evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
+                unpack(evidence, own)
+                for bet, values in bets.items():
+                    unpack(evidence.bets[bet], values)
+            for name, part in monitor._parts().items():
+                unpack(part, state["parts"][name])
+            unpack(monitor, state)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise errors.StatisticsError(
+                f"{path} holds no state of a monitor: {error}; restore it from a backup, or count "
+                "all batches again into a new file"
+            ) from error
         return monitor

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant import errors
 from calibrant._atomic_file import replace_file
+from calibrant._pages.shell import render_page
+from calibrant.report import _figures as figures
 
 if TYPE_CHECKING:
     import os
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from calibrant.monitor._monitor import CalibrationMonitor
 
 MOST_PANELS, WIDE = 6, 640
-SECTIONS = {
-    "verdict": "Verdict",
-    "evidence": "Evidence",
-    "accuracy": "Accuracy",
-    "reliability": "Reliability by period",
-    "groups": "Groups",
-    "proposal": "Proposal",
-}
+SECTIONS = ("Verdict", "Evidence", "Accuracy", "Reliability", "Groups", "Proposal")
 
 
 def write_page(
@@ -47,18 +40,13 @@ def write_page(
     >>> from calibrant.monitor import CalibrationMonitor, write_page
     >>> write_page("monitor.html", CalibrationMonitor.load("monitor.json"))  # doctest: +SKIP
     """
-    from calibrant._pages.shell import render_page  # which needs a template engine
-
     status = monitor.status()
-    try:
-        proposal = monitor.propose()
-    except errors.ShapeError:
-        proposal = None
-    shown = {"groups": bool(status.groups), "reliability": status.n_rows, "evidence": status.n_rows}
+    absent = [*["Groups"] * (not status.groups), *["Evidence", "Reliability"] * (not status.n_rows)]
     text = render_page(
         "calibrant.monitor",
+        style_of="calibrant.report",
         title="Still calibrated?",
-        sections=[{"id": i, "title": t} for i, t in SECTIONS.items() if shown.get(i, True)],
+        sections=[{"id": t.lower(), "title": t} for t in SECTIONS if t not in absent],
         source=source,
         status=status,
         alpha=monitor.alpha,
@@ -66,71 +54,53 @@ def write_page(
         evidence=_evidence(monitor),
         accuracy=_accuracy(monitor),
         panels=_panels(monitor),
-        proposal=proposal,
+        proposal=monitor.propose(),
     )
     with replace_file(path) as file:
         file.write(text.encode())
 
 
-def _rows_at(monitor: CalibrationMonitor) -> tuple[Any, Any]:
-    """Rows counted at the end of each period that has labels, and which periods these are."""
-    labelled = monitor.periods_.column("rows") > 0
-    return monitor.periods_.column("rows")[labelled].cumsum(), labelled
-
-
-def _evidence(monitor: CalibrationMonitor) -> Markup | str:
+def _evidence(monitor: CalibrationMonitor) -> Markup:
     """Draw the e-process, in powers of ten, with the line of the alarm."""
-    from calibrant.report import _figures as figures
-
-    rows, labelled = _rows_at(monitor)
-    if not len(rows):
-        return ""
-    powers = np.append(0.0, monitor.periods_.column("log_e")[labelled]) / math.log(10.0)
+    rows = np.append(0.0, monitor.periods_.column("rows").cumsum())
+    powers = np.append(0.0, monitor.periods_.column("log_e")) / math.log(10.0)
     limit = -math.log10(monitor.alpha)
-    x = figures.nice_axis([0.0, float(rows[-1])], "rows counted")
+    x = figures.nice_axis(rows, "rows counted")
     y = figures.nice_axis([*powers, limit], "e-value, power of ten")
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
-    chart.line([x.low, x.high], [limit, limit], "limit")
+    chart.line([x.low, x.high], [limit, limit], "line line-1")
     chart.text(chart.left + 4, float(chart.ys(limit)) - 4, "alarm", "tick", "start")
-    chart.line(np.append(0, rows), powers, "curve")
+    chart.line(rows, powers, "curve")
     changes = np.array(monitor.status().changes[:20], dtype=np.float64)
     chart.points(changes, np.full(len(changes), limit), 3.0, "point")
     return chart.picture(f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}.")
 
 
-def _accuracy(monitor: CalibrationMonitor) -> Markup | str:
+def _accuracy(monitor: CalibrationMonitor) -> Markup:
     """Draw expected accuracy of all periods beside the realised one where labels came."""
-    from calibrant.report import _figures as figures
-
     periods = monitor.periods_
-    rows, unlabelled = periods.column("rows"), periods.column("unlabelled")
-    if not len(rows):
-        return ""
-    weight, hits = periods.column("weight"), periods.column("hits")
-    labelled = rows > 0
-    said = periods.column("confidence") + periods.column("expected")
-    expected = said / (weight + unlabelled)
-    realised = hits[labelled] / weight[labelled]
+    weight, said = periods.column("weight"), periods.column("confidence")
+    expected = (said + periods.column("expected")) / (weight + periods.column("unlabelled"))
+    labelled = weight > 0
+    realised = periods.column("hits")[labelled] / weight[labelled]
     half = 2.0 * np.sqrt(realised * (1.0 - realised) / weight[labelled])
-    at = np.arange(1.0, len(rows) + 1.0)
+    at = np.arange(1.0, len(weight) + 1.0)
     ends = [*expected, *(realised - half), *(realised + half)]
     x, y = figures.nice_axis([0.0, *at], "period"), figures.nice_axis(ends, "accuracy")
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
     chart.bars(at[labelled], realised - half, realised + half, "bar thin")
-    chart.line(at, expected, "expected")
+    chart.line(at, expected, "line line-2")
     chart.points(at[labelled], realised, 2.5, "point")
     return chart.picture("Expected accuracy as a line, realised accuracy as points, by period.")
 
 
 def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
     """Draw reliability diagrams of the confidence, of stretches of periods."""
-    from calibrant.report import _figures as figures
-
-    panels, first = [], 0
-    for part in monitor.periods_.pooled(MOST_PANELS):
-        weight, hits, said = (sums[part.bins[0] > 0] for sums in part.bins)
+    panels, done = [], 0
+    for n_rows, first, last, bins in monitor.periods_.pooled(MOST_PANELS):
+        weight, hits, said = bins[:, bins[0] > 0]
         chart = figures.Chart(figures.unit_axis("confidence"), figures.unit_axis("accuracy"))
         chart.frame()
         chart.line([0, 1], [0, 1], "diagonal")
@@ -139,20 +109,17 @@ def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
         chart.bars(mean, mean - half, mean + half, "bar")
         chart.line(mean, share, "curve")
         chart.points(mean, share, 2.5 + 3.5 * np.sqrt(weight / weight.max()), "point")
-        title = f"rows {first + 1:,} to {first + part.n_rows:,}{_dates(part.first, part.last)}"
+        title = f"rows {done + 1:,} to {done + n_rows:,}{_dates(first, last)}"
         pairs = [f"{m:.0%} said, {s:.0%} right" for m, s in zip(mean, share, strict=True)]
         panels.append((title, chart.picture(f"{title}: {'; '.join(pairs)}.")))
-        first += part.n_rows
+        done += n_rows
     return panels
 
 
-def _dates(first: float, last: float) -> str:
+def _dates(*ends: float) -> str:
     """Name the times of a stretch: dates, where seconds since 1970 are of this century."""
-    if math.isnan(first):
+    if math.isnan(ends[0]):
         return ""
-    are_dates = 9.4e8 < first < 4.2e9
-    ends = [
-        f"{datetime.fromtimestamp(t, UTC):%Y-%m-%d}" if are_dates else f"{t:.6g}"
-        for t in (first, last)
-    ]
-    return f", {' to '.join(dict.fromkeys(ends))}"
+    are_dates = 9.4e8 < ends[0] < 4.2e9
+    texts = [str(np.datetime64(int(t), "s"))[:10] if are_dates else f"{t:.6g}" for t in ends]
+    return f", {' to '.join(dict.fromkeys(texts))}"

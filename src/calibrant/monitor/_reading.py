@@ -40,7 +40,7 @@ class CheckedRows(NamedTuple):
 
     p: Floats
     label: NDArray[np.int64]
-    weight: Floats | None
+    weight: Floats
     groups: NDArray[Any] | None
     time: Floats | None
 
@@ -55,37 +55,19 @@ def read_rows(
     known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
-    batch = simplex.check_batch(
-        probabilities,
-        y,
-        weight,
-        kind=_kind(probabilities),
-        classes=known,
-        is_chunk=True,
-        named=NAMED,
-    )
-    used: Any = slice(None)
-    if weight is not None:
-        given = check_weights(weight, len(np.asarray(weight)), NAMED)
-        if given.max() > 1.0:
-            i = int(given.argmax())
-            raise errors.WeightError(
-                f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row "
-                "that counts twice is no evidence of two rows. Divide by the largest weight there "
-                "can be"
-            )
-        used = given > 0
-    n_rows = batch.n_rows if weight is None else len(used)
-    names, moments = read_groups(groups, n_rows), read_times(time, n_rows)
-    own = None if weight is None else batch.weight
-    rows = CheckedRows(
-        batch.scores,
-        batch.class_index,
-        own,
-        None if names is None else names[used],
-        None if moments is None else moments[used],
-    )
-    return rows, batch.classes
+    options: dict[str, Any] = {"kind": _kind(probabilities), "classes": known, "is_chunk": True}
+    batch = simplex.check_batch(probabilities, y, weight, **options, named=NAMED)
+    n_rows = batch.n_rows if weight is None else np.size(weight)
+    given = check_weights(weight, n_rows, NAMED)
+    if given.max() > 1.0:
+        i = int(given.argmax())
+        raise errors.WeightError(
+            f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row that "
+            "counts twice is no evidence of two rows. Divide by the largest weight there can be"
+        )
+    others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
+    kept = (None if own is None else own[given > 0] for own in others)
+    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), batch.classes
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
@@ -99,44 +81,31 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.int64)
-    return CheckedRows(p, none, None, None, read_times(time, len(p)))
+    return CheckedRows(p, none, np.ones(len(p)), None, _per_row("time", time, len(p)))
 
 
-def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
-    """Return the name of each row's group, as text."""
-    if groups is None:
+def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return groups as text and times as numbers, dates as seconds since 1970."""
+    if values is None:
         return None
-    found = np.asarray(groups)
-    if found.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"groups has shape {found.shape}, but probabilities has {n_rows} rows; pass one group "
-            "for each"
-        )
-    return found.astype(str)
-
-
-def read_times(time: Any, n_rows: int) -> Floats | None:
-    """Return numbers for times; dates are seconds since 1970."""
-    if time is None:
-        return None
-    found = np.asarray(time)
-    if found.dtype.kind in "OU":
-        found = found.astype("datetime64[us]")
-    if found.dtype.kind == "M":
+    found = np.asarray(values)
+    if name == "time" and found.dtype.kind in "OUM":
         found = found.astype("datetime64[us]").astype(np.int64) / 1e6
-    if found.shape != (n_rows,) or found.dtype.kind not in "iuf":
+    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iuf"):
         raise errors.ShapeError(
-            f"time has shape {found.shape} and dtype {found.dtype}; a number or a date for each of "
-            f"{n_rows} rows is needed"
+            f"{name} has shape {found.shape} and dtype {found.dtype}, but probabilities has "
+            f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
         )
-    return found.astype(np.float64)
+    return found.astype(np.float64 if name == "time" else str)
 
 
 class Digests:
     """Digests of the last batches, each of its rows and of its times, if it had any."""
 
-    def __init__(self, known: dict[str, list[str]] | None = None) -> None:
-        self.known = known or {}
+    KEPT = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[str, list[str]] = {}
 
     def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""
@@ -144,7 +113,8 @@ class Digests:
         if len(set(hashes[: 5 * FEWEST_ROWS_REMEMBERED].tolist())) < FEWEST_ROWS_REMEMBERED:
             return
         key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
-        at = "" if rows.time is None else hashlib.blake2b(rows.time, digest_size=8).hexdigest()
+        moments = b"" if rows.time is None else rows.time.tobytes()
+        at = hashlib.blake2b(moments, digest_size=8).hexdigest() if moments else ""
         before = self.known.pop(key, [])
         self.known[key] = [*before, at]
         if before and (at in before or "" in (at, *before)):

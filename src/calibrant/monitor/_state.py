@@ -12,35 +12,37 @@ import numpy as np
 from calibrant.errors import StatisticsError
 
 FORMAT, VERSION = "calibrant.monitor", 1
-MOST_BYTES = 1 << 24
-_DTYPES = ("<f8", "<f4", "<i8")
+
+
+def pack(thing: Any) -> dict[str, Any]:
+    """Return what an object says that it keeps."""
+    return {name: getattr(thing, name) for name in thing.KEPT}
+
+
+def unpack(thing: Any, state: dict[str, Any]) -> None:
+    """Give an object back what it kept; arrays that were there have the same shape."""
+    for name in thing.KEPT:
+        shape = np.shape(getattr(thing, name))
+        if isinstance(state[name], np.ndarray) and 0 not in shape and state[name].shape != shape:
+            raise StatisticsError(f"{name} has shape {state[name].shape}, not {shape}")
+        setattr(thing, name, state[name])
 
 
 def to_text(state: dict[str, Any]) -> str:
-    """Return a state as one line of JSON, with its checksum."""
-    text = json.dumps(state, default=_array, allow_nan=False, sort_keys=False)
+    """Return a state as JSON, after a line with its checksum."""
+    text = json.dumps(state, default=_array, allow_nan=False)
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
     return f"{json.dumps(head)}\n{text}\n"
 
 
-def from_text(text: str, source: str) -> dict[str, Any]:
-    """Read a state back, or say why ``source`` holds none."""
+def from_text(text: str) -> dict[str, Any]:
+    """Read a state back, or say why it is none."""
     head, _, body = text.partition("\n")
-    try:
-        about = json.loads(head)
-        known = about["format"] == FORMAT and about["version"] <= VERSION
-    except (ValueError, TypeError, KeyError):
-        raise StatisticsError(f"{source} is no state of a monitor; name another file") from None
-    if not known:
-        raise StatisticsError(
-            f"{source} is of format {about['format']!r}, version {about['version']!r}; this "
-            f"version of calibrant reads {FORMAT!r} up to version {VERSION}"
-        )
+    about = json.loads(head)
+    if about.get("format") != FORMAT or about.get("version") != VERSION:
+        raise StatisticsError(f"it is of another format than {FORMAT}, version {VERSION}")
     if about.get("sha256") != _digest(body.rstrip("\n")):
-        raise StatisticsError(
-            f"{source} does not match its checksum: it is damaged or was edited; restore it from a "
-            "backup, or count all batches again into a new file"
-        )
+        raise StatisticsError("it is damaged or was edited, as its checksum says")
     return json.loads(body, object_hook=_read)  # type: ignore[no-any-return]
 
 
@@ -48,19 +50,17 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _array(value: Any) -> Any:
+def _array(value: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Return an array as JSON has it."""
-    if isinstance(value, np.ndarray):
-        stored = value.astype(f"<{value.dtype.kind}{value.dtype.itemsize}")
-        data = base64.b64encode(np.ascontiguousarray(stored).tobytes()).decode()
-        return {"dtype": stored.dtype.str, "shape": value.shape, "base64": data}
-    raise TypeError(f"{type(value).__name__} has no place in the state of a monitor")
+    stored = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+    data = base64.b64encode(stored.tobytes()).decode()
+    return {"dtype": stored.dtype.str, "shape": value.shape, "base64": data}
 
 
 def _read(found: dict[str, Any]) -> Any:
     if found.keys() != {"dtype", "shape", "base64"}:
         return found
-    if found["dtype"] not in _DTYPES:
-        raise StatisticsError(f"an array of dtype {found['dtype']!r} has no place in a state")
+    if found["dtype"] not in ("<f8", "<f4", "<i8"):
+        raise StatisticsError(f"it has an array of dtype {found['dtype']!r}")
     data = base64.b64decode(found["base64"], validate=True)
     return np.frombuffer(data, found["dtype"]).reshape(found["shape"]).copy()

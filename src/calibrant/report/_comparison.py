@@ -16,18 +16,23 @@ from sklearn.base import clone
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._columns import check_names, feature_names, order_of
 from calibrant._containers import column_names
 from calibrant._docstrings import inherit_parameters
+from calibrant._labels import read_groups
 from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.metrics._reading import shared
 from calibrant.report._results import BASELINE, Comparison, Failure, Judge, MethodResult
+from calibrant.report._verdict import applied_method, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._simplex import SimplexBatch
@@ -47,6 +52,8 @@ def compare(
     normalize: str | None = None,
     sample_weight_val: Any = None,
     sample_weight_test: Any = None,
+    groups_val: Any = None,
+    groups_test: Any = None,
     n_bins: int = 15,
     n_resamples: int = 200,
     confidence_level: float = 0.95,
@@ -74,6 +81,10 @@ def compare(
         "rows" divides rows by their sums, whatever they are.
     sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
         Weights of the rows.
+    groups_val, groups_test : array-like of shape (n_rows,), optional
+        Group of each row. Those of the test part are judged one by one, before calibration and with
+        the method of the verdict. With both, a :class:`calibrant.GroupedCalibrator` among the
+        methods is fitted by group, and one is tried by default, as "grouped".
     n_resamples : int, default=200
         Resamples behind the intervals and the class-wise test; five times as many behind the
         test of the confidence, or of the positive one of two classes, and 25 times, at least
@@ -112,7 +123,8 @@ def compare(
     True
     """
     started = perf_counter()
-    wanted = _calibrators(methods, scores)
+    both_groups = groups_val is not None and groups_test is not None
+    wanted = _calibrators(methods, scores, both_groups)
     simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     with warnings.catch_warnings(record=True) as caught:
@@ -121,17 +133,19 @@ def compare(
         _check_names(scores_val, scores_test, val.classes)
         told: dict[str, Any] = {"kind": scores, "classes": val.classes, "normalize": normalize}
         test = simplex.check_batch(scores_test, y_test, sample_weight_test, **told)
-    judge = Judge(test, n_bins, n_resamples, confidence_level, random_state)
+    fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
+    groups = _used_groups(groups_test, sample_weight_test, test.n_rows)
+    judge = Judge(test, n_bins, n_resamples, confidence_level, random_state, groups)
     tell = progress or (lambda *_: None)
     tried = []
     with threads.jobs(n_jobs):
         for done, (name, calibrator) in enumerate(wanted.items()):
             tell(done, len(wanted), name)
-            tried.append(_try(name, calibrator, val, judge))
+            tried.append(_try(name, calibrator, val, judge, fit_groups))
         results = [one for one in tried if isinstance(one, MethodResult)]
         results, shown = judge.finish(results, int(n_diagrams))
     tell(len(wanted), len(wanted), "")
-    return Comparison(
+    comparison = Comparison(
         results=tuple(results),
         failures=tuple(one for one in tried if isinstance(one, Failure)),
         classes=val.classes,
@@ -155,16 +169,37 @@ def compare(
         created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
         seconds=perf_counter() - started,
     )
+    if groups is None:
+        return comparison
+    applied = applied_method(comparison, reach_verdict(comparison))
+    judged = [name for name in (UNCALIBRATED, applied) if name in comparison.methods]
+    by_group = {name: judge.by_group(comparison.result(name)) for name in judged}
+    return replace(comparison, by_group=by_group, seconds=perf_counter() - started)
 
 
-def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator | None]:
+def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return the group of each row that has a weight."""
+    if groups is None:
+        return None
+    used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+    names, codes = read_groups(groups, len(used))
+    found: NDArray[Any] = names[codes[used]]
+    return found
+
+
+def _calibrators(methods: Any, scores: str, has_groups: bool) -> dict[str, Calibrator | None]:
     """Unfitted calibrators by short name, temperature scaling among them; first of all none."""
+    by_group = {"grouped": GroupedCalibrator} if has_groups else {}
     if isinstance(methods, Mapping):
         wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
     else:
         methods = [methods] if isinstance(methods, str) else methods
-        names = all_methods() if methods is None else methods
-        wanted = {name: make_calibrator(name) for name in names if name != UNCALIBRATED}
+        names = [*all_methods(), *by_group] if methods is None else methods
+        wanted = {
+            name: by_group[name]() if name in by_group else make_calibrator(name)
+            for name in names
+            if name != UNCALIBRATED
+        }
     if UNCALIBRATED in wanted:
         raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
     if BASELINE not in wanted:
@@ -201,7 +236,11 @@ def _check_names(scores_val: Any, scores_test: Any, classes: Any) -> None:
 
 
 def _try(
-    name: str, calibrator: Calibrator | None, val: SimplexBatch, judge: Judge
+    name: str,
+    calibrator: Calibrator | None,
+    val: SimplexBatch,
+    judge: Judge,
+    groups: NDArray[Any] | None,
 ) -> MethodResult | Failure:
     """Fit and judge one method."""
 
@@ -209,7 +248,8 @@ def _try(
         if calibrator is None:
             return None, None, (name,)
         calibrator.set_params(classes=val.classes)
-        return calibrator, partial(calibrator.fit, val, None), (name,)
+        more = {"groups": groups} if isinstance(calibrator, GroupedCalibrator) else {}
+        return calibrator, partial(calibrator.fit, val, None, **more), (name,)
 
     done = fit_and_judge(prepare, judge.judge)
     if done.found is not None:

@@ -18,6 +18,7 @@ from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
+from calibrant.metrics._groups import SIGNIFICANT
 from calibrant.metrics._measures import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
@@ -42,6 +43,7 @@ SECTIONS = {
     "methods": "Methods",
     "diagrams": "Diagrams",
     "classes": "Classes",
+    "groups": "Groups",
     "apply": "How to apply it",
     "run": "What was run",
 }
@@ -83,10 +85,13 @@ def build_report(
     applied = applied_method(comparison, verdict)
     usual = usual_column(comparison.n_classes)
     columns = _class_columns(comparison, applied)
+    left_out = "groups" if comparison.by_group is None else ""
+    sections = {name: words for name, words in SECTIONS.items() if name != left_out}
     return render_page(
         "calibrant.report",
         title=title,
-        sections=[{"id": name, "title": words} for name, words in SECTIONS.items()],
+        sections=[{"id": name, "title": words} for name, words in sections.items()],
+        groups=_group_table(comparison, applied),
         frames=figures.reliability_frames(),
         comparison=comparison,
         settings=comparison.settings,
@@ -190,6 +195,28 @@ def _class_columns(
     ]
 
 
+def _group_table(comparison: Comparison, applied: str) -> dict[str, Any] | None:
+    """Heads and rows of the table of groups, the worst after calibration first."""
+    if comparison.by_group is None:
+        return None
+    before = {g.group: g for g in comparison.by_group[UNCALIBRATED]}
+    after = comparison.by_group.get(applied, comparison.by_group[UNCALIBRATED])
+    error, nll = METRICS[after.metric], METRICS["negative_log_likelihood"]
+    names = [f"{name} {when}" for name in ("NLL", error.title) for when in ("before", "after")]
+    names[2:] = [f"{name}, %" for name in names[2:]]
+    rows = []
+    for g in after:
+        pairs = [(own, of.estimates[own.id]) for own in (nll, error) for of in (before[g.group], g)]
+        cells = [_cell(g.n_rows, f"{g.n_rows:,}", ["few"] * g.has_few_rows)]
+        for own, (value, low, high) in pairs:
+            interval = "" if math.isnan(low) else f"{own.text(low)} to {own.text(high)}"
+            cells.append(_cell(value, own.text(value), [interval]))
+        cells.append(_cell(g.adjusted_p_value, f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
+        rows.append({"name": g.group, "cells": cells})
+    found = {"heads": ["test rows", *names, "p after, corrected"], "rows": rows}
+    return found | {"is_chance": not after.rows[0].adjusted_p_value <= SIGNIFICANT}
+
+
 def _page_numbers(comparison: Comparison, columns: list[Any]) -> dict[str, Any]:
     """Everything that the script of the page needs, and the metrics for whoever reads it."""
     return {
@@ -233,11 +260,13 @@ def python_lines(comparison: Comparison, applied: str) -> str:
     inner = set(re.findall(r"\b[A-Z]\w*(?=\()", repr(fresh))) & set(calibrant.__all__)
     names = ", ".join([name, *sorted(inner - {name})])
     weights = ", sample_weight" if comparison.settings["weights"] else ""
+    is_grouped = isinstance(fresh, calibrant.GroupedCalibrator)
+    groups, new_groups = (", groups=groups", ", groups=new_groups") if is_grouped else ("", "")
     return (
         f"from {home} import {names}\n\n"
         f"calibrator = {fresh!r}\n"
-        f"calibrator.fit(scores, y{weights})  # the calibration part\n"
-        "probabilities = calibrator.predict_proba(new_scores)"
+        f"calibrator.fit(scores, y{weights}{groups})  # the calibration part\n"
+        f"probabilities = calibrator.predict_proba(new_scores{new_groups})"
     )
 
 

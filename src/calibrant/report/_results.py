@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _simplex as simplex
+from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._simplex import SimplexBatch
     from calibrant.metrics._cumulative import ClassShares
+    from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.metrics._significance import CalibrationTest
@@ -115,6 +117,7 @@ class Comparison:
     warnings: tuple[str, ...] = doc("What was warned of when the data was read.")
     created: str = doc("Date and time, UTC.")
     seconds: float = doc("Of everything.")
+    by_group: dict[str, GroupTable] | None = doc("By method, if groups were given.", default=None)
 
     def __repr__(self) -> str:
         columns = [["method", *(shorten(result.method) for result in self.results)]]
@@ -198,9 +201,15 @@ class Judge:
     """The test part, and how methods are judged on it; options as in :func:`compare`."""
 
     def __init__(
-        self, test: SimplexBatch, n_bins: int, n_resamples: int, level: float, random_state: Any
+        self,
+        test: SimplexBatch,
+        n_bins: int,
+        n_resamples: int,
+        level: float,
+        random_state: Any,
+        groups: NDArray[Any] | None = None,
     ) -> None:
-        self._test = test
+        self._test, self._groups = test, groups
         self._n_resamples, self._level = int(n_resamples), level
         self._losses: dict[str, NDArray[np.float64]] = {}
         self._kept: dict[str, Predictions] = {UNCALIBRATED: self._read(test.probabilities())}
@@ -222,7 +231,8 @@ class Judge:
         if calibrator is not None:
             first, weight = self._kept[UNCALIBRATED], self._test.weight
             effect = compute_effect(first, after, sample_weight=weight)
-            found_map = compute_map(calibrator)
+            is_grouped = isinstance(calibrator, GroupedCalibrator)
+            found_map = compute_map(calibrator.for_group(None) if is_grouped else calibrator)
         result = MethodResult(
             method=method,
             title="as they came" if calibrator is None else type(calibrator).__name__,
@@ -272,6 +282,13 @@ class Judge:
         ]
         return finished, shown
 
+    def by_group(self, result: MethodResult) -> GroupTable:
+        """Judge each group of the test part by itself."""
+        after = self._predict(result.method, result.calibrator)
+        told = {"confidence_level": self._level, "groups": self._groups, **self._options}
+        found: Any = evaluate(None, after, **told).by_group
+        return found  # type: ignore[no-any-return]
+
     def _read(self, rows: NDArray[np.float64]) -> Predictions:
         """Check predictions for the test part, once for everything that is made of them."""
         test = self._test
@@ -281,7 +298,8 @@ class Judge:
     def _predict(self, method: str, calibrator: Calibrator | None) -> Predictions:
         if method in self._kept or calibrator is None:
             return self._kept[method]
-        after = self._read(calibrator.predict_proba(self._test))
+        more = {"groups": self._groups} if isinstance(calibrator, GroupedCalibrator) else {}
+        after = self._read(calibrator.predict_proba(self._test, **more))
         if after.matrix.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
             self._kept[method] = after
         return after

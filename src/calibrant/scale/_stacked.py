@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale._sources import Place
+    Place = tuple[slice, ...]
 
 BLOCK_CELLS = 1 << 21
 """Cells of a block, which is read at once."""

@@ -83,11 +83,11 @@ def minimise(
     weight: Array,
     target: Array,
     exposures: Array,
+    n_last: int = 1,
     *,
     tol: float,
     max_rounds: int,
     sample: Sample | None = None,
-    n_last: int = 1,
 ) -> Minimum:
     """Minimise F over non-decreasing g, from the exposures of any starting point.
 

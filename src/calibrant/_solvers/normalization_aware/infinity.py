@@ -33,8 +33,8 @@ def solve_exactly(likelihood: NormalizedLikelihood, tol: float, max_rounds: int)
     if likelihood.prior_strength == 0.0:
         return _solve_by_levels(likelihood, tol, max_rounds)
     index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
-    ends = {"n_last": likelihood.rows.n_last, "max_rounds": max_rounds}
-    found = minimise(index, weight, target, likelihood.exposures, tol=tol, **ends)
+    about = index, weight, target, likelihood.exposures, likelihood.rows.n_last
+    found = minimise(*about, tol=tol, max_rounds=max_rounds)
     proof = likelihood.objective(found.totals, found.values), found.violation
     return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
 
@@ -56,8 +56,8 @@ def _solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: i
         weight = likelihood.weight[rows]
         target = np.concatenate([[0.0], likelihood.target[low:high]])
         exposures = sum_cells(index, weight, len(target), n_last=n_last)
-        ends = {"n_last": n_last, "max_rounds": max_rounds}
-        found = minimise(index, weight, target, exposures, tol=0.5 * tol, **ends)
+        about = index, weight, target, exposures, n_last
+        found = minimise(*about, tol=0.5 * tol, max_rounds=max_rounds)
         values[low:high] = found.values[1:]
         rounds += found.rounds
     notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)

@@ -188,8 +188,8 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
             w, target = add_pseudo_observations(rows, prior, weight, STRENGTHS[i], fold)
             if exposures is None:
                 exposures = rows.exposures(w / prior.totals)
-            ends = {"tol": FOLD_TOLERANCE, "max_rounds": 10}
-            minimum = minimise(rows.index, w, target, exposures, n_last=rows.n_last, **ends)
+            about = rows.index, w, target, exposures, rows.n_last
+            minimum = minimise(*about, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
             own = minimum.values[rows.own] / minimum.totals
             gains[i] = held_out @ np.log(np.maximum(own, SMALLEST_HELD_OUT))

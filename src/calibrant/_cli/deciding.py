@@ -1,0 +1,274 @@
+"""``calibrant decide``, and what other commands say of costs, groups, sets and priors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant._cli.reading import file_argument, names, path_argument, reading_options
+from calibrant._cli.showing import json_option, naming, plain_table, show, write_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibrant._cli.reading import Reading
+    from calibrant._files.align import Aligned
+
+costs_option = click.option(
+    "--costs",
+    type=path_argument,
+    help="Costs of decisions: CSV with a row for each true class and a column for each action, or "
+    'JSON {"false_positive": 1, "false_negative": 20}.',
+)
+groups_option = click.option(
+    "--groups", metavar="COLUMN", help="Column, array or field with a group of each row."
+)
+coverage_option = click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of the sets of classes that are to hold the label.",
+)
+priors_option = click.option(
+    "--priors",
+    metavar="CLASS=SHARE,...|FILE",
+    help="Class frequencies of use, or a file of unlabelled rows to estimate them from.",
+)
+GROUPS_REMEDY = "name the column by --groups"
+
+
+def without_groups(reading: Reading, path: Path, groups: str | None) -> Reading:
+    """Return what was said about files, and that a column of groups holds no scores."""
+    from calibrant._files.tables import is_table
+
+    if groups is None or not is_table(path):
+        return reading
+    return replace(reading, ignore=(*(reading.ignore or ()), groups))
+
+
+def read_groups(path: Path, groups: str | None, part: str | None) -> Any:
+    """Return the group of each row of a file, or None."""
+    from calibrant._files.column import read_column
+
+    return None if groups is None else read_column(path, groups, GROUPS_REMEDY, part)
+
+
+def read_cost_file(path: Path, classes: Any) -> Any:
+    """Return costs as ``calibrant.decisions`` takes them, rows in the order of the classes."""
+    from calibrant.errors import PredictionFileError
+
+    try:
+        if path.suffix.lower() == ".json":
+            return json.loads(path.read_text(encoding="utf-8"))
+        import pandas as pd
+
+        frame = pd.read_csv(path, index_col=0, dtype={0: str})
+    except (ValueError, UnicodeDecodeError) as error:
+        raise PredictionFileError(
+            f"{path} is no CSV with a row for each true class and a column for each action, nor "
+            f"JSON: {error}"
+        ) from error
+    if classes is not None:
+        by_text = {str(label): label for label in classes}
+        frame.index = [by_text.get(str(name), name) for name in frame.index]
+    return frame
+
+
+def judge_decisions(
+    found: Aligned, costs: Path | None, coverage: float | None, **draws: int
+) -> dict[str, Any]:
+    """Measure what decisions cost, and how often sets hold the label, for ``evaluate``."""
+    from calibrant import decisions
+
+    options: dict[str, Any] = {"classes": found.classes}
+    probabilities, result = found.probabilities(), {}
+    if costs is not None:
+        with naming(costs):
+            table = read_cost_file(costs, found.classes)
+            drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
+            own = decisions.expected_cost(found.y, probabilities, table, **drawn)
+        result["cost"] = own.to_dict()
+    if coverage is not None:
+        sets = decisions.prediction_sets(probabilities, coverage, y_true=found.y, **options)
+        result["sets"] = {
+            "coverage": coverage,
+            "measured": sets.measured._asdict(),
+            "mean_size": float(sets.sizes.mean()),
+        }
+    return result
+
+
+def describe_decisions(result: dict[str, Any]) -> list[str]:
+    """Say in words what :func:`judge_decisions` found."""
+    lines = []
+    if "cost" in result:
+        texts = [
+            f"{own['value']:.4g} ({own['low']:.4g} .. {own['high']:.4g})"
+            for own in (result["cost"]["realised"], result["cost"]["predicted"])
+        ]
+        lines.append(f"Cost of decisions a row: {texts[0]}; the probabilities say {texts[1]}.")
+    if "sets" in result:
+        own = result["sets"]
+        held = own["measured"]
+        lines.append(
+            f"Sets for {own['coverage']:.0%}: they hold the label of {held['value']:.1%} "
+            f"({held['low']:.1%} .. {held['high']:.1%}) of the rows, with "
+            f"{own['mean_size']:.2f} classes on average."
+        )
+    return lines
+
+
+def to_priors(calibrator: Any, priors: str, found: Aligned, reading: Reading) -> Any:
+    """Return the unfitted calibrator with a shift to class frequencies of use behind it."""
+    from pathlib import Path
+
+    from calibrant import Chain, PriorShift
+
+    path = Path(priors)
+    own = {"scores": calibrator.scores, "classes": calibrator.classes}
+    own["normalize"] = calibrator.normalize
+    if not path.exists():
+        return Chain([calibrator, PriorShift(to_priors=_read_priors(priors, found))], **own)
+    chain = Chain([calibrator, PriorShift()], **own).fit(found.scores, found.y)
+    shift = chain.calibrators_[-1]
+    rows = read_served(chain, path, None, reading)["probabilities"]  # they are not shifted yet
+    shift.adapt(rows)
+    text = ", ".join(
+        f"{label} {share:.4g} ({low:.4g} .. {high:.4g})"
+        for label, share, low, high in zip(
+            chain.classes_, shift.priors_, shift.priors_low_, shift.priors_high_, strict=True
+        )
+    )
+    changed = "a shift" if shift.p_value_ < shift.alpha else "no shift, so nothing changes"
+    click.echo(
+        f"calibrant: class frequencies of {path}: {text}; p = {shift.p_value_:.3g}: {changed}",
+        err=True,
+    )
+    return Chain([calibrator, PriorShift(to_priors=shift.to_priors_)], **own)
+
+
+def _read_priors(text: str, found: Aligned) -> dict[Any, float]:
+    """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
+    import numpy as np
+
+    from calibrant.errors import ParameterError
+
+    known = np.unique(found.y).tolist() if found.classes is None else found.classes
+    by_text, told = {str(label): label for label in known}, {}
+    for part in names(text):
+        name, _, share = part.rpartition("=")
+        try:
+            told[by_text.get(name.strip(), name.strip())] = float(share)
+        except ValueError:
+            raise ParameterError(
+                f"--priors {text!r} is no file, and {part!r} in it is no CLASS=SHARE; write "
+                "no=0.98,yes=0.02, or name a file of unlabelled rows"
+            ) from None
+    return told
+
+
+def read_served(
+    calibrator: Any,
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    groups: str | None = None,
+    time: str | None = None,
+) -> dict[str, Any]:
+    """Read a file and calibrate it; ``y`` is there if the file has labels."""
+    import numpy as np
+
+    from calibrant._containers import NamedMatrix
+    from calibrant._files.align import read_labels, refuse_other_columns
+    from calibrant._files.column import read_column
+    from calibrant._files.predictions import open_source
+
+    if reading.normalize:
+        calibrator.set_params(normalize="rows")
+    for name in (groups, time):
+        reading = without_groups(reading, path, name)
+    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
+    classes = calibrator.classes_
+    with open_source(path, selection=reading.selection, **options) as source:
+        place, layout = source.place, source.layout
+        refuse_other_columns(place, source.n_columns, classes.tolist())
+        chunks = [(c.scores, c.labels()) for c in source.chunks]
+    rows: dict[str, Any] = {"groups": read_groups(path, groups, part or "test"), "time": None}
+    if time is not None:
+        remedy = "name the column by --time-column"
+        rows["time"] = read_column(path, time, remedy, part or "test", as_stored=True)
+    scores = np.concatenate([own for own, _ in chunks])
+    by_group = {"groups": rows["groups"]} if hasattr(calibrator, "for_group") else {}
+    with naming(path):
+        named = scores if place.names is None else NamedMatrix(scores, place.names)
+        rows["probabilities"] = calibrator.predict_proba(named, **by_group)
+    raw = [own for _, own in chunks if own is not None]
+    y = np.concatenate(raw) if raw else None
+    is_sure = layout is None or layout.is_named
+    if y is not None and (is_sure or {str(v) for v in y} <= {str(c) for c in classes}):
+        rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
+    return rows
+
+
+@click.command()
+@click.argument("model", type=path_argument)
+@click.argument("file", type=file_argument)
+@click.option("-o", "--output", type=path_argument, required=True, help="New table, .csv for one.")
+@costs_option
+@coverage_option
+@groups_option
+@click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
+@reading_options("normalize", "label_column", "columns", "ignore")
+@json_option
+def decide(
+    model: Path,
+    file: Path,
+    output: Path,
+    costs: Path | None,
+    coverage: float | None,
+    groups: str | None,
+    part: str | None,
+    reading: Reading,
+    as_json: bool,
+) -> None:
+    """Calibrate FILE with MODEL and write the decision of each row, or a set of classes.
+
+    \b
+    Example:
+      calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
+    """  # noqa: D301
+    from calibrant import model_file
+    from calibrant._files.apply import refuse_inputs
+    from calibrant.decisions import prediction_sets
+    from calibrant.decisions._costs import action_costs, read_costs
+
+    if costs is None and coverage is None:
+        raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")
+    refuse_inputs(output, model, file, costs)
+    with naming(model):
+        calibrator = model_file.load(model)
+    rows = read_served(calibrator, file, part, reading, groups)
+    probabilities, classes = rows["probabilities"], calibrator.classes_
+    columns: dict[str, Any] = {}
+    table = plain_table(f"{len(probabilities):,} rows of {file}", "")
+    if costs is not None:
+        with naming(costs):
+            told = read_costs(read_cost_file(costs, classes.tolist()), classes)
+        cells = action_costs(probabilities, told.matrix)
+        chosen = cells.argmin(axis=1)
+        columns["decision"] = [str(told.actions[place]) for place in chosen]
+        columns["cost"] = cells.min(axis=1)
+        table.add_row("expected cost a row", f"{columns['cost'].mean():.4g}")
+        for place, action in enumerate(told.actions):
+            table.add_row(f"decided {action}", f"{(chosen == place).mean():.1%}")
+    if coverage is not None:
+        sets = prediction_sets(probabilities, coverage, classes=classes)
+        columns["set"] = [";".join(map(str, own)) for own in sets.labels()]
+        table.add_row(f"mean size of sets for {coverage:.0%}", f"{sets.sizes.mean():.2f}")
+    write_columns(output, columns)
+    result = {"output": str(output), "rows": len(probabilities), "source": str(file)}
+    if costs is not None:
+        result["expected_cost"] = float(columns["cost"].mean())
+    show(result, as_json, table)

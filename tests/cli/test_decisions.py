@@ -1,0 +1,121 @@
+"""Costs, groups, sets and priors by the command, beside the same calls in Python."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import Chain, GroupedCalibrator, PriorShift, TemperatureScaling, model_file
+from calibrant._cli.main import run
+from calibrant.decisions import CostSensitive, expected_cost, prediction_sets
+from calibrant.metrics import evaluate
+
+COSTS = "true,refuse,pay\nno,0,1\nyes,20,0\n"
+
+
+@pytest.fixture(scope="module")
+def credit(tmp_path_factory):
+    """Two tables of 1,200 rows with 8 % positives, in two regions, and their arrays."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(-3, 1.5, 2400)
+    y = np.where(rng.random(2400) < 1 / (1 + np.exp(-z)), "yes", "no")
+    p = 1 / (1 + np.exp(-1.7 * z))
+    region = np.where(rng.random(2400) < 0.5, "north", "south")
+    frame = pd.DataFrame({"no": 1 - p, "yes": p, "label": y, "region": region})
+    home = tmp_path_factory.mktemp("credit")
+    frame[:1200].to_csv(home / "val.csv", index=False)
+    frame[1200:].to_csv(home / "test.csv", index=False)
+    (home / "costs.csv").write_text(COSTS)
+    return home, frame[:1200], frame[1200:]
+
+
+def call(capsys, *words):
+    """What a command that succeeds prints."""
+    assert run([*map(str, words)]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def scores(frame):
+    return frame[["no", "yes"]]
+
+
+def test_evaluate_tells_costs_groups_and_sets(credit, capsys):
+    home, _, test = credit
+    words = ["--costs", home / "costs.csv", "--groups", "region", "--coverage", "0.9"]
+    found = json.loads(call(capsys, "evaluate", home / "test.csv", *words, "--json"))
+    y, p = test["label"], scores(test)
+    own = expected_cost(y, p, [[0, 1], [20, 0]], n_resamples=200)
+    assert found["cost"] == json.loads(json.dumps(own.to_dict()))
+    sets = prediction_sets(p, 0.9, y_true=y)
+    assert found["sets"]["measured"]["value"] == sets.measured.value
+    by_group = evaluate(y, p, groups=test["region"], n_resamples=200).by_group
+    assert found["by_group"]["worst"] == by_group.worst
+    text = call(capsys, "evaluate", home / "test.csv", *words)
+    assert "Cost of decisions a row" in text
+    assert "Worst group" in text
+    assert "Sets for 90%" in text
+
+
+def test_fits_by_group_are_applied_by_group(credit, capsys, tmp_path):
+    home, val, test = credit
+    model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
+    call(capsys, "fit", home / "val.csv", "-m", "ts", "-o", model, "--groups", "region")
+    call(capsys, "apply", model, home / "test.csv", "-o", out, "--groups", "region")
+    fit = GroupedCalibrator(TemperatureScaling()).fit(
+        scores(val), val["label"], groups=val["region"]
+    )
+    wanted = fit.predict_proba(scores(test), groups=test["region"])
+    np.testing.assert_allclose(pd.read_csv(out)[["no", "yes"]], wanted, rtol=1e-12)
+    assert run(["apply", str(model), str(home / "test.csv"), "-o", str(out)]) == 2
+    assert "--groups" in capsys.readouterr().err
+
+
+def test_priors_are_given_or_estimated(credit, capsys, tmp_path):
+    home, val, test = credit
+    model = tmp_path / "m.calibrant"
+    call(capsys, "fit", home / "val.csv", "-m", "ts", "-o", model, "--priors", "no=0.5,yes=0.5")
+    chain = Chain([TemperatureScaling(), PriorShift(to_priors=[0.5, 0.5])]).fit(
+        scores(val), val["label"]
+    )
+    p = scores(test)
+    np.testing.assert_allclose(model_file.load(model).predict_proba(p), chain.predict_proba(p))
+    kept = (test["label"] == "yes") | (np.arange(1200) % 10 == 0)  # a tenth of the negatives
+    test[kept][["no", "yes"]].to_csv(tmp_path / "new.csv", index=False)
+    words = ["fit", str(home / "val.csv"), "-m", "ts", "-o", str(model)]
+    assert run([*words, "--priors", str(tmp_path / "new.csv")]) == 0
+    assert "a shift" in capsys.readouterr().err
+    shifted = model_file.load(model).predict_proba(p[kept])[:, 1].mean()
+    assert abs(shifted - (test[kept]["label"] == "yes").mean()) < 0.1
+    assert run([*words, "--priors", "no:0.5"]) == 3
+    assert "no=0.98,yes=0.02" in capsys.readouterr().err
+
+
+def test_decisions_are_written(credit, capsys, tmp_path):
+    home, _, test = credit
+    model, out = tmp_path / "m.calibrant", tmp_path / "decisions.csv"
+    call(capsys, "fit", home / "val.csv", "-m", "auto", "-o", model, "--ignore", "region")
+    words = ["decide", model, home / "test.csv", "-o", out, "--ignore", "region"]
+    found = json.loads(
+        call(capsys, *words, "--costs", home / "costs.csv", "--coverage", "0.95", "--json")
+    )
+    p = model_file.load(model).predict_proba(scores(test))
+    costs = pd.DataFrame([[0, 1], [20, 0]], ["no", "yes"], ["refuse", "pay"])
+    policy = CostSensitive(costs).fit(p, test["label"])
+    written = pd.read_csv(out)
+    assert written["decision"].tolist() == policy.predict(p).tolist()
+    assert found["expected_cost"] == pytest.approx(policy.expected_costs(p).min(axis=1).mean())
+    assert set(written["set"]) <= {"no", "yes", "no;yes"}
+    assert run([*map(str, words)]) == 2
+    assert "--costs" in capsys.readouterr().err
+
+
+def test_costs_that_cannot_be_read_name_the_file(credit, capsys, tmp_path):
+    home, _, _ = credit
+    costs = tmp_path / "costs.csv"
+    costs.write_text("true,a,b\nno,0,1\nmaybe,1,0\n")
+    assert run(["evaluate", str(home / "test.csv"), "--costs", str(costs)]) == 3
+    told = capsys.readouterr().err
+    assert str(costs) in told
+    assert "maybe" in told
+    assert run(["evaluate", str(home), "--costs", str(costs)]) == 2
