@@ -88,7 +88,7 @@ class TableChunks(Chunks):
                 raise PredictionFileError(
                     f"{self.files[0]} has no labels; tables need a column 'label' (--label-column)"
                 )
-            self._label, self._is_sure, self._kind = layout.label, layout.is_chosen, source.kind
+            self._label, self._is_sure, self.kind = layout.label, layout.is_chosen, source.kind
             first = next(source.chunks, None)
             self._sample = np.empty((0, source.n_columns)) if first is None else first.scores
         self.names: list[str] = list(layout.score_names)
@@ -111,7 +111,7 @@ class TableChunks(Chunks):
         are_text = any(isinstance(label, str) for label in labels)
         raw = np.array(labels, dtype=object if are_text else None)
         place = replace(self._place, where=where)
-        found = RawPredictions(self._sample, self._kind, raw, place, self._is_sure)
+        found = RawPredictions(self._sample, self.kind, raw, place, self._is_sure)
         how: dict[str, Any] = {"positive": self._positive, "positive_last": self._positive_last}
         return align(found, classes=self._given, **how)
 
@@ -137,11 +137,6 @@ class TableChunks(Chunks):
                 if len(same):
                     return Place(file, str(file)).label(done + int(same[0]))
         return f"{file}: a label"
-
-    @property
-    def kind(self) -> str:
-        """Kind of the scores."""
-        return self._kind
 
     @property
     def classes(self) -> list[Any] | None:
@@ -197,7 +192,7 @@ class TableChunks(Chunks):
 
     def _count_file(self, found: Counted, file: Path) -> Counted:
         is_text = self._aligned.y.dtype.kind == "U"
-        with open_source(file, kind=self._kind, selection=self._selection) as source:
+        with open_source(file, kind=self.kind, selection=self._selection) as source:
             names = source.place.names or []
             same = names == self.names
             order = None if same else np.array([names.index(name) for name in self.names])

@@ -244,8 +244,7 @@ def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place
 def _kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:
     """Kind of the scores: as the caller says, else ``plain``, or that of one column of it."""
     if kind is None:
-        single = {two: one for one, two in ONE_COLUMN.items()}
-        return plain if n_columns > 1 else single[plain]
+        return plain if n_columns > 1 else {two: one for one, two in ONE_COLUMN.items()}[plain]
     if kind in ONE_COLUMN and n_columns > 1:
         raise PredictionFileError(
             f"{where} has {n_columns} columns of scores, and --scores {kind} is one number for "

@@ -278,8 +278,7 @@ def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] 
         return "# a calibrator of your own: apply it in Python"
     # The part of a file that holds two; it is what the command reads by default.
     source = comparison.sources.get("calibration", "calibration.npz").removesuffix(" (val)")
-    kind = comparison.settings["scores"]
-    kind = "" if kind == "probabilities" else f" --scores {kind}"
+    kind = f" --scores {comparison.settings['scores']}".replace(" --scores probabilities", "")
     return (
         f"calibrant fit {shlex.quote(source)} --method {shlex.quote(applied)}{kind} "
         "--output model.calibrant\n"
