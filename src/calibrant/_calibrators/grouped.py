@@ -202,7 +202,7 @@ class GroupedCalibrator(parts.Composed):
             "solver_report_": report,
         }
 
-    def _mixture(self, pooled: Any, change: Any, own: Any, weights: NDArray[np.float64]) -> Any:
+    def _mixture(self, pooled: Any, change: Any, own: Any, weights: Any) -> Calibrator:
         """Return the fit of a group as a calibrator: a mixture of what there is."""
         chain = None
         if change is not None:
@@ -212,8 +212,8 @@ class GroupedCalibrator(parts.Composed):
         found = [part for part in (pooled, chain, own) if part is not None]
         weights = weights[[True, chain is not None, own is not None]]
         mixture = parts.Mixture([clone(part) for part in found], weights=weights.tolist())
-        report = {"solver_report_": found[-1].solver_report_}
-        return _composed(mixture, pooled, calibrators_=found, weights_=weights, **report)
+        about = {"weights_": weights, "solver_report_": found[-1].solver_report_}
+        return _composed(mixture, pooled, calibrators_=found, **about)
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         maps, names = [fit.map_ for fit in found["calibrators_"]], found["groups_"]
@@ -307,11 +307,12 @@ class GroupedCalibrator(parts.Composed):
         return Calibrator.predict(self._with(groups, scores), scores)
 
 
-def _composed(calibrator: Any, like: Calibrator, **found: Any) -> Any:
+def _composed(calibrator: Calibrator, like: Calibrator, **found: Any) -> Calibrator:
     """Give a composition its fitted parts, and what it shares with one of them."""
     calibrator.scores, calibrator.classes = like.scores, like.classes_
     found |= {"classes_": like.classes_, "n_features_in_": like.n_features_in_}
-    replace_state(calibrator, found | {"map_": calibrator._compose(found)})  # noqa: SLF001  (ours)
+    found["map_"] = calibrator._compose(found)  # noqa: SLF001  (ours)
+    replace_state(calibrator, found)
     return calibrator
 
 
