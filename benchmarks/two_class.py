@@ -24,7 +24,8 @@ SETTINGS = [
     *({"POWER": power} for power in (0.1, 0.5, 1.0)),
     *({"AT_BASE": rows} for rows in (1.0, 8.0, 120.0)),
     *({"FEW_NATS": nats} for nats in (0.1, 1.0, 10.0)),
-    *({"CLEAR_GAIN": nats} for nats in (-1000.0, -1.0, 1.0)),
+    *({"SMOOTHING": rows} for rows in (0.0, 2.0, 8.0)),
+    *({"CLEAR_GAIN": nats} for nats in (-1000.0, 0.0, 1.0)),
     *({"PRIOR": np.append(share, np.full(12, (1 - share) / 12))} for share in (0.05, 0.6)),
 ]
 FEWEST_LABELS = 3

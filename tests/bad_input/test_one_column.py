@@ -158,7 +158,7 @@ FILES = {
         *("no,label", WORDS, ["--positive", "yes"]),
         "named 'no', but it is read as that of 'yes'",
     ),
-    "whole numbers": ("fold,label", Y, [], "'fold' hold whole numbers"),
+    "whole numbers": ("fold,label", Y, [], "'fold', of whole numbers"),
     "margins": ("margin,label", Y, [], "--scores decision"),
 }
 

@@ -99,7 +99,7 @@ def test_weights_are_those_of_a_general_purpose_solver():
     batch = check_batch(scores, y)
     codes = np.unique(groups, return_inverse=True)[1]
     dealt = source._deal(StructuredScaling(), batch, codes, 5)
-    weights, report = source._mix(StructuredScaling(), dealt, 4.0, 300, 10.0)
+    weights, report = source._mix(StructuredScaling(), dealt, 4.0, 300, 2.0)
     own = [np.column_stack([g.own(g.pooled.scores), g.changed(4.0)]) for g in dealt]
     all_weight = np.concatenate([g.batch.weight for g in dealt])
 
@@ -112,9 +112,9 @@ def test_weights_are_those_of_a_general_purpose_solver():
         w = np.exp(np.append(found.x, 0.0))
         return w / w.sum()
 
-    shares = solve(np.vstack(own), all_weight, np.array([10.0, 0.0]))
+    shares = solve(np.vstack(own), all_weight, np.array([2.0, 0.0]))
     for g in (0, 1):  # the third has a fit of its own, too
-        expected = solve(own[g], dealt[g].batch.weight, 10.0 * shares)
+        expected = solve(own[g], dealt[g].batch.weight, 2.0 * shares)
         np.testing.assert_allclose(weights[g, :2], expected, atol=2e-3)
     assert report.violation <= report.tolerance
 

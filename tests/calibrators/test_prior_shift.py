@@ -225,6 +225,7 @@ def test_bad_rows_and_calls_are_refused(fitted, shifted):
         ([1, 0], [0, 1], "all positive"),
         ([1, 2, 3], [0, 1], "must be 2 finite numbers"),
         ("balanced", [1, 1], "y has 1 class"),
+        (pd.Series([1, 2]), [0, 1], "class_weight.to_dict"),
     ],
 )
 def test_bad_class_weights_are_refused(given, y, message):
@@ -235,3 +236,5 @@ def test_bad_class_weights_are_refused(given, y, message):
 def test_a_rate_is_no_word():
     with pytest.raises(errors.ParameterError, match="rates='balanced'"):
         PriorShift.from_sampling("balanced", [0, 1])
+    with pytest.raises(errors.ParameterError, match=r"rates=\[1, 2, 3\] must be 2"):
+        PriorShift.from_sampling([1, 2, 3], [0, 1])

@@ -68,6 +68,7 @@ def test_every_command_prints_what_the_page_says(home, call):
         ("apply", model, home / "all.csv", "-o", home / "out.csv"),
         ("compare", home / "all.csv", "--split", "0.5", "--methods", "ts"),
         ("inspect", model),
+        ("monitor", model, home / "all.csv", "--state", home / "state.json"),
     ):
         code, out, err = call(*words)
         assert code == 0, err

@@ -102,6 +102,16 @@ def test_a_table_for_people(home, capsys):
     assert "alarm at 100" in out
 
 
+def test_a_table_of_rows_without_labels_alone(home, capsys):
+    words = ["--state", home / "s.json", "--groups", "region", "--time-column", "when"]
+    files = [home / "model.calibrant", home / "monday-unlabelled.csv"]
+    assert run(["monitor", *map(str, (*files, *words))]) == 0
+    out = capsys.readouterr().out
+    assert "0 rows counted" in out
+    assert "no labelled rows to compare with" in out
+    assert "expected accuracy of the new rows" in out
+
+
 def test_a_day_counts_once(call):
     call("monday.parquet", "--groups", "region", "--time-column", "when")
     code, found, err = call("monday.parquet", "--ignore", "region,when")

@@ -16,7 +16,7 @@ from calibrant._cli import main
 from calibrant._files.logs import read_log
 from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
-from conftest import COLLECTION
+from conftest import DATA
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -155,9 +155,7 @@ def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
     with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
         read_log(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
-    with pytest.raises(
-        PredictionFileError, match=r"line 1: no token is among the options 'A', 'B'"
-    ):
+    with pytest.raises(PredictionFileError, match=r"line 1: no token is among 'A', 'B'"):
         read_log(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
 
 
@@ -236,6 +234,18 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
         assert "a.jsonl, line 2" in run("evaluate", write(path, rows[0], bad)).stderr
 
 
+def test_what_a_file_does_not_tell_is_asked_for(tmp_path):
+    said = [("A", {"A": -0.1, "B": -3.0})]
+    path = write(tmp_path / "a.jsonl", {**chat("A", said), "label": None})
+    with pytest.raises(PredictionFileError, match=r"line 1 has no label; .*--classes"):
+        read_log(path)
+    assert read_log(path, classes=["A", "B", "C"]).classes == ["A", "B", "C"]
+    plain = write(tmp_path / "b.jsonl", {"scores": [0.5, 0.5], "label": 0})
+    for kind in ("positive", "decision"):
+        with pytest.raises(PredictionFileError, match=f"--scores {kind} is for one number"):
+            read_log(plain, kind)
+
+
 def test_compressed_lines_and_blank_ones(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(
@@ -296,11 +306,11 @@ def numbers(found):
     return [found] if isinstance(found, int | float) else []
 
 
-@pytest.mark.skipif(not (COLLECTION / "llm").exists(), reason="no collection")
+@pytest.mark.skipif(not (DATA / "llm").exists(), reason="no collection")
 @pytest.mark.collection
-@pytest.mark.parametrize("name", sorted(p.stem for p in (COLLECTION / "llm").glob("*_*-*.npz")))
+@pytest.mark.parametrize("name", sorted(p.stem for p in (DATA / "llm").glob("*_*-*.npz")))
 def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
-    with np.load(COLLECTION / "llm" / f"{name}.npz") as file:
+    with np.load(DATA / "llm" / f"{name}.npz") as file:
         kind = "logits" if "val_logits" in file else "probs"
         scores, labels = file[f"val_{kind}"].astype(float)[:500], file["val_labels"][:500]
     rows = zip(scores.tolist(), labels.tolist(), strict=True)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from calibrant import model_file  # noqa: E402
 from calibrant.model_file import _format as frame  # noqa: E402
+from calibrators.test_grouped import fit  # noqa: E402
 from model_file.catalogue import METHODS, fitted, probe  # noqa: E402
 
 
@@ -22,18 +23,21 @@ def main():
     """Write the files that are missing."""
     folder = HERE / f"{frame.MAJOR}.{frame.MINOR}"
     folder.mkdir(exist_ok=True)
-    for method in METHODS:
+    for method in (*METHODS, "grouped"):
         path = folder / f"{method}.calibrant"
         if path.exists():
             continue
-        calibrator = fitted(method)
+        calibrator = fit() if method == "grouped" else fitted(method)
         rows = probe(calibrator, n_rows=3)
+        names = [*["north", "east", "south", "west"] * 3][: len(rows)]
+        groups = {"groups": names} if method == "grouped" else {}
         model_file.save(calibrator, path)
         expected = {
             "sha256": model_file.describe(path)["sha256"],
             "classes": calibrator.classes_.tolist(),
             "rows": rows.tolist(),
-            "predictions": calibrator.predict_proba(rows).tolist(),
+            "predictions": calibrator.predict_proba(rows, **groups).tolist(),
+            **groups,
         }
         path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
 

@@ -21,6 +21,7 @@ from calibrant._maps import (
     LogOddsCurve,
     MixtureMap,
     PiecewiseLinear,
+    PriorMap,
     RankedStepFunction,
     RankedSteps,
     SharedSteps,
@@ -69,6 +70,7 @@ def maps(kind):
         "structured": StructuredMap(0.7, slopes, intercept, 1.3, 0.02, ZERO, kind),
         "structured matrix": StructuredMap(0.7, matrix, intercept, 1.3, 0.0, ZERO, kind),
         "spline": SplineMap([-3.0, -1.0], [0.5, 1.0, 2.0], ZERO, kind),
+        "priors": PriorMap([0.5, 0.0, 2.0, 1.0], kind),
         "shared steps": SharedSteps(STEPS, kind),
         "ranked steps": RankedSteps(RANKED, 0.3, 0.7, ZERO, kind),
         "classwise": classwise,
@@ -93,6 +95,7 @@ PROMISES = {
     "structured": (False, False, True, K),
     "structured matrix": (False, False, True, K),
     "spline": (True, True, True, None),
+    "priors": (False, False, True, K),
     "shared steps": (True, True, True, None),
     "ranked steps": (False, True, True, None),
     "classwise": (False, False, True, K),
@@ -142,6 +145,12 @@ BROKEN = [
     ("structured", {"bound": 2.0}, "bound is 2.0, outside"),
     ("structured", {"scale": 1e300, "zero_logit": -1e10}, "scale times zero_logit overflows"),
     ("structured matrix", {"coef": np.eye(4) * 1e100, "scale": 1e250}, "coef times scale"),
+    ("priors", {"ratio": []}, "ratio has shape"),
+    ("priors", {"ratio": np.eye(4)}, "ratio has shape"),
+    ("priors", {"ratio": [1.0, 1.0, 1.0, -0.5]}, "ratio is in .* outside"),
+    ("priors", {"ratio": [1.0, 1.0, 1.0, NAN]}, "ratio is in .* outside"),
+    ("priors", {"ratio": np.zeros(4)}, "ratio is 0 for every class"),
+    ("priors", {"ratio": [1.0, 1.0, 1.0, 1e-200]}, "ratio has 1e-200, below"),
     ("spline", {"knots": []}, "knots of shape"),
     ("spline", {"knots": np.arange(1001.0), "slopes": np.ones(1002)}, "1000 at most"),
     ("spline", {"slopes": [1.0, 1.0]}, "slopes of shape .* one more than 2 knots"),
@@ -419,3 +428,12 @@ def test_rows_of_the_caller_stay_as_they_are():
     assert calibrator.predict_proba(p).min() == pytest.approx(1e-12)
     assert Stage(Unchanged(), 1e-3)(p).min() == pytest.approx(1e-3)
     np.testing.assert_array_equal(p, given)
+
+
+def test_other_priors_by_hand():
+    """Exact zeros stay; a row of classes that never come, too; nothing shifted changes no bit."""
+    rows = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    found = PriorMap([0.5, 0.0, 2.0, 1.0])(rows)
+    np.testing.assert_allclose(found[0], [1 / 3, 0.0, 2 / 3, 0.0], rtol=1e-15)
+    np.testing.assert_array_equal(found[1], rows[1])
+    np.testing.assert_array_equal(PriorMap(np.full(4, 3.0))(rows), rows)

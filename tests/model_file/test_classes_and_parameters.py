@@ -123,7 +123,8 @@ def test_parameters_out_of_range_are_not_saved():
             dumps(fit(["a", "b", "c"]).set_params(**bad))
 
 
-def test_more_arrays_than_a_file_holds_are_refused():
+def test_more_arrays_than_a_file_holds_are_refused(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_ARRAYS", 64)
     scores, y = scores_of()
     parts = [(str(i), calibrant.FlattenedIsotonic()) for i in range(22)]
     with pytest.raises(UnsavableError, match="68 arrays"):

@@ -300,7 +300,7 @@ def test_periods_are_few_and_add_up():
     assert np.all(np.diff(periods.column("first")) > 0)
     assert periods.column("last")[-1] == n_rows - 1
     assert periods.column("hits").sum() == pytest.approx(monitor.status().accuracy.value * n_rows)
-    assert sum(part.bins[0].sum() for part in periods.pooled(6)) == pytest.approx(n_rows)
+    assert sum(bins[0].sum() for *_, bins in periods.pooled(6)) == pytest.approx(n_rows)
 
 
 def test_a_page_of_nothing_and_of_rows_without_labels(tmp_path, rows):

@@ -243,3 +243,33 @@ def test_what_is_predicted_with_lies_between():
         assert found == pytest.approx(nearer, abs=0.03)
         assert found.sum() == pytest.approx(1)
         assert found.min() > 0
+
+
+def test_certain_rows_have_the_test_of_counts():
+    """The likelihood ratio of a table of two rows, 30 + 20 + 0 here and 40 + 30 + 30 before."""
+    here, before = np.array([30, 20, 0]), np.array([40, 30, 30])
+    rows, from_priors = np.repeat(np.eye(3), here, axis=0), before / 100
+    priors, _ = solve_priors(rows, from_priors)
+    both = (here + before) / 150
+    ratio = sum(
+        2 * n * np.log(n / (counts.sum() * share))
+        for counts in (here, before)
+        for n, share in zip(counts, both, strict=True)
+        if n
+    )
+    correction = 1 + (np.sum(1 / both) - 1) * (3 + 1.5 - 1) / (6 * 150 * 2)
+    found = prior_shift_test(rows, from_priors, priors, 100)
+    assert found.statistic == pytest.approx(ratio / correction)
+    assert found.n_free == 2
+
+
+def test_the_test_keeps_its_level_beside_few_rows_of_calibration():
+    rng = np.random.default_rng(0)
+    truth = np.array([0.5, 0.3, 0.13, 0.07])
+    p_values = []
+    for _ in range(200):
+        from_priors = simulate(rng, 200, truth, truth, 1.5)[0].mean(axis=0)
+        rows, _ = simulate(rng, 1000, truth, truth, 1.5)
+        priors, _ = solve_priors(rows, from_priors)
+        p_values.append(prior_shift_test(rows, from_priors, priors, 200).p_value)
+    assert np.mean(np.array(p_values) < 0.05) < 0.1

@@ -154,7 +154,7 @@ def test_the_curve_is_the_average_of_its_members(monkeypatch):
         made(self, lines, points, tiny, z, cells)
 
     monkeypatch.setattr(two_class._Average, "__init__", spy)
-    shares = np.append(np.full(len(MEMBERS), 0.9 / len(MEMBERS)), [0.04, 0.06])
+    shares = np.append(np.full(len(MEMBERS), 0.9 / len(MEMBERS)), [0.03, 0.01, 0.06])
     fit_log_odds(z, positives, cells, LOGS, 1e-8)
     ((lines, points, tiny),) = seen
     curve = two_class._Average(lines, points, tiny, z, cells).curve(shares, LOGS)
@@ -163,7 +163,8 @@ def test_the_curve_is_the_average_of_its_members(monkeypatch):
     for line, point in zip(LINE_OF, points, strict=True):
         u, features = plain_features(lines[line], tried, tiny)
         each.append(expit(u + point @ features))
-    each += [expit(lines[1].slope * tried), expit(tried)]
+    labels = (positives.sum() + 0.5) / (cells.sum() + 1.0)
+    each += [expit(lines[1].slope * tried), np.full_like(tried, labels), expit(tried)]
     np.testing.assert_allclose(curve(expit(tried)), shares @ np.array(each), atol=2e-4)
 
 

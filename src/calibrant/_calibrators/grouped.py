@@ -64,7 +64,7 @@ class GroupedCalibrator(parts.Composed):
         Number of folds.
     min_rows : int, default=300
         Rows from which on a group is tried with a fit of its own.
-    prior_rows : float, default=10.0
+    prior_rows : float, default=2.0
         Pseudo-observations that draw the weights of all groups to the fit of all, and those of
         every group to the weights of all groups.
 
@@ -120,7 +120,7 @@ class GroupedCalibrator(parts.Composed):
     calibrator: Any = leading(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)
     min_rows: int = number(default=300, low=1, whole=True)
-    prior_rows: float = number(default=10.0)
+    prior_rows: float = number(default=2.0)
     groups_: NDArray[Any] = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
@@ -147,9 +147,7 @@ class GroupedCalibrator(parts.Composed):
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         return super()._peak_bytes(n_rows, n_classes) + self._inner._peak_bytes(n_rows, n_classes)  # noqa: SLF001
 
-    def fit(  # type: ignore[override]
-        self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
-    ) -> Self:
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the calibration map of every group.
 
         Parameters
@@ -179,11 +177,10 @@ class GroupedCalibrator(parts.Composed):
         dealt = _deal(self._inner, batch, codes, self.cv)
         tried = [group for group in dealt if group.is_tried(FEWEST_ROWS)]
 
-        def gain(strength: float) -> float:  # less a nat for every stronger penalty
-            nats = sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
-            return nats + STRENGTHS.index(strength)
+        def loss(strength: float) -> float:
+            return -sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
 
-        strength = STRENGTHS[int(np.argmax(list(threads.each(gain, STRENGTHS))))]
+        strength = STRENGTHS[int(np.argmin(list(threads.each(loss, STRENGTHS))))]
         weights, report = _mix(self._inner, dealt, strength, self.min_rows, self.prior_rows)
         pooled = parts.fit_part(self._inner, parts.on_simplex(batch))
 
@@ -205,13 +202,7 @@ class GroupedCalibrator(parts.Composed):
             "solver_report_": report,
         }
 
-    def _mixture(
-        self,
-        pooled: Calibrator,
-        change: Calibrator | None,
-        own: Calibrator | None,
-        weights: NDArray[np.float64],
-    ) -> Calibrator:
+    def _mixture(self, pooled: Any, change: Any, own: Any, weights: NDArray[np.float64]) -> Any:
         """Return the fit of a group as a calibrator: a mixture of what there is."""
         chain = None
         if change is not None:
@@ -361,15 +352,25 @@ class _Group:
 def _deal(
     calibrator: Calibrator, batch: SimplexBatch, codes: NDArray[np.int64], n_folds: int
 ) -> list[_Group]:
-    """Deal the rows of each group to folds by themselves, so that it is in all of them."""
-    dealt = [batch.take(codes == g).in_folds(n_folds) for g in range(codes.max() + 1)]
-    names = "scores", "class_index", "weight"
-    joined = {name: np.concatenate([getattr(own, name) for own, _ in dealt]) for name in names}
-    folds = np.concatenate([fold for _, fold in dealt])
-    pooled = parts.out_of_fold(calibrator, replace(batch, **joined), folds)
-    by_group = np.split(pooled, np.cumsum([own.n_rows for own, _ in dealt])[:-1])
-    pairs = zip(dealt, by_group, strict=True)
-    return [_Group(own, fold, own.with_probabilities(rows)) for (own, fold), rows in pairs]
+    """Deal rows to folds, whatever their group is.
+
+    Not stratified by group: folds with equal shares of the labels of a small group would say of
+    each other what new rows do not.
+    """
+    merged = [batch.take(codes == g).merged() for g in range(codes.max() + 1)]
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(own, name) for own in merged])
+        for name in ("scores", "class_index", "weight")
+    }
+    row, folds, weight = replace(batch, **joined).deal(n_folds)
+    rows = replace(replace(batch, **joined).take(row), weight=weight)
+    pooled = parts.out_of_fold(calibrator, rows, folds)
+    owner = np.repeat(np.arange(len(merged)), [own.n_rows for own in merged])[row]
+    found = []
+    for mine in (owner == g for g in range(len(merged))):
+        own = rows.take(mine)
+        found.append(_Group(own, folds[mine], own.with_probabilities(pooled[mine])))
+    return found
 
 
 def _mix(

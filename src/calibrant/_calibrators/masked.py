@@ -25,8 +25,8 @@ CAPABLE = ("auto", "ts", "structured", "spline", "fir", "na-fir", "scir")
 """Methods that a class at probability 0 in some rows does not disturb: the others fit a map to the
 scores of each class, or count how often it was offered."""
 
-CANDIDATES = {"ts", "identity", "structured", "structured-wide", "structured-loose"}
-CANDIDATES |= {"na-fir", "scir", "spline"}
+OF_EACH_CLASS = {"ir-ovr", "two-class"}
+"""Candidates of the automatic choice of which this is true."""
 
 DEPTH = 100.0
 """Logit of an absent option below the largest, in units of the spread of the others."""
@@ -90,12 +90,10 @@ class MaskedCalibrator(Composed):
             )
         part._check_parameters()  # noqa: SLF001  (ours)
         paths = getattr(part, "candidates", None) or ()
-        others = {stage for path in paths for stage in path.split(" > ")} - CANDIDATES
+        others = {stage for path in paths for stage in path.split(" > ")} & OF_EACH_CLASS
         if others:
-            raise ParameterError(
-                f"candidates has {in_words(min(others))}, which cannot leave options out; use "
-                f"some of {', '.join(sorted(CANDIDATES))}"
-            )
+            fault = f"candidates has {in_words(min(others))}"
+            raise ParameterError(f"{fault}, which cannot leave options out; use others")
 
     @property
     def _inside(self) -> Any:

@@ -91,8 +91,7 @@ class PriorShift(Calibrator):
     >>> import numpy as np
     >>> from calibrant import PriorShift
     >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores(4000)
-    >>> calibrated = np.sqrt(bold) / np.sqrt(bold).sum(axis=1, keepdims=True)
+    >>> calibrated, y = simulated_scores(4000, power=1)
     >>> shift = PriorShift(to_priors={0: 0.8, 1: 0.1, 2: 0.1}).fit(calibrated, y)
     >>> shift.predict_proba([[0.2, 0.4, 0.4]]).round(2)
     array([[0.66, 0.17, 0.16]])
@@ -230,29 +229,7 @@ class PriorShift(Calibrator):
         >>> shift.predict_proba([[0.5, 0.5]])
         array([[0.9, 0.1]])
         """
-        classes, counts = np.unique(np.asarray(y), return_counts=True)
-        if len(classes) < 2:
-            raise errors.ClassCountError(
-                f"y has {errors.number_of(len(classes), 'class')}; pass all labels of training"
-            )
-        if not isinstance(class_weight, str | Mapping):
-            numbers = _as_numbers("class_weight", class_weight, len(classes), positive=True)
-            class_weight = dict(zip(classes.tolist(), numbers, strict=True))
-        try:
-            weights = compute_class_weight(class_weight, classes=classes, y=np.asarray(y))
-        except (TypeError, ValueError) as error:
-            raise errors.ParameterError(
-                f"class_weight={errors.in_words(class_weight)}: {error}"
-            ) from None
-        weights = _as_numbers("class_weight", weights, len(classes), positive=True)
-        made = cls(from_priors=weights * counts, to_priors=counts, classes=classes, **parameters)
-        made._check_parameters()
-        simplex.check_option("scores", made.scores, simplex.KINDS)
-        before, after = (_read_priors(n, getattr(made, n), classes) for n in BY_CLASS)
-        kind = ONE_COLUMN.get(made.scores, made.scores)
-        about = {"classes_": classes, "n_features_in_": len(classes)}
-        replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
-        return made
+        return cls._undoing("class_weight", class_weight, y, parameters)
 
     @classmethod
     def from_sampling(cls, rates: Any, y: Any, **parameters: Any) -> Self:
@@ -282,7 +259,32 @@ class PriorShift(Calibrator):
         """
         if isinstance(rates, str):
             raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number a class")
-        return cls.from_class_weight(rates, y, **parameters)
+        return cls._undoing("rates", rates, y, parameters)
+
+    @classmethod
+    def _undoing(cls, name: str, factors: Any, y: Any, parameters: dict[str, Any]) -> Self:
+        """Return the fitted map from counts times factors, which ``name`` gave, to counts."""
+        classes, counts = np.unique(np.asarray(y), return_counts=True)
+        if len(classes) < 2:
+            raise errors.ClassCountError(
+                f"y has {errors.number_of(len(classes), 'class')}; pass all labels of training"
+            )
+        if not isinstance(factors, str | Mapping):
+            numbers = _as_numbers(name, factors, len(classes), positive=True)
+            factors = dict(zip(classes.tolist(), numbers, strict=True))
+        try:
+            weights = compute_class_weight(factors, classes=classes, y=np.asarray(y))
+        except (TypeError, ValueError) as error:
+            raise errors.ParameterError(f"{name}={errors.in_words(factors)}: {error}") from None
+        weights = _as_numbers(name, weights, len(classes), positive=True)
+        made = cls(from_priors=weights * counts, to_priors=counts, classes=classes, **parameters)
+        made._check_parameters()
+        simplex.check_option("scores", made.scores, simplex.KINDS)
+        before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
+        kind = ONE_COLUMN.get(made.scores, made.scores)
+        about = {"classes_": classes, "n_features_in_": len(classes)}
+        replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
+        return made
 
 
 def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
@@ -298,11 +300,6 @@ def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
     """Return priors in the order of the classes, which sum to 1; None if there are none."""
     if given is None:
         return None
-    if hasattr(given, "to_dict"):
-        raise errors.ParameterError(
-            f"{name} is a {type(given).__name__}, whose index may be in another order than the "
-            f"classes; pass {name}.to_dict()"
-        )
     if isinstance(given, Mapping):
         missing = [c for c in classes.tolist() if c not in given]
         if missing or len(given) != len(classes):
@@ -318,6 +315,11 @@ def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
 
 def _as_numbers(name: str, given: Any, n_classes: int, *, positive: bool = False) -> Floats:
     """Return one finite number a class, or refuse what is given."""
+    if hasattr(given, "to_dict"):
+        raise errors.ParameterError(
+            f"{name} is a {type(given).__name__}, whose index may be in another order than the "
+            f"classes; pass {name}.to_dict()"
+        )
     try:
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

@@ -22,10 +22,10 @@ class TwoClassScaling(OneVsRestLogistic):
     Made for two classes and few rows. Thirteen maps are fitted, from the scores, from temperature
     scaling and from a slope about the share of the labels, with or without an intercept, with more
     or less of a bend that treats the two classes differently, and a weak beta calibration; their
-    probabilities are averaged. Where there is little loss to learn from, temperature scaling has a
-    part, and where little is gained, the scores have. The result is one curve of the log-odds that
-    never falls. More than two classes have a curve each, fitted to the class against all others,
-    and rows are divided by their sums.
+    probabilities are averaged, with the share of the labels as what up to four more rows say. Where
+    there is little loss to learn from, temperature scaling has a part, and where little is gained,
+    the scores have. The result is one curve of the log-odds that never falls. More than two classes
+    have a curve each, fitted to the class against all others, and rows are divided by their sums.
 
     Parameters
     ----------

@@ -62,6 +62,13 @@ class Fitted(NamedTuple):
         return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
 
 
+def is_of_tables(path: Path) -> bool:
+    """Whether a path is a directory of tables, which are read in chunks; logs are read whole."""
+    from calibrant._files.records import is_log
+
+    return path.is_dir() and not is_log(path)
+
+
 def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
     """Open tables to be read in chunks; refuse options that are for single files."""
     # The usual allocator of Arrow reserves a gibibyte at once, and each thread its part.

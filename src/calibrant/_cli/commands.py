@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.chunked import chunks_option, evaluate_chunks, evaluate_file
+from calibrant._cli.chunked import chunks_option, evaluate_chunks, evaluate_file, is_of_tables
 from calibrant._cli.deciding import (
     costs_option,
     coverage_option,
@@ -21,14 +21,7 @@ from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.fitting import check_output, fit, jobs_option, part_option
 from calibrant._cli.judge import judge
-from calibrant._cli.reading import (
-    Reading,
-    file_argument,
-    is_of_tables,
-    path_argument,
-    reading_options,
-    tell,
-)
+from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
 from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -64,7 +57,7 @@ def evaluate(
     groups: str | None,
     chunks: bool,
     as_json: bool,
-    **draws: int,
+    **draws: Any,
 ) -> None:
     """Measure how honest the probabilities in FILE, or in a directory of tables, are.
 
@@ -158,7 +151,7 @@ def apply_command(
                 raise click.UsageError(f"--part is for npz files; {file} is a directory")
             done = apply_directory(calibrator, file, output, progress=advance, **options)
         else:
-            options |= {"part": part, "tell": tell, "groups": groups}
+            options |= {"part": part, "tell": reading.tell, "groups": groups}
             done = apply_file(calibrator, file, output, progress=advance, **options)
     if done.n_bad_rows:
         from calibrant.errors import number_of  # numpy comes with it

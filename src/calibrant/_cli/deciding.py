@@ -82,13 +82,13 @@ def judge_decisions(
     """Measure what decisions cost, and how often sets hold the label, for ``evaluate``."""
     from calibrant import decisions
 
-    options = {"classes": found.classes}
+    options: dict[str, Any] = {"classes": found.classes}
     probabilities, result = found.probabilities(), {}
     if costs is not None:
         with naming(costs):
             table = read_cost_file(costs, found.classes)
-            drawn = {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
-            own = decisions.expected_cost(found.y, probabilities, table, **options, **drawn)
+            drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
+            own = decisions.expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
     if coverage is not None:
         sets = decisions.prediction_sets(probabilities, coverage, y_true=found.y, **options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.chunked import Fitted, chunks_option, fit_chunks
+from calibrant._cli.chunked import Fitted, chunks_option, fit_chunks, is_of_tables
 from calibrant._cli.deciding import (
     groups_option,
     priors_option,
@@ -18,13 +18,7 @@ from calibrant._cli.deciding import (
     to_priors,
     without_groups,
 )
-from calibrant._cli.reading import (
-    Reading,
-    file_argument,
-    is_of_tables,
-    path_argument,
-    reading_options,
-)
+from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
 from calibrant._cli.showing import NotConvergedError, json_option, show
 from calibrant._progress import progress_bar
 

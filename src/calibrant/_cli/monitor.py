@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -108,7 +109,9 @@ def _table(result: dict[str, Any]) -> Any:
     means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
     if result["unlabelled"] is not None:
         means["expected accuracy of the new rows"] = result["unlabelled"]["accuracy"]
-        rows["same class frequencies: p"] = f"{result['unlabelled']['p_value']:.3g}"
+        p_value = result["unlabelled"]["p_value"]
+        reference = "no labelled rows to compare with" if math.isnan(p_value) else f"{p_value:.3g}"
+        rows["same class frequencies: p"] = reference
     interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
     rows |= {name: interval.format(**mean) for name, mean in means.items()}
     log_e = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})"

@@ -20,18 +20,6 @@ file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
 
 
-def tell(note: str) -> None:
-    """Say on standard error what was read."""
-    click.echo(f"calibrant: {note}", err=True)
-
-
-def is_of_tables(path: Path) -> bool:
-    """Whether a path is a directory of tables, which are read in chunks; logs are read whole."""
-    from calibrant._files.records import is_log
-
-    return path.is_dir() and not is_log(path)
-
-
 def names(text: str) -> tuple[str, ...]:
     """Split at commas; quotes keep a comma inside of a name."""
     return tuple(name.strip() for name in next(csv.reader([text]), []))
@@ -113,10 +101,15 @@ class Reading:
         options: dict[str, Any] = {"labels": self.labels, "selection": self.selection}
         found = read_prediction_file(path, kind=self.kind, classes=told, **options, **parts)
         if found.log is not None:
-            tell(found.log.note)
+            self.tell(found.log.note)
         self.refuse_to_normalize(path, found.kind)
         options = {"like": like, "positive": self.positive, "positive_last": positive_last}
         return align(found, classes=self.classes, normalize=self.rows, **options)
+
+    @staticmethod
+    def tell(note: str) -> None:
+        """Say on standard error what was read."""
+        click.echo(f"calibrant: {note}", err=True)
 
     def refuse_to_normalize(self, path: Path, kind: str) -> None:
         """Refuse ``--normalize`` where rows have no sums."""

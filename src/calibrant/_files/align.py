@@ -177,9 +177,6 @@ def _two_classes(
 ) -> list[Any] | None:
     """Return two classes, the positive one last, where it is known; refuse a column of none."""
     distinct, where = np.unique(y).tolist() if known is None else known, found.source
-    is_unsure = found.kind in ONE_COLUMN and not found.are_columns_sure
-    if is_unsure and np.all(found.scores == np.floor(found.scores)):
-        _refuse_columns(found, [0], "hold whole numbers, and no scores; choose by --columns")
     if positive is None:
         if known is None and len(distinct) == 2:
             check_positive(np.array(distinct), told=False, named=found.place)

@@ -93,9 +93,7 @@ class TableChunks(Chunks):
             self._sample = np.empty((0, source.n_columns)) if first is None else first.scores
         self.names: list[str] = list(layout.score_names)
         self.n_classes = len(self.names)
-        self._selection = ColumnSelection(
-            self._label, tuple(self.names), selection.ignore, fewest=1
-        )
+        self._selection = ColumnSelection(self._label, tuple(self.names), selection.ignore)
 
     @cached_property
     def _aligned(self) -> Aligned:

@@ -10,9 +10,8 @@ import json
 import math
 import string
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from calibrant._files import options
 from calibrant._files.records import LINES, read_records
 from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.text import suffix_of
+from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
@@ -43,8 +43,7 @@ CONFIDENCES = (None, "probabilities", "positive")
 """Kinds of scores that a single number may be said to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """What the records of a file hold: scores with a column for each class, and labels.
 
     ``lines`` are those of the rows, if there are any; ``note`` says what was taken for a class.
@@ -59,8 +58,7 @@ class Log:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogLayout:
+class LogLayout(NamedTuple):
     """How records are read: their name, the kind of the scores, and the function of one record."""
 
     title: str
@@ -77,6 +75,8 @@ def read_log(
     """Read a log of an evaluation; ``classes`` are those of a model, or of another part."""
     told = None if classes is None else [str(c) for c in classes]
     layout = _find_layout(path, kind, selection or ColumnSelection(), told)
+    if layout.kind in ONE_COLUMN:
+        raise PredictionFileError(f"{path}: --scores {kind} is for one number a row")
     rows, lines, wheres = [], [], []
     for record in read_records(path):
         rows.append(layout.read(record))
@@ -171,7 +171,7 @@ def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | No
 
 def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogLayout:
     """One number a record, how sure a model says to be: in percent if any is larger than 1."""
-    values = [record.fields.get(name) for record in read_records(path)]
+    values: list[Any] = [record.fields.get(name) for record in read_records(path)]
     scale = 100.0 if any(options.is_score(value) and value > 1.0 for value in values) else 1.0
     read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
     unit = " in percent" if scale > 1.0 else ""
@@ -202,7 +202,7 @@ def _find_plain(
                 f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
                 "'probs' or 'logits' are needed, or choose it by --columns"
             )
-        read = partial(options.read_flat, names=list(names), label=selection.label)
+        read = partial(options.read_plain, name="", flat=list(names), label=selection.label)
         return LogLayout("records with a number for each class", kind or "probabilities", read)
     name, told = chosen[0], SCORE_FIELDS.get(chosen[0])
     if told is not None and kind not in (None, told):
@@ -217,7 +217,8 @@ def leave_out_absent(
     """Give what absent options got to the others, where the model knows of no absent ones."""
     given = scores if order is None else scores[:, order]
     kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
-    return kept / kept.sum(axis=1, keepdims=True)
+    kept /= kept.sum(axis=1, keepdims=True)
+    return kept
 
 
 @contextmanager

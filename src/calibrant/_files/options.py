@@ -55,18 +55,13 @@ def label_of(record: Record, chosen: str | None) -> Any:
     """Label of a record as it stands; None if it has none."""
     fields = record.fields
     if chosen is not None and chosen not in fields:
-        raise PredictionFileError(
-            f"{record.where} has no field {chosen!r} (--label-column); it has {some(list(fields))}"
-        )
+        raise record.error(f" has no field {chosen!r} (--label-column), but {some(list(fields))}")
     name = label_field(fields, chosen)
     label = None if name is None else fields[name]
     if isinstance(label, list) and len(label) == 1:
         label = label[0]
     if isinstance(label, list | dict) or (isinstance(label, float) and not label.is_integer()):
-        raise PredictionFileError(
-            f"{record.where}: the label is {describe(label)}; one option is right, by its name or "
-            "its place"
-        )
+        raise record.error(f": the label is {describe(label)}; write the name of one option")
     return int(label) if isinstance(label, float) else label
 
 
@@ -119,50 +114,40 @@ def _row(
     return LoggedRow(found, list(names), _find_label(label, list(names), where))
 
 
-def read_plain(record: Record, name: str, label: str | None) -> LoggedRow:
-    """Read a list of scores, or an object of scores by option; null is no option."""
+def read_plain(record: Record, name: str, label: str | None, flat: Sequence[str] = ()) -> LoggedRow:
+    """Read a list of scores, or an object of scores by option; null is no option.
+
+    The fields that are ``flat`` are such an object themselves.
+    """
     where, given = f"{record.where}, field {name!r}", record.fields.get(name)
-    if isinstance(given, dict):
+    if flat:
+        where, named = record.where, [(n, record.fields.get(n)) for n in flat]
+    elif isinstance(given, dict):
         named = [(option.strip(), value) for option, value in given.items()]
     elif isinstance(given, list):
         names = own_options(record.fields) or [str(j) for j in range(len(given))]
         if len(names) != len(given):
-            raise PredictionFileError(
-                f"{where} has {len(given)} scores of {len(names)} options; write one for each"
-            )
+            raise record.error(f": {len(given)} scores of {len(names)} options; write one for each")
         named = list(zip(names, given, strict=True))
     else:
-        raise PredictionFileError(
-            f"{where} is {'missing' if given is None else describe(given)}; write a list of "
-            "scores, or an object with the score of each option"
-        )
+        found = "missing" if given is None else describe(given)
+        raise record.error(f": {name!r} is {found}; write the score of each option")
     present = {option: value for option, value in named if value is not None}
     if len(present) < sum(value is not None for _, value in named):
         raise PredictionFileError(f"{where} has an option twice; name each once")
     return _row(present.values(), list(present), label_of(record, label), where)
 
 
-def read_flat(record: Record, names: list[str], label: str | None) -> LoggedRow:
-    """Read a number for each class, by its name; those that are missing are no options."""
-    present = [name for name in names if record.fields.get(name) is not None]
-    values = [record.fields[name] for name in present]
-    return _row(values, present, label_of(record, label), record.where)
-
-
 def read_confidence(record: Record, name: str, scale: float, label: str | None) -> LoggedRow:
     """Read how sure a model says to be of its answer, and whether that was right."""
-    where, value = f"{record.where}, field {name!r}", record.fields.get(name)
+    value: Any = record.fields.get(name)
     if not is_score(value) or not 0.0 <= value <= scale:
-        raise PredictionFileError(f"{where} is {describe(value)}; write 0 to {scale:g}")
-    usual = [field for field in TRUTH_FIELDS if field in record.fields]
-    said = label_of(record, label or (usual[0] if usual else None))
-    text = None if said is None else str(said).strip().casefold()
-    if text is not None and text not in TRUTH:
-        raise PredictionFileError(
-            f"{record.where}: the label {said!r:.200} is neither right nor wrong; write a truth"
-            " value"
-        )
-    truth = None if text is None else TRUTH[text]
+        raise record.error(f": {name!r} is {describe(value)}; write 0 to {scale:g}")
+    usual = next((field for field in TRUTH_FIELDS if field in record.fields), None)
+    said = label_of(record, label or usual)
+    truth = None if said is None else TRUTH.get(str(said).strip().casefold(), -1)
+    if truth == -1:
+        raise record.error(f": the label {said!r:.200} is neither right nor wrong; write true")
     return LoggedRow([1.0 - value / scale, value / scale], ["false", "true"], truth)
 
 
@@ -176,10 +161,7 @@ def read_lm_eval(record: Record) -> LoggedRow:
         while isinstance(found, list) and found and isinstance(found[0], list):
             found = found[0]
         if not (isinstance(found, list) and len(found) == 2):  # log-likelihood, is it greedy
-            raise PredictionFileError(
-                f"{where} holds generated text, no log-likelihoods: the task "
-                "is not multiple choice; score its answers, and read those as plain records"
-            )
+            raise record.error(" holds generated text: write scores of options as plain records")
         values.append(_to_number(found[0]))
     names = _continuations(fields.get("arguments"), len(values))
     half = len(names) // 2
@@ -195,10 +177,8 @@ def read_lm_eval(record: Record) -> LoggedRow:
     agreeing = [j for j in places if not is_score(is_right) or (j == best) == (is_right == 1)]
     if target is not None and not agreeing:
         fault = "several right options, or none of these" if not places else f"acc is {is_right}"
-        raise PredictionFileError(
-            f"{where}: the target {target!r:.200} of the options {some(names, 8)}: {fault}; drop "
-            "the record, or log the samples again"
-        )
+        options = f"the target {target!r:.200} of the options {some(names, 8)}"
+        raise record.error(f": {options}: {fault}; drop the record")
     return row._replace(label=agreeing[0] if agreeing else None)
 
 
@@ -225,10 +205,7 @@ def read_inspect(record: Record) -> LoggedRow:
     """Read a sample of Inspect: letters of its ``choices``, ``target``, and log-probabilities."""
     choices = record.fields.get("choices")
     if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
-        raise PredictionFileError(
-            f"{record.where} has no choices: it is no question with options; only those of "
-            "multiple_choice() can be read"
-        )
+        raise record.error(" has no choices; samples of multiple_choice() can be read")
     letters = list(string.ascii_uppercase[: len(choices)])
     return read_completion(record, letters, "target")
 
@@ -247,25 +224,19 @@ def read_completion(
         names = options  # the record lists texts; tokens are letters
     choice = completion_of(record.fields)
     found = [] if choice is None else _positions(choice["logprobs"])
-    if names is None or not found:
-        raise PredictionFileError(
-            f"{where} has no token with top_logprobs; ask for logprobs=True, top_logprobs=20 "
-            "(vLLM: logprobs=20)"
-        )
+    if names is None:
+        raise record.error(" has no label; name it by --label-column, or the options by --classes")
+    if not found:
+        raise record.error(" has no top_logprobs; ask for logprobs=True, top_logprobs=20")
     answers = {clean(token): listed for token, listed in found if clean(token) in names}
     if len(answers) != 1:
-        raise PredictionFileError(
-            f"{where}: {'several tokens are' if answers else 'no token is'} among the options "
-            f"{some(names, 8)}; ask for the option alone (max_tokens=1), or name others by "
-            "--classes"
-        )
+        which = f"{'several tokens are' if answers else 'no token is'} among {some(names, 8)}"
+        raise record.error(f": {which}; ask for the option alone (max_tokens=1), or use --classes")
     masses, least, listed_mass = dict.fromkeys(names, 0.0), 1.0, 0.0
     for token, logprob in answers.popitem()[1]:
         if not is_score(logprob) or not logprob < 1e-3:  # NaN is not
-            raise PredictionFileError(
-                f"{where}: the logprob of token {token!r:.60} is {describe(logprob)}; a number of "
-                "at most 0 is needed"
-            )
+            number = f"the logprob of {token!r:.60} is {describe(logprob)}"
+            raise record.error(f": {number}; write a number of at most 0")
         mass = math.exp(logprob)
         listed_mass += mass
         least = min(least, mass)
@@ -309,7 +280,7 @@ def _positions(logprobs: Any) -> list[tuple[str, list[tuple[str, Any]]]]:
     if isinstance(logprobs, dict):  # completions of before chats
         parts = [logprobs.get(n) for n in ("tokens", "token_logprobs", "top_logprobs")]
         if all(isinstance(part, list) for part in parts):
-            return [_position(*each) for each in zip(*parts, strict=False)]  # type: ignore[arg-type]
+            return [_position(*each) for each in zip(*parts, strict=False)]
         return []
     return [_position(None, None, listed) for listed in logprobs]
 

@@ -158,8 +158,8 @@ def open_source(
         elif is_log(path):
             yield _of_log(read_log(path, kind, selection, classes), path)
         elif tables.is_table(path):
-            fewest = 2 if kind in ARRAYS.values() else 1
-            chosen = replace(selection or ColumnSelection(), fewest=fewest)
+            is_single = None if kind is None else kind in ONE_COLUMN
+            chosen = replace(selection or ColumnSelection(), is_single=is_single)
             table = tables.open_table(path, chosen, stack)
             told = _kind_of(kind, len(table.layout.score_names), str(path))
             yield _of_table(table, path, told)
@@ -208,13 +208,11 @@ def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
 def _of_log(log: Log, path: Path) -> Source:
     place = Place(path, str(path), log.classes, lines=log.lines)
     labels = None if log.labels is None else partial(np.asarray, log.labels)
-    chunk = FileChunk(log.scores, labels)
     n_rows, n_columns = log.scores.shape
+    about: dict[str, Any] = {"dtype": log.scores.dtype, "has_labels": labels is not None}
+    about |= {"chunks": iter([FileChunk(log.scores, labels)]), "log": log}
     return Source(
-        *(place, log.kind, n_columns, n_rows, log.scores.dtype, labels is not None),
-        iter([chunk]),
-        lambda: (log.scores, log.labels),
-        log=log,
+        place, log.kind, n_columns, n_rows, whole=lambda: (log.scores, log.labels), **about
     )
 
 

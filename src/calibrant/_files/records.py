@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
@@ -35,6 +36,10 @@ class Record(NamedTuple):
     fields: dict[str, Any]
     where: str
     place: int
+
+    def error(self, fault: str) -> PredictionFileError:
+        """Return the error about this record."""
+        return PredictionFileError(f"{self.where}{fault}")
 
 
 class _RepeatedKeyError(ValueError):
@@ -166,8 +171,7 @@ def _parse(raw: bytes, where: str) -> Any:
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        raise _RepeatedKeyError(next(k for k, _ in pairs if k in seen or seen.add(k)))
+        raise _RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return found
 
 

@@ -233,14 +233,14 @@ class ColumnSelection:
 
     Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
     a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
-    ``fewest`` columns of scores are 1 where they may be of the positive class alone.
+    ``is_single`` says whether there is one column of scores, of the positive class; or nobody does.
     """
 
     label: str | None = None
     columns: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     takes_missing: bool = False
-    fewest: int = 2
+    is_single: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,16 +279,30 @@ def make_layout(
         scores = [name for name in names if name in chosen]
     else:
         scores = [name for name in free if name != label and name not in text]
-    if len(scores) < selection.fewest:
-        found = f"one column of scores, {scores[0]!r}" if scores else "no columns of scores"
-        raise PredictionFileError(
-            f"{where} has {found}; classes have a column of numbers each (--columns), or the "
-            "positive one of two has one, with --scores positive, or --scores decision of margins"
-        )
+    if len(scores) < 2:
+        _refuse_few(scores, samples, selection, where)
     is_named = label is not None and (
         selection.label is not None or label.casefold() in LABEL_NAMES
     )
     return Layout(names, label, is_named, scores, bool(selection.columns))
+
+
+def _refuse_few(
+    scores: list[str], samples: Samples, selection: ColumnSelection, where: str
+) -> None:
+    """Refuse no column, or one that was not said to be, and may not be, of the positive class."""
+    found, is_open = "no columns of scores", selection.is_single is None
+    if scores:
+        is_whole = not selection.columns and are_whole(samples[scores[0]] or ("",))
+        if selection.is_single or (is_open and not is_whole):
+            return
+        found = f"one column of scores, {scores[0]!r}"
+        found += ", of whole numbers" if is_open else ""
+    raise PredictionFileError(
+        f"{where} has {found}; at least two classes are needed, each with a column of numbers "
+        "(--columns), or the positive one of two alone, with --scores positive, or --scores "
+        "decision of margins"
+    )
 
 
 def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) -> set[str]:

@@ -226,7 +226,7 @@ class MaskedMap(_ComposedMap):
 
     map: CalibrationMap
     depth: float
-    kind: str = "probabilities"  # type: ignore[assignment]
+    kind: str = "probabilities"
 
     def __post_init__(self) -> None:
         require(isinstance(self.map, CalibrationMap), "map is no map")
@@ -243,5 +243,6 @@ class MaskedMap(_ComposedMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows, and give what absent options got to the others."""
         logits, absent = fill_absent(self._check_rows(rows), self.kind, self.depth)
-        out = np.where(absent, 0.0, self.map(logits))
-        return out / out.sum(axis=1, keepdims=True)
+        out: Floats = np.where(absent, 0.0, self.map(logits))
+        out /= out.sum(axis=1, keepdims=True)
+        return out

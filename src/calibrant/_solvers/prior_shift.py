@@ -90,23 +90,29 @@ def prior_shift_test(
     """Test whether unlabelled rows come with the class frequencies ``from_priors``.
 
     ``priors`` are those of the largest likelihood (``solve_priors``), ``n_from`` the number of rows
-    whose mean probabilities ``from_priors`` are. Without a shift both estimate the same, and the
-    mean of both, by rows, does so best. Twice the logarithm of the likelihood ratio to it, times
-    1 + n / n_from, has a chi-squared distribution with one degree of freedom less than there are
-    classes; where priors lie at 0 it is smaller. That holds whether or not the map is right. Where
-    classes have few rows it is larger: it is divided as the likelihood ratio of counts is
-    (Williams, "Improved likelihood ratio tests for complete contingency tables", 1976).
+    whose mean probabilities ``from_priors`` are. Without a shift both sets have the mean of both,
+    by rows. Twice the logarithm of the likelihood ratio of both sets to it has a chi-squared
+    distribution with one degree of freedom less than there are classes; that of the rows of
+    calibration, which are not here, is taken over these, weighted by 1 / m_i, and over rows that
+    none of these is like, of which m is 0. Where classes have few rows it is divided as that of
+    counts is (Williams, "Improved likelihood ratio tests for complete contingency tables", 1976).
+    None of it needs the map to be right.
     """
     ratios, weight, used = _ratios(probabilities, from_priors, weight)
     total = math.fsum(weight)
     more = 1.0 + total / n_from
-    pooled = (from_priors + (more - 1.0) * priors) / more
-    before, after = (np.log(np.maximum(ratios @ q[used], TINY)) for q in (pooled, priors))
-    statistic = max(2.0 * more * math.fsum(weight * (after - before)), 0.0)
+    mixture = np.maximum(ratios @ priors[used], TINY)
+    pooled = np.log((1.0 + (more - 1.0) * mixture) / more)
+    gain = math.fsum(weight * (np.log(mixture) - pooled))
+    if more > 1.0:
+        share = weight / total / mixture
+        unlike = max(1.0 - math.fsum(share), 0.0)
+        gain -= n_from * (math.fsum(share * pooled) - unlike * math.log(more))
     n_free = max(int(used.sum()) - 1, 1)
-    rarity = float(np.sum(1.0 / np.maximum(pooled[used], 0.5 / total))) - 1.0
+    both = (from_priors + (more - 1.0) * priors)[used] / more
+    rarity = float(np.sum(1.0 / np.maximum(both, 0.5 / total))) - 1.0
     per_row = 1.0 / total + 1.0 / n_from - 1.0 / (total + n_from)
-    statistic /= 1.0 + rarity * per_row / (6.0 * n_free)
+    statistic = max(2.0 * gain, 0.0) / (1.0 + rarity * per_row / (6.0 * n_free))
     return ShiftTest(statistic, n_free, float(chi2.sf(statistic, n_free)))
 
 

@@ -5,8 +5,8 @@ has less variance than any. Each member starts from one of three lines, the scor
 scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows; 30
 pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
 Its weight grows with a power of its marginal likelihood, by Laplace's approximation. Temperature
-scaling has a part where it has little loss to learn from, and the scores have one where what is
-gained over them is no clear gain.
+scaling has a part where it has little loss to learn from, the share of the labels has that of up to
+four rows, and the scores have one where what is gained over them is no clear gain.
 """
 
 from __future__ import annotations
@@ -74,7 +74,13 @@ FEW_NATS = 3.0
 Not that of another line: with a rare class that the scores think common, the share of the labels
 alone leaves little loss, and temperature scaling is far off."""
 
-CLEAR_GAIN = 0.0
+SMOOTHING, SMOOTHING_NATS = 4.0, 30.0
+"""Rows that say no more than the share of the labels, and loss at which there are half of them.
+
+Members are fitted to few rows, and so too sure of others: in most classifiers, their log-odds are
+a tenth too far from the share of the labels. Where there is no loss the scores tell more."""
+
+CLEAR_GAIN = 0.4
 """Nats over the scores at which these have half of the result.
 
 These numbers are chosen within the validation parts of real classifiers by
@@ -161,9 +167,11 @@ def fit_log_odds(
     evidence = _evidence(rows, fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
     average = _Average(lines, fits.points, tiny, z, cells)
     log_weight = POWER * evidence + np.log(PRIOR)
-    few = FEW_NATS / (max(float(rows.base_losses[1]), 0.0) + FEW_NATS)
     shares = np.exp(log_weight - log_weight.max())
-    shares = np.append(shares / shares.sum() * (1.0 - few), [few, 0.0])
+    nats = max(float(rows.base_losses[1]), 0.0)
+    few, smoothing = FEW_NATS / (nats + FEW_NATS), SMOOTHING * nats / (nats + SMOOTHING_NATS)
+    shares = np.append(shares / shares.sum() * (1.0 - few), [few, smoothing / total, 0.0])
+    shares /= shares.sum()
 
     def loss_of(curve: LogOddsCurve) -> float:
         eta = np.interp(z, curve.x, curve.y)
@@ -258,7 +266,7 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
 
 
 class _Average:
-    """Averages of the probabilities of members, of temperature scaling and of the scores.
+    """Averages of members, of temperature scaling, of the labels' share and of the scores.
 
     They are lines between values at ``x``, and go on straight beyond the rows' log-odds.
     """
@@ -273,17 +281,17 @@ class _Average:
         self.x = x[np.append(True, np.diff(x) > 1e-6 * (1.0 + np.abs(x[1:])))]
         nearest = np.searchsorted(0.5 * (self.x[1:] + self.x[:-1]), z)
         self._near = 1e-6 + np.bincount(nearest, cells, minlength=len(self.x)) / cells.sum()
-        eta = np.empty((len(points) + 2, len(self.x)))
+        eta = np.full((len(points) + 3, len(self.x)), lines[2].pivot)  # the share of the labels
         for place, line in enumerate(lines):
             u, features = line.features(self.x, tiny)
-            eta[:-2][place == LINE_OF] = u + points[place == LINE_OF] @ features
+            eta[:-3][place == LINE_OF] = u + points[place == LINE_OF] @ features
             if place < 2:
-                eta[-1 - place] = u
+                eta[-1 - 2 * place] = u
         log_rest = -sigmoid_and_softplus(eta)[1]
         self._logs = log_rest + eta, log_rest  # of the probabilities of the two classes
 
     def curve(self, shares: Array, logs: BoundedLogs) -> LogOddsCurve:
-        """Return the average with these shares of members, temperature scaling and the scores."""
+        """Return the average with these shares, in the order of the class's first line."""
         tops = [logs.max(axis=0) for logs in self._logs]
         one, rest = (
             top + np.log(shares @ np.exp(logs - top))
@@ -308,7 +316,8 @@ class _Average:
 
 def _describe(shares: Array) -> str:
     """Say what has which share."""
-    by_line = np.bincount(LINE_OF[1:], shares[1:-2])
+    by_line = np.bincount(LINE_OF[1:], shares[1:-3])
     found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
-    found |= dict(zip(("beta", "ts itself", "scores themselves"), shares[[0, -2, -1]], strict=True))
+    rest = ("beta", "ts itself", "labels' share", "scores themselves")
+    found |= dict(zip(rest, shares[[0, -3, -2, -1]], strict=True))
     return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())

@@ -165,7 +165,8 @@ class RankedProbability(RowMean):
     def terms(self, chunk: Chunk) -> Floats:
         gaps = np.cumsum(chunk.rows[:, :-1], axis=1)
         gaps -= chunk.class_index[:, None] <= np.arange(gaps.shape[1])
-        return np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # rounding of sums
+        found: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
+        return found
 
 
 class LogLoss(RowMean):

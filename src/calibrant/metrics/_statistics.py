@@ -117,7 +117,7 @@ def evaluate(
             whole = evaluate(None, predictions, **options, progress=progress)
             return replace(whole, by_group=by_group)
         if not isinstance(predictions, Predictions):
-            sizes = {"n_bins": int(n_bins), "n_groups": n_groups}
+            sizes: dict[str, Any] = {"n_bins": int(n_bins), "n_groups": n_groups}
             empty = MetricStatistics(classes, ordered=ordered, **sizes)
             return predictions.counted(empty).solve(**options)
         n_steps = len(list(simplex.chunks(len(predictions.matrix), len(classes))))

@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
     def take(self, rows: slice) -> Block:
         """Return some of the rows."""
-        return Block(*(part[rows] for part in self))
+        return Block(*(part[rows] for part in self))  # type: ignore[arg-type]
 
 
 def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float) -> Block:

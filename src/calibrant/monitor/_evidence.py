@@ -40,8 +40,8 @@ class Evidence:
     The change detector takes the bets of short memory, which lose while nothing is wrong.
     """
 
-    KEPT = ("log_share", "log_wealth", "log_largest", "detector", "changes", "n_rows")
-    KEPT += ("n_learned", "learns_at", "weight_in_block")
+    KEPT: tuple[str, ...] = ("log_share", "log_wealth", "log_largest", "detector", "changes")
+    KEPT += ("n_rows", "n_learned", "learns_at", "weight_in_block")
 
     def __init__(
         self, bets: dict[str, Bet], run_length: float = math.inf, no_bet: float = NO_BET
@@ -125,5 +125,5 @@ class Evidence:
         self.log_share = np.logaddexp(
             math.log1p(-anew) + self.log_share, math.log(anew) + self.log_prior
         )
-        step = STEPS[max(np.searchsorted(8 * STEPS, self.n_rows, side="right") - 1, 0)]
+        step = STEPS[max(int(np.searchsorted(8 * STEPS, self.n_rows, side="right")) - 1, 0)]
         self.learns_at = int((self.n_rows // step + 1) * step)

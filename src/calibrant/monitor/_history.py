@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,15 +72,6 @@ class MeanSequence:
         return Estimate(mean, max(mean - half, self.low), min(mean + half, self.high))
 
 
-class Stretch(NamedTuple):
-    """Some periods: rows, first and last time, and weight, hits and confidence of each bin."""
-
-    n_rows: int
-    first: float
-    last: float
-    bins: Floats
-
-
 class Periods:
     """Sums over stretches of rows; when there are too many, neighbours become one."""
 
@@ -120,15 +111,13 @@ class Periods:
             self.table = np.concatenate([_join(self.table[:-1:2], self.table[1::2]), odd])
             self.fewest_rows = int(self.table[:-1, [0, 4]].sum(axis=1).min())
 
-    def pooled(self, most: int) -> list[Stretch]:
-        """Join periods with labels to at most so many stretches, with about as many each."""
+    def pooled(self, most: int) -> Iterator[tuple[int, float, float, Floats]]:
+        """Join periods with labels to a few stretches: rows, first and last time, sums by bin."""
         table = self.table[self.column("rows") > 0]
-        found = []
         for part in np.array_split(table, min(most, len(table))) if len(table) else ():
-            ends = np.fmin.reduce(part[:, 6]), np.fmax.reduce(part[:, 7])
+            first, last = float(np.fmin.reduce(part[:, 6])), float(np.fmax.reduce(part[:, 7]))
             bins = part[:, len(FIELDS) :].sum(axis=0).reshape(3, N_BINS)
-            found.append(Stretch(int(part[:, 0].sum()), *map(float, ends), bins))
-        return found
+            yield int(part[:, 0].sum()), first, last, bins
 
 
 def _join(first: Floats, second: Floats) -> Floats:
@@ -175,5 +164,6 @@ class RecentRows:
         both = [np.take_along_axis(q, label, 1) for q in judged]
         served, proposed = -np.log(np.maximum(np.hstack(both), 1e-12)).T
         gains = served - proposed
-        numbers = served.mean(), proposed.mean(), gains.mean(), gains.std() / np.sqrt(len(gains))
-        return Proposal(n_fitted, len(gains), *map(float, numbers), found)
+        nll, error = float(served.mean()), float(gains.std() / len(gains) ** 0.5)
+        others = float(proposed.mean()), float(gains.mean()), error
+        return Proposal(n_fitted, len(gains), nll, *others, found)

@@ -44,7 +44,7 @@ class CalibrationMonitor:
         Chance of a false alarm, over all time.
     classes : array-like of shape (n_classes,), optional
         Label of each column, where the labels of the first batch do not name every column.
-    run_length : float, default=100000
+    run_length : float, default=1000000
         CheckedRows between false alarms of the change detector, on average, at least.
     min_probability : float, default=1e-6
         Smaller probabilities count as this one: a single row multiplies the evidence by at most its
@@ -88,15 +88,15 @@ class CalibrationMonitor:
     (True, True)
     """
 
-    KEPT = ("alpha", "run_length", "min_probability", "_log_stake", "_alarm_row", "_log_wealth")
-    KEPT += ("_log_largest", "_sums")
+    KEPT: tuple[str, ...] = ("alpha", "run_length", "min_probability", "_log_stake", "_sums")
+    KEPT += ("_alarm_row", "_log_wealth", "_log_largest")
 
     def __init__(
         self,
         alpha: float = 0.01,
         *,
         classes: Any = None,
-        run_length: float = 100_000,
+        run_length: float = 1_000_000,
         min_probability: float = 1e-6,
     ) -> None:
         simplex.check_number("alpha", alpha, low=1e-12, high=0.5)
@@ -260,8 +260,8 @@ class CalibrationMonitor:
         means = [mean.estimate(self.alpha) for mean in self._means.values()]
         alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
         changes = tuple(evidence.changes), float(evidence.detector.mean())
-        groups = self._group_status()
-        return MonitorStatus(evidence.n_rows, e_value, log_e, *alarm, *changes, *means, groups)
+        found: Any = (evidence.n_rows, e_value, log_e, *alarm, *changes, *means)
+        return MonitorStatus(*(*found, self._group_status()))
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
         """Evidence of each group, and whether its share alone is worth an alarm."""
@@ -320,7 +320,7 @@ class CalibrationMonitor:
             file.write(to_text(self._state()).encode())
 
     def _state(self) -> dict[str, Any]:
-        named = {None: self._evidence, **self._groups}
+        named: dict[Any, Evidence] = {None: self._evidence, **self._groups}
         streams = [
             [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
             for name, own in named.items()

@@ -98,9 +98,9 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
 
 def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
     """Draw reliability diagrams of the confidence, of stretches of periods."""
-    panels, first = [], 0
-    for part in monitor.periods_.pooled(MOST_PANELS):
-        weight, hits, said = (sums[part.bins[0] > 0] for sums in part.bins)
+    panels, done = [], 0
+    for n_rows, first, last, bins in monitor.periods_.pooled(MOST_PANELS):
+        weight, hits, said = bins[:, bins[0] > 0]
         chart = figures.Chart(figures.unit_axis("confidence"), figures.unit_axis("accuracy"))
         chart.frame()
         chart.line([0, 1], [0, 1], "diagonal")
@@ -109,10 +109,10 @@ def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
         chart.bars(mean, mean - half, mean + half, "bar")
         chart.line(mean, share, "curve")
         chart.points(mean, share, 2.5 + 3.5 * np.sqrt(weight / weight.max()), "point")
-        title = f"rows {first + 1:,} to {first + part.n_rows:,}{_dates(part.first, part.last)}"
+        title = f"rows {done + 1:,} to {done + n_rows:,}{_dates(first, last)}"
         pairs = [f"{m:.0%} said, {s:.0%} right" for m, s in zip(mean, share, strict=True)]
         panels.append((title, chart.picture(f"{title}: {'; '.join(pairs)}.")))
-        first += part.n_rows
+        done += n_rows
     return panels
 
 

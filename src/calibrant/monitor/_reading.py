@@ -113,7 +113,8 @@ class Digests:
         if len(set(hashes[: 5 * FEWEST_ROWS_REMEMBERED].tolist())) < FEWEST_ROWS_REMEMBERED:
             return
         key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
-        at = "" if rows.time is None else hashlib.blake2b(rows.time, digest_size=8).hexdigest()
+        moments = b"" if rows.time is None else rows.time.tobytes()
+        at = hashlib.blake2b(moments, digest_size=8).hexdigest() if moments else ""
         before = self.known.pop(key, [])
         self.known[key] = [*before, at]
         if before and (at in before or "" in (at, *before)):

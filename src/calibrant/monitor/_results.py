@@ -109,8 +109,8 @@ def report_unlabelled(p: Floats, alpha: float, sums: Floats, n_labelled: float) 
         before = sums / sums.sum()
         priors, _ = prior_shift.solve_priors(p, before)
         p_value = prior_shift.prior_shift_test(p, before, priors, n_labelled).p_value
-        ends = {"level": 1.0 - alpha}
-        low, high = prior_shift.prior_interval(p, before, priors, n_labelled, **ends)
+        told: Any = {"n_from": n_labelled, "level": 1.0 - alpha}
+        low, high = prior_shift.prior_interval(p, before, priors, **told)
     error = np.sqrt(variance)
     return UnlabelledReport(
         n_rows, accuracy, confusion, error, priors, low, high, p_value, CANNOT_SEE

@@ -181,8 +181,8 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
     """Return the group of each row that has a weight."""
     if groups is None:
         return None
-    used = slice(None) if weight is None else np.asarray(weight, dtype=np.float64) > 0.0
-    names, codes = read_groups(groups, n_rows if weight is None else len(used))
+    used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+    names, codes = read_groups(groups, len(used))
     found: NDArray[Any] = names[codes[used]]
     return found
 

@@ -28,6 +28,10 @@ N_SLOPES, N_STEPS = 64, 4096
 """Lines by which means of a step function are bounded, and steps that stand for a power."""
 
 
+SMALLEST_TOTAL = 1e-200
+"""Of powers of a row: smaller ones may have lost digits."""
+
+
 class _Listed(errors.Arguments):
     scores = "probabilities"
     if_logits = use_logits = "lists hold probabilities, those of the softmax over all classes"
@@ -96,8 +100,8 @@ class TopLists(RowSource):
         _check_indices(self.indices, self.n_classes)
         for array in (self.indices, self.probabilities, self.rest):
             array.flags.writeable = False
-        for place, _ in self.places():
-            self.columns(*place)
+        for rows in simplex.chunks(len(listed), listed.shape[1], 1 << 14):
+            self.columns(rows)
 
     @classmethod
     def from_matrix(cls, probabilities: Any, n_listed: int) -> TopLists:
@@ -116,7 +120,7 @@ class TopLists(RowSource):
 
     def places(self) -> Iterator[tuple[tuple[slice, ...], int]]:
         """Yield slices of lists, and the first row of each."""
-        step = max(BLOCK_CELLS // self.n_classes, 1)
+        step = max(BLOCK_CELLS // self.n_classes, 16)
         for first in range(0, self.shape[0], step):
             yield (slice(first, first + step),), first
 
@@ -199,17 +203,34 @@ class TopLists(RowSource):
     def apply(self, calibrator: Any, method: str = "predict_proba") -> Any:
         """Return calibrated lists, or the label that a calibrator predicts for each."""
         self.check(calibrator)
-        call = getattr(calibrator, method)
-        if method == "predict":
-            found = [calibrator.classes_[:0], *(call(self.rows(at)) for at, _ in self.places())]
-            return np.concatenate(found)
-        listed, rest = np.empty_like(self.probabilities), np.empty_like(self.rest)
-        for place, _ in self.places():
-            calibrated = call(self.rows(place))
-            own = np.take_along_axis(calibrated, self.indices[place].astype(np.int64), axis=1)
-            listed[place] = own
-            rest[place] = (calibrated.sum(axis=1) - own.sum(axis=1)) * (self.n_unlisted > 0)
-        return TopLists(self.indices, listed, self.n_classes, np.maximum(rest, 0.0))
+        if calibrator.n_features_in_ != self.n_classes:
+            raise errors.ShapeError(
+                f"{self}, but {type(calibrator).__name__} was fitted to {calibrator.n_features_in_}"
+            )
+        if method == "predict":  # maps that take lists keep the order; ties go by column
+            is_top = self.probabilities == self.probabilities.max(axis=1, keepdims=True)
+            columns = np.where(is_top, self.indices.astype(np.int64), self.n_classes)
+            return calibrator.classes_[columns.min(axis=1)]
+        n, of, floor = self.n_unlisted, _cell_function(calibrator.map_), calibrator.min_probability
+        found = np.zeros((*self.shape, self.indices.shape[1] + 1))
+        for rows in simplex.chunks(len(found), found.shape[1], 1 << 14):
+            part = found[rows]
+            values = of(self.columns(rows))
+            part[:, : values.shape[1]] = values
+            part[:, -1] *= n
+            total = part.sum(axis=1, keepdims=True)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                part /= total
+            low = np.any(values < floor * total, axis=1)  # is lifted, with its row
+            part[low] *= 1.0 - floor * self.n_classes
+            part[low] += floor * np.append(np.ones(part.shape[1] - 1), n)
+            # Where powers underflow, or all is zero, full rows tell.
+            for i in np.flatnonzero(~(total[:, 0] > SMALLEST_TOTAL)) + rows.start:
+                whole = calibrator.predict_proba(self.rows((slice(i, i + 1),)))[0]
+                found[i, :-1] = whole[self.indices[i]]
+                found[i, -1] = (whole.sum() - found[i, :-1].sum()) * (n > 0)
+        listed = found[:, :-1].astype(self.probabilities.dtype)
+        return TopLists(self.indices, listed, self.n_classes, np.maximum(found[:, -1], 0.0))
 
     def nll_bounds(
         self, y: Any, calibrator: Any = None, sample_weight: Any = None
@@ -266,7 +287,8 @@ class TopLists(RowSource):
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(is_listed, own, of(np.stack([low, high]))) / total
             share = np.where(np.isnan(share), [[0.0], [1.0]], share)  # a row of zeros is kept
-            share *= [[1.0 - floor * self.n_classes], [1.0]]  # others are lifted to the floor
+            # Rows may be lifted to the floor: p becomes floor + (1 - k floor) p.
+            share = share * [[1.0 - floor * self.n_classes], [1.0]] + [[0.0], [floor]]
             losses: Array = -np.log(np.clip(share, floor, 1.0))
         return losses
 
@@ -284,6 +306,14 @@ def _check_indices(given: NDArray[Any], n_classes: int) -> None:
         )
 
 
+def _cell_function(found: Any) -> Any:
+    """Return what a map makes of a cell before rows are divided by their sums."""
+    if not isinstance(found, TemperatureMap):
+        return found.step_function
+    zero, beta = float(np.exp(found.zero_logit)), found.inverse_temperature
+    return lambda cells: np.maximum(cells, zero) ** beta
+
+
 def _bound_means(found: Any, mean: Array, low: Array, high: Array) -> tuple[Any, Array]:
     """Return what a map makes of a cell, and bounds on the mean of that over some cells.
 
@@ -294,14 +324,13 @@ def _bound_means(found: Any, mean: Array, low: Array, high: Array) -> tuple[Any,
     """
     if found is None:
         return np.array, np.stack([mean, mean])
+    of = _cell_function(found)
     if isinstance(found, TemperatureMap):
-        zero, beta = float(np.exp(found.zero_logit)), found.inverse_temperature
-        of: Any = lambda cells: np.maximum(cells, zero) ** beta  # noqa: E731
-        starts = np.append(0.0, np.geomspace(zero, 1.0, N_STEPS))
+        starts = np.append(0.0, np.geomspace(np.exp(found.zero_logit), 1.0, N_STEPS))
         bottoms, tops = of(starts), of(np.append(starts[1:], 1.0))
     else:
-        of, starts = found.step_function, found.step_function.thresholds
-        bottoms = tops = of.values
+        starts, bottoms = of.thresholds, of.values
+        tops = bottoms
     last, ends = np.searchsorted(starts, high, side="right") - 1, np.append(starts[1:], 1.0)
     ratios = tops[tops > 0.0] / np.maximum(ends[tops > 0.0], 1e-300)
     least, most = of(low), of(high)
