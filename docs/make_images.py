@@ -7,6 +7,7 @@ report is photographed as well.
 
 from __future__ import annotations
 
+import doctest
 import shutil
 import sys
 import tempfile
@@ -20,7 +21,8 @@ from matplotlib import pyplot as plt
 import calibrant
 from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
-from calibrant.metrics import negative_log_likelihood
+from calibrant.decisions import cost_curve, decision_curve
+from calibrant.metrics import negative_log_likelihood, reliability_curve
 from calibrant.plots import _style as style
 from calibrant.plots import (
     compute_classwise,
@@ -31,8 +33,11 @@ from calibrant.plots import (
     compute_top_r,
     draw_classwise,
     draw_confidence_histogram,
+    draw_cost_curve,
+    draw_decision_curve,
     draw_effect,
     draw_map,
+    draw_reliability,
     draw_reliability_grid,
     draw_top_r,
 )
@@ -126,6 +131,28 @@ def draw_letters():
     save(figure, "letters")
 
 
+def draw_decisions():
+    """Draw the pictures of the guide to decisions, from the data of its own first examples."""
+    text = (Path(__file__).parent / "decisions.md").read_text(encoding="utf-8")
+    told = {}
+    for example in doctest.DocTestParser().get_examples(text.partition("## Look")[0]):
+        exec(example.source, told)
+    y, raw, honest, use = (told[name] for name in ("y", "raw", "honest", "use"))
+    named = {"as they came": raw[use], "calibrated": honest[use]}
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+    for place, (ax, (name, p)) in enumerate(zip(axes, named.items(), strict=True)):
+        draw_reliability(reliability_curve(y[use], p), ax, title=name, place=place)
+    save(figure, "decisions")
+    costs = {"false_positive": 300, "false_negative": 5_000}
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    lines = {name: cost_curve(y[use], p, costs) for name, p in named.items()}
+    draw_cost_curve(lines, axes[0], title="cost of an application, euros")
+    points = np.linspace(0.005, 0.5, 100)
+    lines = {name: decision_curve(y[use], p, thresholds=points) for name, p in named.items()}
+    draw_decision_curve(lines, axes[1], title="net benefit of refusing")
+    save(figure, "decision-curves")
+
+
 def photograph(data):
     scores, y, new_scores, new_y = data
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -159,4 +186,5 @@ if __name__ == "__main__":
         warnings.simplefilter("ignore", calibrant.errors.CalibrantWarning)
         draw_all(predictions)
         draw_letters()
+        draw_decisions()
         photograph(predictions)

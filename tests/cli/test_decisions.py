@@ -10,6 +10,7 @@ from calibrant import Chain, GroupedCalibrator, PriorShift, TemperatureScaling, 
 from calibrant._cli.main import run
 from calibrant.decisions import CostSensitive, expected_cost, prediction_sets
 from calibrant.metrics import evaluate
+from calibrant.report import compare
 
 COSTS = "true,refuse,pay\nno,0,1\nyes,20,0\n"
 
@@ -55,6 +56,54 @@ def test_evaluate_tells_costs_groups_and_sets(credit, capsys):
     assert "Cost of decisions a row" in text
     assert "Worst group" in text
     assert "Sets for 90%" in text
+
+
+def test_compare_tells_costs_groups_and_sets(credit, capsys, tmp_path):
+    home, val, test = credit
+    page = tmp_path / "report.html"
+    words = ["compare", home / "val.csv", home / "test.csv", "--methods", "ts,grouped"]
+    words += ["--costs", home / "costs.csv", "--groups", "region", "--coverage", "0.9"]
+    found = json.loads(call(capsys, *words, "--report", page, "--json"))
+    own = compare(
+        val["label"],
+        scores(val),
+        test["label"],
+        scores(test),
+        ["ts", "grouped"],
+        costs=[[0, 1], [20, 0]],
+        groups_val=val["region"],
+        groups_test=test["region"],
+        coverage=0.9,
+    )
+    assert found["decisions"] == json.loads(json.dumps(own.decisions.to_dict()))
+    assert found["by_group"].keys() == own.by_group.keys()
+    text = page.read_text()
+    assert '<section id="worth"' in text
+    assert own.decisions.describe()[0] in text
+    shown = call(capsys, *words)
+    assert "in 1,000 decisions" in shown.replace("\n", " ")
+    assert "Worst group" in shown
+    for option in ("--groups region", "--ignore region"):  # whichever method was best
+        if option in text:
+            break
+    else:
+        pytest.fail("the column of groups is no score")
+
+
+def test_rows_that_are_drawn_keep_their_groups(credit, capsys):
+    home, _, _ = credit
+    words = ["compare", home / "val.csv", "--split", "0.5", "--methods", "ts"]
+    found = json.loads(call(capsys, *words, "--groups", "region", "--json"))
+    rows = found["by_group"]["uncalibrated"]["rows"]
+    assert sum(own["n_rows"] for own in rows) == 600
+
+
+def test_compare_names_costs_that_are_wrong(credit, capsys, tmp_path):
+    home, _, _ = credit
+    (tmp_path / "costs.csv").write_text("true,a\nno,0\nmaybe,1\n")
+    words = ["compare", home / "val.csv", home / "test.csv", "--ignore", "region"]
+    assert run([*map(str, words), "--costs", str(tmp_path / "costs.csv")]) == 3
+    assert "costs.csv" in capsys.readouterr().err
 
 
 def test_fits_by_group_are_applied_by_group(credit, capsys, tmp_path):

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibrant import (
@@ -14,6 +15,8 @@ from calibrant import (
 )
 from calibrant import _simplex as simplex
 from calibrant._calibrators.methods import methods
+from calibrant.datasets import simulated_scores
+from calibrant.decisions import prediction_sets, value_of_calibration
 from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.report import build_report, compare
@@ -311,3 +314,44 @@ def test_bad_groups_are_an_error_at_once(parts, part):
     scores, y, new_scores, new_y = parts
     with pytest.raises(ShapeError, match="groups have shape"):
         compare(y, scores, new_y, new_scores, "ts", **{part: ["a", "b"]})
+
+
+def test_decisions_are_those_of_the_functions():
+    """Costs by name, weights and a coverage, before calibration and with the method applied."""
+    bold, y = simulated_scores(1200)
+    names = np.array(["ant", "bee", "cow"])[y]
+    frame = pd.DataFrame([[1, 0, 1], [0, 5, 5], [1, 1, 0]], ["bee", "ant", "cow"], list("abc"))
+    weight = np.random.default_rng(0).integers(0, 3, 600)
+    found = compare(
+        names[:600],
+        bold[:600],
+        names[600:],
+        bold[600:],
+        ["ts"],
+        costs=frame,
+        coverage=0.9,
+        sample_weight_test=weight,
+        n_resamples=50,
+    ).decisions
+    after = TemperatureScaling().fit(bold[:600], names[:600]).predict_proba(bold[600:])
+    told = {"sample_weight": weight, "classes": ["ant", "bee", "cow"], "n_resamples": 0}
+    saved = value_of_calibration(names[600:], bold[600:], after, frame, **told)
+    assert found.method == "ts"
+    assert found.value.per_row.value == pytest.approx(saved.per_row.value)
+    assert found.costs["ts"].realised.value == pytest.approx(saved.after.value)
+    sets = prediction_sets(after, 0.9, y_true=names[600:], sample_weight=weight)
+    assert found.sets["ts"].measured == pytest.approx(sets.measured)
+    assert found.sets["ts"].mean_size == pytest.approx(np.average(sets.sizes, weights=weight))
+    assert len(found.describe()) == 4
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [({"costs": [[0, 1]]}, "shape"), ({"coverage": 0}, "coverage"), ({"coverage": 90}, "coverage")],
+)
+def test_wrong_costs_and_coverages_are_refused_before_any_fit(option, words):
+    bold, y = simulated_scores(100)
+    seen = []
+    with pytest.raises(ParameterError, match=words):
+        compare(y, bold, y, bold, "ts", **option, progress=lambda *told: seen.append(told))
+    assert not seen

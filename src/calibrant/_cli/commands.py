@@ -176,6 +176,9 @@ def apply_command(
 @reading_options()
 @click.option("--test-labels", type=file_argument, help="A npy file with the labels of TEST.")
 @click.option("--seed", default=0, help="Seed of the resampling and the split.")
+@costs_option
+@coverage_option
+@groups_option
 @jobs_option
 @json_option
 def compare(
@@ -187,6 +190,9 @@ def compare(
     reading: Reading,
     test_labels: Path | None,
     seed: int,
+    costs: Path | None,
+    coverage: float | None,
+    groups: str | None,
     as_json: bool,
 ) -> None:
     """Fit every method to VAL and judge it on TEST.
@@ -201,14 +207,17 @@ def compare(
     from calibrant._calibrators.masked import CAPABLE
     from calibrant._calibrators.methods import make_calibrator
     from calibrant._calibrators.methods import methods as all_methods
-    from calibrant._cli.compared import how_to_apply, read_two
+    from calibrant._cli.compared import how_to_apply, read_two, read_two_costs
     from calibrant._cli.showing import comparison_numbers, comparison_table
 
     if report is not None:
-        check_output(report, val, test, reading.labels, test_labels)
+        check_output(report, val, test, reading.labels, test_labels, costs)
     with progress_bar("reading"):
-        two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
-    chosen: Any = methods.split(",") if methods else list(all_methods())
+        told: dict[str, Any] = {"test_labels": test_labels, "split": split, "seed": seed}
+        two = read_two(val, test, reading, groups=groups, **told)
+        table = read_two_costs(costs, two)
+    by_group = [] if groups is None else ["grouped"]
+    chosen: Any = methods.split(",") if methods else [*all_methods(), *by_group]
     if two.val.has_absent or two.test.has_absent:
         names = ["ts", *(chosen if methods else CAPABLE)]
         chosen = {name: make_calibrator(name, has_absent=True) for name in names}
@@ -222,6 +231,10 @@ def compare(
             scores=two.val.kind,
             classes=two.val.classes,
             normalize=two.val.normalize,
+            groups_val=two.groups[0],
+            groups_test=two.groups[1],
+            costs=table,
+            coverage=coverage,
             random_state=seed,
             sources=two.sources,
             progress=advance,
@@ -229,7 +242,7 @@ def compare(
     for text in comparison.warnings:
         click.echo(f"calibrant: warning: {text}", err=True)
     if report is not None:
-        lines = how_to_apply(comparison, val, test, reading)
+        lines = how_to_apply(comparison, val, test, reading, groups)
         reports.write_report(report, comparison, commands=lines)
     show(comparison_numbers(comparison), as_json, comparison_table(comparison))
     if report is not None and not as_json:

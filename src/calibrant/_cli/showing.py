@@ -156,6 +156,11 @@ def comparison_table(comparison: Any) -> Any:
         table.add_row(result.method, *cells, f"{result.fit_seconds:.2f}")
     failures = [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
     lines = [reach_verdict(comparison).headline, *failures]
+    if comparison.by_group is not None:
+        method, own = list(comparison.by_group.items())[-1]
+        lines += ["", str(own), f"Worst group with {method}: {own.worst}.", ""]
+    if comparison.decisions is not None:
+        lines += comparison.decisions.describe()
     return Group(table, *map(Text, lines))  # names of classes are data, not markup
 
 
@@ -163,7 +168,11 @@ def comparison_numbers(comparison: Any) -> dict[str, Any]:
     """Put a comparison into plain numbers, for programs."""
     from calibrant.report import reach_verdict
 
-    verdict = reach_verdict(comparison)
+    verdict, more = reach_verdict(comparison), {}
+    if comparison.by_group is not None:
+        more["by_group"] = {name: own.to_dict() for name, own in comparison.by_group.items()}
+    if comparison.decisions is not None:
+        more["decisions"] = comparison.decisions.to_dict()
     return {
         "chosen": verdict.chosen,
         "verdict": verdict.headline,
@@ -172,6 +181,7 @@ def comparison_numbers(comparison: Any) -> dict[str, Any]:
             for r in comparison.results
         ],
         "failures": [{"method": f.method, "message": f.message} for f in comparison.failures],
+        **more,
     }
 
 

@@ -140,13 +140,14 @@ def prediction_sets(
     >>> sets
     PredictionSets(2 rows, coverage=0.9, mean size 1.5, measured coverage 1.0000 [0.1581, 1.0000])
     """
-    _check_coverage(coverage)
+    check_coverage(coverage)
     rule = mass_above, math.nextafter(coverage - ROUNDING, 0.0)
     predictions = read_rows(y_proba, y_true, classes, pos_label)
     return _make(predictions, y_true is not None, sample_weight, coverage, rule)
 
 
-def _check_coverage(coverage: Any) -> None:
+def check_coverage(coverage: Any) -> None:
+    """Refuse a share of sets that is none, or nothing."""
     simplex.check_number("coverage", coverage, low=0.0, high=1.0)
     if coverage == 0:
         raise errors.ParameterError("coverage=0 asks for nothing; pass a share above 0, as 0.9")
@@ -222,7 +223,7 @@ class ConformalSets(Parameters, BaseEstimator):
         self : object
         """
         self._check_parameters()
-        _check_coverage(self.coverage)
+        check_coverage(self.coverage)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
         n_rows = predictions.n_rows
         score = SCORES[self.score]

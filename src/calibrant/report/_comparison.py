@@ -25,6 +25,8 @@ from calibrant._docstrings import inherit_parameters
 from calibrant._labels import read_groups
 from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
+from calibrant.decisions._costs import read_costs
+from calibrant.decisions._sets import check_coverage
 from calibrant.metrics._reading import shared
 from calibrant.report._results import BASELINE, Comparison, Failure, Judge, MethodResult
 from calibrant.report._verdict import applied_method, reach_verdict
@@ -54,6 +56,8 @@ def compare(
     sample_weight_test: Any = None,
     groups_val: Any = None,
     groups_test: Any = None,
+    costs: Any = None,
+    coverage: float | None = None,
     n_bins: int = 15,
     n_resamples: int = 200,
     confidence_level: float = 0.95,
@@ -85,6 +89,12 @@ def compare(
         Group of each row. Those of the test part are judged one by one, before calibration and with
         the method of the verdict. With both, a :class:`calibrant.GroupedCalibrator` among the
         methods is fitted by group, and one is tried by default, as "grouped".
+    costs : array-like of shape (n_classes, n_actions), data frame or mapping, optional
+        As :func:`calibrant.decisions.expected_cost` takes them: what decisions cost before
+        calibration and with the method of the verdict, and what that saves in 1,000 decisions.
+    coverage : float, optional
+        Share of the sets of :func:`calibrant.decisions.prediction_sets` that are to hold the label:
+        how many do, and how large they are.
     n_resamples : int, default=200
         Resamples behind the intervals and the class-wise test; five times as many behind the
         test of the confidence, or of the positive one of two classes, and 25 times, at least
@@ -133,6 +143,10 @@ def compare(
         _check_names(scores_val, scores_test, val.classes)
         told: dict[str, Any] = {"kind": scores, "classes": val.classes, "normalize": normalize}
         test = simplex.check_batch(scores_test, y_test, sample_weight_test, **told)
+    if costs is not None:
+        costs = read_costs(costs, val.classes).matrix
+    if coverage is not None:
+        check_coverage(coverage)
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
     groups = _used_groups(groups_test, sample_weight_test, test.n_rows)
     judge = Judge(test, n_bins, n_resamples, confidence_level, random_state, groups)
@@ -169,12 +183,23 @@ def compare(
         created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
         seconds=perf_counter() - started,
     )
-    if groups is None:
-        return comparison
+    with threads.jobs(n_jobs):
+        more = _of_verdict(comparison, judge, groups is not None, costs, coverage)
+    return replace(comparison, **more, seconds=perf_counter() - started)
+
+
+def _of_verdict(
+    comparison: Comparison, judge: Judge, has_groups: bool, costs: Any, coverage: Any
+) -> dict[str, Any]:
+    """Judge groups and decisions, as predictions came and with the method of the verdict."""
     applied = applied_method(comparison, reach_verdict(comparison))
-    judged = [name for name in (UNCALIBRATED, applied) if name in comparison.methods]
-    by_group = {name: judge.by_group(comparison.result(name)) for name in judged}
-    return replace(comparison, by_group=by_group, seconds=perf_counter() - started)
+    judged = [own for own in comparison.results if own.method in (UNCALIBRATED, applied)]
+    found: dict[str, Any] = {}
+    if has_groups:
+        found["by_group"] = {own.method: judge.by_group(own) for own in judged}
+    if costs is not None or coverage is not None:
+        found["decisions"] = judge.decisions(judged, costs, coverage)
+    return found
 
 
 def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:

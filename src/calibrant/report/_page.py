@@ -18,12 +18,12 @@ from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics._groups import SIGNIFICANT
 from calibrant.metrics._measures import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
 from calibrant.report import _figures as figures
 from calibrant.report._results import best_texts
+from calibrant.report._tables import cell, group_table, worth_table
 from calibrant.report._verdict import applied_method, describe_claim, reach_verdict
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ SECTIONS = {
     "diagrams": "Diagrams",
     "classes": "Classes",
     "groups": "Groups",
+    "worth": "What it is worth",
     "apply": "How to apply it",
     "run": "What was run",
 }
@@ -85,13 +86,14 @@ def build_report(
     applied = applied_method(comparison, verdict)
     usual = usual_column(comparison.n_classes)
     columns = _class_columns(comparison, applied)
-    left_out = "groups" if comparison.by_group is None else ""
-    sections = {name: words for name, words in SECTIONS.items() if name != left_out}
+    told = {"groups": comparison.by_group, "worth": comparison.decisions}
+    sections = {name: words for name, words in SECTIONS.items() if told.get(name, 1) is not None}
     return render_page(
         "calibrant.report",
         title=title,
         sections=[{"id": name, "title": words} for name, words in sections.items()],
-        groups=_group_table(comparison, applied),
+        groups=group_table(comparison, applied),
+        worth=worth_table(comparison.decisions),
         frames=figures.reliability_frames(),
         comparison=comparison,
         settings=comparison.settings,
@@ -147,7 +149,7 @@ def _method_table(comparison: Comparison, chosen: str) -> dict[str, Any]:
         cells = [_metric_cell(result, name, text) for name, text in best.items()]
         cells.insert(2, _difference_cell(result))
         seconds = "-" if result.calibrator is None else f"{result.fit_seconds:.2f}"
-        cells.append(_cell(result.fit_seconds, seconds))
+        cells.append(cell(result.fit_seconds, seconds))
         words = re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title))
         is_chosen = result.method == chosen
         rows.append(
@@ -156,25 +158,20 @@ def _method_table(comparison: Comparison, chosen: str) -> dict[str, Any]:
     return {"heads": [*heads, "fit, s"], "rows": rows}
 
 
-def _cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> dict[str, Any]:
-    sort = repr(float(value)) if math.isfinite(value) else ""
-    return {"sort": sort, "text": text, "notes": [*filter(None, notes)], "is_best": text == best}
-
-
 def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
     estimate = getattr(result.evaluation, name)
     text, low, high = map(METRICS[name].text, estimate)
     interval = "" if math.isnan(estimate.low) else f"{low} to {high}"
     chance = p_words(result.p_values.get(name, math.nan))
-    return _cell(estimate.value, text, [interval, chance], best)
+    return cell(estimate.value, text, [interval, chance], best)
 
 
 def _difference_cell(result: MethodResult) -> dict[str, Any]:
     gap = result.difference
     if gap is None:
-        return _cell(0.0, "0")
+        return cell(0.0, "0")
     interval = "" if math.isnan(gap.p_value) else f"{gap.low:+.4f} to {gap.high:+.4f}"
-    return _cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
+    return cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
 
 
 def _class_columns(
@@ -193,28 +190,6 @@ def _class_columns(
         ("ECE before, %", 3, 100 * before.ece),
         ("ECE after, %", 3, 100 * after.ece),
     ]
-
-
-def _group_table(comparison: Comparison, applied: str) -> dict[str, Any] | None:
-    """Heads and rows of the table of groups, the worst after calibration first."""
-    if comparison.by_group is None:
-        return None
-    before = {g.group: g for g in comparison.by_group[UNCALIBRATED]}
-    after = comparison.by_group.get(applied, comparison.by_group[UNCALIBRATED])
-    error, nll = METRICS[after.metric], METRICS["negative_log_likelihood"]
-    names = [f"{name} {when}" for name in ("NLL", error.title) for when in ("before", "after")]
-    names[2:] = [f"{name}, %" for name in names[2:]]
-    rows = []
-    for g in after:
-        pairs = [(own, of.estimates[own.id]) for own in (nll, error) for of in (before[g.group], g)]
-        cells = [_cell(g.n_rows, f"{g.n_rows:,}", ["few"] * g.has_few_rows)]
-        for own, (value, low, high) in pairs:
-            interval = "" if math.isnan(low) else f"{own.text(low)} to {own.text(high)}"
-            cells.append(_cell(value, own.text(value), [interval]))
-        cells.append(_cell(g.adjusted_p_value, f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
-        rows.append({"name": g.group, "cells": cells})
-    found = {"heads": ["test rows", *names, "p after, corrected"], "rows": rows}
-    return found | {"is_chance": not after.rows[0].adjusted_p_value <= SIGNIFICANT}
 
 
 def _page_numbers(comparison: Comparison, columns: list[Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from calibrant.plots._classwise import class_curves, compute_classwise
 from calibrant.plots._confidence import compute_confidence_histogram, compute_effect, compute_top_r
 from calibrant.plots._maps import compute_map
 from calibrant.plots._style import shorten
+from calibrant.report._decisions import Decisions, judge_decisions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +119,7 @@ class Comparison:
     created: str = doc("Date and time, UTC.")
     seconds: float = doc("Of everything.")
     by_group: dict[str, GroupTable] | None = doc("By method, if groups were given.", default=None)
+    decisions: Decisions | None = doc("If costs or a coverage were given.", default=None)
 
     def __repr__(self) -> str:
         columns = [["method", *(shorten(result.method) for result in self.results)]]
@@ -288,6 +290,13 @@ class Judge:
         told = {"confidence_level": self._level, "groups": self._groups, **self._options}
         found: Any = evaluate(None, after, **told).by_group
         return found  # type: ignore[no-any-return]
+
+    def decisions(self, judged: list[MethodResult], costs: Any, coverage: Any) -> Decisions:
+        """Measure what decisions cost and how large sets are, before and after."""
+        rows = {own.method: self._predict(own.method, own.calibrator).matrix for own in judged}
+        told = {"confidence_level": self._level, **self._draws}
+        test = self._test
+        return judge_decisions(test.class_index, rows, test.weight, costs, coverage, **told)
 
     def _read(self, rows: NDArray[np.float64]) -> Predictions:
         """Check predictions for the test part, once for everything that is made of them."""

@@ -1,0 +1,103 @@
+"""What decisions cost before and after calibration, and how large sets of classes are."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
+from calibrant.metrics._result import Estimate, Result, doc, result
+from calibrant.plots._style import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from calibrant.decisions._costs import CalibrationValue, ExpectedCost
+
+
+@result()
+class SetSizes(Result):
+    """Sets of the most probable classes of one method."""
+
+    coverage: float = doc("Share of the sets that are to hold the label.")
+    measured: Estimate = doc("Share of them that do.")
+    mean_size: float = doc("Classes in a set, on average.")
+
+
+@result()
+class Decisions:
+    """What decisions cost and how large sets are, before calibration and after."""
+
+    method: str = doc("The method after; that of the verdict.")
+    value: CalibrationValue | None = doc("What it saves in 1,000 decisions; None without costs.")
+    costs: dict[str, ExpectedCost] = doc("By method; empty without costs.")
+    sets: dict[str, SetSizes] = doc("By method; empty without a coverage.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers by name."""
+        found: dict[str, Any] = {"method": self.method}
+        found["value"] = None if self.value is None else self.value.to_dict()
+        for name in ("costs", "sets"):
+            found[name] = {method: own.to_dict() for method, own in getattr(self, name).items()}
+        return found
+
+    def describe(self) -> list[str]:
+        """Say in words what is saved, and how often sets hold the label."""
+        lines = []
+        if self.value is not None:
+            saved = self.value.total
+            chance = ", which may be chance" if saved.low <= 0.0 <= saved.high else ""
+            words = f"saves {_money(saved)}"
+            if saved.value < 0.0:
+                words = f"loses {_money(Estimate(-saved.value, -saved.high, -saved.low))}"
+            lines.append(
+                f"{self.method} {words} in {self.value.n_decisions:,.0f} decisions{chance}; it "
+                f"decides otherwise for {percent(self.value.changed)} of the rows."
+            )
+            first, *_, last = [_money(own.realised) for own in self.costs.values()] * 2
+            lines.append(f"A decision costs {first} before calibration and {last} after.")
+        for when, own in zip(("before", "after"), self.sets.values(), strict=False):
+            low, high = percent(own.measured.low), percent(own.measured.high)
+            lines.append(
+                f"Sets for {percent(own.coverage, 0)} {when}: {percent(own.measured.value)} "
+                f"({low} to {high}) hold the label, with {own.mean_size:.2f} classes on average."
+            )
+        return lines
+
+
+def amount(value: float, scale: float) -> str:
+    """Write an amount in the digits that one of this scale is worth."""
+    return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:.3g}"
+
+
+def _money(own: Estimate) -> str:
+    value, low, high = (amount(number, own.value) for number in own)
+    return value if math.isnan(own.low) else f"{value} ({low} to {high})"
+
+
+def judge_decisions(
+    class_index: NDArray[np.int64],
+    rows: Mapping[str, NDArray[np.float64]],
+    weight: NDArray[np.float64],
+    costs: Any,
+    coverage: float | None,
+    **draws: Any,
+) -> Decisions:
+    """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
+    first, last = next(iter(rows.values())), next(reversed(rows.values()))
+    told: dict[str, Any] = {"classes": np.arange(first.shape[1]), "sample_weight": weight}
+    value, paid, sets = None, {}, {}
+    if costs is not None:
+        for method, own in rows.items():
+            paid[method] = expected_cost(class_index, own, costs, **told, **draws)
+        value = value_of_calibration(class_index, first, last, costs, **told, **draws)
+    if coverage is not None:
+        for method, own in rows.items():
+            found = prediction_sets(own, coverage, y_true=class_index, **told)
+            size = float(np.average(found.sizes, weights=weight))
+            sets[method] = SetSizes(coverage, found.measured, size)
+    return Decisions(next(reversed(rows)), value, paid, sets)
