@@ -82,7 +82,9 @@ def _split(path: Path, reading: Reading, share: float, seed: int, groups: str | 
     parts = np.sort(order[:n_val]), np.sort(order[n_val:])
     val, test = (whole.take(rows) for rows in parts)
     named = read_groups(path, groups, None)
-    told = (None, None) if named is None else tuple(np.asarray(named)[rows] for rows in parts)
+    told = (None, None)
+    if named is not None:
+        told = named[parts[0]], named[parts[1]]
     drawn = f"{n_val:,} of {n_rows:,} rows, drawn at random (seed {seed})"
     sources = {
         "calibration": f"{whole.place.source}: {drawn}",

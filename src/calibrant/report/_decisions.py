@@ -88,7 +88,8 @@ def judge_decisions(
     **draws: Any,
 ) -> Decisions:
     """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
-    first, last = next(iter(rows.values())), next(reversed(rows.values()))
+    methods = list(rows)
+    first, last = rows[methods[0]], rows[methods[-1]]
     told: dict[str, Any] = {"classes": np.arange(first.shape[1]), "sample_weight": weight}
     value, paid, sets = None, {}, {}
     if costs is not None:
@@ -100,4 +101,4 @@ def judge_decisions(
             found = prediction_sets(own, coverage, y_true=class_index, **told)
             size = float(np.average(found.sizes, weights=weight))
             sets[method] = SetSizes(coverage, found.measured, size)
-    return Decisions(next(reversed(rows)), value, paid, sets)
+    return Decisions(methods[-1], value, paid, sets)
