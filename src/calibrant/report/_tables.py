@@ -51,6 +51,7 @@ def worth_table(found: Decisions | None) -> dict[str, Any] | None:
     """Heads and rows of what decisions cost and how large sets are, before and after."""
     if found is None:
         return None
+    title = "What it is worth" if found.costs else "Sets of classes"
     heads = ["cost of a decision", "promised by the probabilities"] if found.costs else []
     heads += ["sets that hold the label", "classes in a set"] if found.sets else []
     rows = []
@@ -64,7 +65,8 @@ def worth_table(found: Decisions | None) -> dict[str, Any] | None:
             cells.append(_with_interval(sets.measured, lambda share, _: percent(share)))
             cells.append(cell(sets.mean_size, f"{sets.mean_size:.2f}"))
         rows.append({"name": method, "cells": cells})
-    return {"heads": heads, "rows": rows, "saved": found.describe()[0] if found.costs else ""}
+    saved = found.describe()[0] if found.costs else ""
+    return {"title": title, "heads": heads, "rows": rows, "saved": saved}
 
 
 def _with_interval(own: Estimate, write: Callable[[float, float], str]) -> dict[str, Any]:
