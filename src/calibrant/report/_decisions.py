@@ -63,7 +63,7 @@ class Decisions:
         for when, own in zip(("before", "after"), self.sets.values(), strict=False):
             low, high = percent(own.measured.low), percent(own.measured.high)
             lines.append(
-                f"Sets for {percent(own.coverage, 0)} {when}: {percent(own.measured.value)} "
+                f"Sets for {100 * own.coverage:g} % {when}: {percent(own.measured.value)} "
                 f"({low} to {high}) hold the label, with {own.mean_size:.2f} classes on average."
             )
         return lines
@@ -71,7 +71,7 @@ class Decisions:
 
 def amount(value: float, scale: float) -> str:
     """Write an amount in the digits that one of this scale is worth."""
-    return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:#.3g}"
 
 
 def _money(own: Estimate) -> str:

@@ -53,13 +53,14 @@ def worth_table(found: Decisions | None) -> dict[str, Any] | None:
         return None
     title = "What it is worth" if found.costs else "Sets of classes"
     heads = ["cost of a decision", "promised by the probabilities"] if found.costs else []
-    heads += ["sets that hold the label", "classes in a set"] if found.sets else []
+    for own in [*found.sets.values()][:1]:
+        heads += [f"sets for {100 * own.coverage:g} % that hold the label", "classes in a set"]
     rows = []
     for method in found.costs or found.sets:
         cells = []
         if found.costs:
-            own = found.costs[method]
-            cells += [_with_interval(each, amount) for each in (own.realised, own.predicted)]
+            cost = found.costs[method]
+            cells += [_with_interval(each, amount) for each in (cost.realised, cost.predicted)]
         if found.sets:
             sets = found.sets[method]
             cells.append(_with_interval(sets.measured, lambda share, _: percent(share)))
