@@ -90,6 +90,30 @@ def test_compare_tells_costs_groups_and_sets(credit, capsys, tmp_path):
         pytest.fail("the column of groups is no score")
 
 
+@pytest.mark.parametrize("command", ["evaluate", "compare", "fit"])
+def test_a_column_of_groups_that_is_not_there_is_named(credit, capsys, tmp_path, command):
+    home, _, _ = credit
+    more = {"compare": [home / "test.csv"], "fit": ["-o", tmp_path / "m.calibrant"]}
+    words = [command, home / "val.csv", *more.get(command, []), "--groups", "county"]
+    assert run([*map(str, words)]) == 3
+    told = capsys.readouterr().err
+    assert "county" in told
+    assert "--groups" in told
+
+
+def test_decide_wants_the_groups_of_the_fit_and_no_others(credit, capsys, tmp_path):
+    home, _, _ = credit
+    grouped, pooled = tmp_path / "grouped.calibrant", tmp_path / "pooled.calibrant"
+    fit = ["fit", home / "val.csv", "-m", "ts", "-o"]
+    call(capsys, *fit, grouped, "--groups", "region")
+    call(capsys, *fit, pooled, "--ignore", "region")
+    words = [home / "test.csv", "-o", tmp_path / "out.csv", "--coverage", "0.9"]
+    for model, option in ((grouped, "--ignore"), (pooled, "--groups")):
+        assert run([*map(str, ["decide", model, *words, option, "region"])]) == 2
+        assert "--groups" in capsys.readouterr().err
+    call(capsys, "decide", grouped, *words, "--groups", "region")
+
+
 def test_rows_that_are_drawn_keep_their_groups(credit, capsys):
     home, _, _ = credit
     words = ["compare", home / "val.csv", "--split", "0.5", "--methods", "ts"]

@@ -8,6 +8,7 @@ import click
 
 from calibrant._cli.chunked import chunks_option, evaluate_chunks, evaluate_file, is_of_tables
 from calibrant._cli.deciding import (
+    check_groups,
     costs_option,
     coverage_option,
     decide,
@@ -75,9 +76,9 @@ def evaluate(
         result, test, shares = evaluate_chunks(file, part, reading, **draws)
     else:
         with progress_bar(f"reading {file}"):
+            named = read_groups(file, groups, part or "test")
             reading = without_groups(reading, file, groups)
             found = reading.read(file, part=part, usual_part="test", positive_last=True)
-            named = read_groups(file, groups, part or "test")
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
             result, test, shares = evaluate_file(found, advance, groups=named, **draws)
@@ -137,12 +138,8 @@ def apply_command(
         )
     if reading.normalize:
         calibrator.set_params(normalize="rows")
-    is_grouped = hasattr(calibrator, "for_group")
-    if is_grouped is (groups is None) or (is_grouped and is_of_tables(file)):
-        raise click.UsageError(
-            f"{model} is a fit {'by group' if is_grouped else 'for all rows, without groups'}: "
-            + ("name a table and its column by --groups" if is_grouped else "leave --groups out")
-        )
+    if check_groups(calibrator, model, groups) and is_of_tables(file):
+        raise click.UsageError(f"{model} is a fit by group: name a table, not a directory")
     reading = without_groups(reading, file, groups)
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:

@@ -52,6 +52,7 @@ def read_two(
             f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
             "a second file, or draw rows by --split 0.5"
         )
+    told = read_groups(val, groups, "val"), read_groups(test or val, groups, "test")
     first = reading.read(val, usual_part="val", positive_last=True)
     second = of_test.read(test or val, usual_part="test", like=first, positive_last=True)
     sources = {"calibration": first.place.source, "test": second.place.source}
@@ -63,7 +64,6 @@ def read_two(
         )
     for part in (first, second):
         part.check()
-    told = read_groups(val, groups, "val"), read_groups(test or val, groups, "test")
     return Two(first, second, sources, told)
 
 
@@ -72,6 +72,7 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def _split(path: Path, reading: Reading, share: float, seed: int, groups: str | None) -> Two:
+    named = read_groups(path, groups, None)
     whole = reading.read(path, positive_last=True)
     whole.check()
     n_rows = len(whole.y)
@@ -81,8 +82,9 @@ def _split(path: Path, reading: Reading, share: float, seed: int, groups: str | 
     order = np.random.default_rng(seed).permutation(n_rows)
     parts = np.sort(order[:n_val]), np.sort(order[n_val:])
     val, test = (whole.take(rows) for rows in parts)
-    named = read_groups(path, groups, None)
-    told = (None, None) if named is None else tuple(np.asarray(named)[rows] for rows in parts)
+    told = (None, None)
+    if named is not None:
+        told = named[parts[0]], named[parts[1]]
     drawn = f"{n_val:,} of {n_rows:,} rows, drawn at random (seed {seed})"
     sources = {
         "calibration": f"{whole.place.source}: {drawn}",

@@ -55,6 +55,17 @@ def read_groups(path: Path, groups: str | None, part: str | None) -> Any:
     return None if groups is None else read_column(path, groups, GROUPS_REMEDY, part)
 
 
+def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
+    """Whether a model was fitted by group; refuse groups that it does not know or lacks."""
+    is_grouped = hasattr(calibrator, "for_group")
+    if is_grouped is (groups is None):
+        raise click.UsageError(
+            f"{model} is a fit {'by group' if is_grouped else 'for all rows, without groups'}: "
+            + ("name the column by --groups" if is_grouped else "leave --groups out")
+        )
+    return is_grouped
+
+
 def read_cost_file(path: Path, classes: Any) -> Any:
     """Return costs as ``calibrant.decisions`` takes them, rows in the order of the classes."""
     from calibrant.errors import PredictionFileError
@@ -249,6 +260,7 @@ def decide(
     refuse_inputs(output, model, file, costs)
     with naming(model):
         calibrator = model_file.load(model)
+    check_groups(calibrator, model, groups)
     rows = read_served(calibrator, file, part, reading, groups)
     probabilities, classes = rows["probabilities"], calibrator.classes_
     columns: dict[str, Any] = {}

@@ -169,6 +169,7 @@ def _fit_file(
     from calibrant._calibrators.methods import make_calibrator
 
     with progress_bar(f"reading {val}"):
+        named = read_groups(val, groups, part or "val")
         reading = without_groups(reading, val, groups)
         found = reading.read(val, part=part, usual_part="val")
     calibrator = make_calibrator(
@@ -190,7 +191,7 @@ def _fit_file(
         if groups is not None:
             own = {"scores": calibrator.scores, "classes": calibrator.classes}
             calibrator = GroupedCalibrator(calibrator, normalize=calibrator.normalize, **own)
-            by_group["groups"] = read_groups(val, groups, part or "val")
+            by_group["groups"] = named
         calibrator.fit(found.scores, found.y, **by_group)
     return Fitted(calibrator, len(found.y), len(found.y), found.place.source)
 

@@ -91,7 +91,7 @@ class Reading:
         *,
         like: Aligned | None = None,
         positive_last: bool = False,
-        **parts: str | None,
+        **parts: Any,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
         from calibrant._files.align import align

@@ -63,7 +63,7 @@ class Decisions:
         for when, own in zip(("before", "after"), self.sets.values(), strict=False):
             low, high = percent(own.measured.low), percent(own.measured.high)
             lines.append(
-                f"Sets for {percent(own.coverage, 0)} {when}: {percent(own.measured.value)} "
+                f"Sets for {100 * own.coverage:g} % {when}: {percent(own.measured.value)} "
                 f"({low} to {high}) hold the label, with {own.mean_size:.2f} classes on average."
             )
         return lines
@@ -71,7 +71,7 @@ class Decisions:
 
 def amount(value: float, scale: float) -> str:
     """Write an amount in the digits that one of this scale is worth."""
-    return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:#.3g}"
 
 
 def _money(own: Estimate) -> str:
@@ -88,7 +88,8 @@ def judge_decisions(
     **draws: Any,
 ) -> Decisions:
     """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
-    first, last = next(iter(rows.values())), next(reversed(rows.values()))
+    methods = list(rows)
+    first, last = rows[methods[0]], rows[methods[-1]]
     told: dict[str, Any] = {"classes": np.arange(first.shape[1]), "sample_weight": weight}
     value, paid, sets = None, {}, {}
     if costs is not None:
@@ -100,4 +101,4 @@ def judge_decisions(
             found = prediction_sets(own, coverage, y_true=class_index, **told)
             size = float(np.average(found.sizes, weights=weight))
             sets[method] = SetSizes(coverage, found.measured, size)
-    return Decisions(next(reversed(rows)), value, paid, sets)
+    return Decisions(methods[-1], value, paid, sets)

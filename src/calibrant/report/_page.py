@@ -86,14 +86,17 @@ def build_report(
     applied = applied_method(comparison, verdict)
     usual = usual_column(comparison.n_classes)
     columns = _class_columns(comparison, applied)
-    told = {"groups": comparison.by_group, "worth": comparison.decisions}
-    sections = {name: words for name, words in SECTIONS.items() if told.get(name, 1) is not None}
+    groups, worth = group_table(comparison, applied), worth_table(comparison.decisions)
+    on_demand = {"groups": groups, "worth": worth}
+    sections = {name: words for name, words in SECTIONS.items() if on_demand.get(name, words)}
+    if worth is not None:
+        sections["worth"] = worth["title"]
     return render_page(
         "calibrant.report",
         title=title,
         sections=[{"id": name, "title": words} for name, words in sections.items()],
-        groups=group_table(comparison, applied),
-        worth=worth_table(comparison.decisions),
+        groups=groups,
+        worth=worth,
         frames=figures.reliability_frames(),
         comparison=comparison,
         settings=comparison.settings,

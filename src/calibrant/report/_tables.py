@@ -51,20 +51,23 @@ def worth_table(found: Decisions | None) -> dict[str, Any] | None:
     """Heads and rows of what decisions cost and how large sets are, before and after."""
     if found is None:
         return None
+    title = "What it is worth" if found.costs else "Sets of classes"
     heads = ["cost of a decision", "promised by the probabilities"] if found.costs else []
-    heads += ["sets that hold the label", "classes in a set"] if found.sets else []
+    for own in [*found.sets.values()][:1]:
+        heads += [f"sets for {100 * own.coverage:g} % that hold the label", "classes in a set"]
     rows = []
     for method in found.costs or found.sets:
         cells = []
         if found.costs:
-            own = found.costs[method]
-            cells += [_with_interval(each, amount) for each in (own.realised, own.predicted)]
+            cost = found.costs[method]
+            cells += [_with_interval(each, amount) for each in (cost.realised, cost.predicted)]
         if found.sets:
             sets = found.sets[method]
             cells.append(_with_interval(sets.measured, lambda share, _: percent(share)))
             cells.append(cell(sets.mean_size, f"{sets.mean_size:.2f}"))
         rows.append({"name": method, "cells": cells})
-    return {"heads": heads, "rows": rows, "saved": found.describe()[0] if found.costs else ""}
+    saved = found.describe()[0] if found.costs else ""
+    return {"title": title, "heads": heads, "rows": rows, "saved": saved}
 
 
 def _with_interval(own: Estimate, write: Callable[[float, float], str]) -> dict[str, Any]:
