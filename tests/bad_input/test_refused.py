@@ -33,8 +33,8 @@ from bad_input.promises import (
     state,
     use,
 )
-from calibrant import _simplex as simplex
 from calibrant import GroupedCalibrator, errors
+from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
 
 MEND = ("remove", "repair", "drop", "fill")
