@@ -309,7 +309,8 @@ def test_bad_rows_and_calls_are_refused(fitted, shifted):
         ("equal", [0, 1], "class_weight='equal'"),
         ([1, 0], [0, 1], "all positive"),
         ([1, 2, 3], [0, 1], "must be 2 finite numbers"),
-        ("balanced", [1, 1], "y has 1 class"),
+        ("balanced", [1, 1], "y has 1 class;"),
+        ("balanced", [], "y has no label;"),
         (pd.Series([1, 2]), [0, 1], "class_weight.to_dict"),
     ],
 )

@@ -315,9 +315,8 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
         name = errors.in_words(classes[int(np.argmax(missing))])
         raise errors.LabelError(f"y has no label {name} of classes; pass all labels of training")
     if len(classes) < 2:
-        raise errors.ClassCountError(
-            f"y has {errors.number_of(len(classes), 'class')}; pass all labels of training"
-        )
+        found = "1 class" if len(classes) else "no label"
+        raise errors.ClassCountError(f"y has {found}; pass all labels of training")
     if kind in ONE_COLUMN:
         if len(classes) > 2:
             raise errors.ClassCountError(
