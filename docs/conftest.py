@@ -7,7 +7,6 @@ import pytest
 NEEDED = {
     "into-production.md": ("onnxruntime", "onnxscript", "skl2onnx", "torch", "mlflow", "skops"),
 }
-collect_ignore_glob = ["gallery/*", "examples/*", "reference/names/*"]  # run by `make docs`
 collect_ignore = [page for page, packages in NEEDED.items() if not all(map(find_spec, packages))]
 
 # mlflow's own, of its type hints and of how it compares the columns of an example; torch's own.

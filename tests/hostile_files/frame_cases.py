@@ -94,7 +94,7 @@ ARRAYS = {
         ("two arrays of one name", entry("values", name="vector/0"), "no name of its own"),
         ("array missing", entry("values", name="other"), "there is no array"),
         ("array that nobody needs", lambda f: f.add_array("extra", [1.0]), "belongs to nothing"),
-        ("too many arrays", lambda f: [f.add_array(f"x {i}", [1.0]) for i in range(65)], "64 at"),
+        ("too many arrays", lambda f: [f.add_array(f"{i}", [1.0]) for i in range(16385)], "16384"),
         ("two dimensions", lambda f: f.entry("thresholds")["shape"].append(1), "2 dimensions"),
     ],
     (e.FittedValueError, "vs"): [

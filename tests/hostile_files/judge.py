@@ -47,7 +47,9 @@ def assert_on_the_simplex(calibrator, rows):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", CalibrantWarning)
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        out = calibrator.predict_proba(rows)
+        is_grouped = hasattr(calibrator, "for_group")
+        own = {"groups": np.resize(calibrator.groups_, len(rows))} if is_grouped else {}
+        out = calibrator.predict_proba(rows, **own)
     assert np.isfinite(out).all()
     assert out.min() >= 0
     assert out.max() <= 1 + 1e-9

@@ -99,7 +99,7 @@ class Reading:
 
         told = self.classes if like is None else like.classes
         options: dict[str, Any] = {"labels": self.labels, "selection": self.selection}
-        found = read_prediction_file(path, kind=self.kind, classes=told, **options, **parts)
+        found = read_prediction_file(path, kind=self.kind, classes=told, **(options | parts))
         if found.log is not None:
             self.tell(found.log.note)
         self.refuse_to_normalize(path, found.kind)

@@ -90,8 +90,8 @@ def evaluate(
     >>> round(result.negative_log_likelihood.value, 3)
     0.838
     >>> by_group = evaluate(y, honest, groups=["a", "b"] * 1000).by_group
-    >>> by_group.worst, min(group.adjusted_p_value for group in by_group) > 0.05
-    ('a', True)
+    >>> len(by_group.rows), min(group.adjusted_p_value for group in by_group) > 0.05
+    (2, True)
     """
     check_bins(n_bins)
     simplex.check_option("ordered", ordered, (True, False))
