@@ -36,13 +36,21 @@ class Labels(NamedTuple):
         """Return what is so of each value for each row."""
         return of_values if self.codes is None else of_values[self.codes]
 
-    def present(self, used: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    def present(
+        self, used: NDArray[np.bool_] | None = None, named: errors.Arguments = errors.ARGUMENTS
+    ) -> NDArray[Any]:
         """Return the distinct labels of all rows, or of those that are used, sorted."""
         if self.codes is None:
             return np.unique(self.values if used is None else self.values[used])
         came = np.zeros(len(self.values), dtype=bool)
         came[self.codes if used is None else self.codes[used]] = True
-        return np.unique(self.values[came])
+        try:
+            return np.unique(self.values[came])
+        except TypeError as error:
+            raise errors.LabelError(
+                f"Unknown label type: {named.y} mixes labels of different types ({error}); "
+                "make them all of one type"
+            ) from error
 
     def positions(self, known: NDArray[Any], named: errors.Arguments) -> NDArray[np.int64]:
         """Return the place of the label of each row among the classes."""
@@ -87,13 +95,7 @@ def check_labels(
         if one_hot:
             return labels.values.astype(np.int64), known
         return labels.positions(known, named), known
-    try:
-        present = labels.present(used)
-    except TypeError as error:
-        raise errors.LabelError(
-            f"Unknown label type: {named.y} mixes labels of different types ({error}); "
-            "make them all of one type"
-        ) from error
+    present = labels.present(used, named)
     for told in (present, _categories(y), _named(names, present, named)):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
             return labels.positions(told, named), told
@@ -372,13 +374,15 @@ def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
             f"groups {what}, for {errors.number_of(n_rows, 'row')}; pass the group of each row as "
             "groups=, a vector"
         )
-    labels, _ = _one_dimensional(groups, n_rows, 0, named)
-    try:
-        names = labels.present()
-    except TypeError as error:
-        raise errors.LabelError(
-            f"groups mixes names of different types ({error}); make them all of one type"
-        ) from error
+    return distinct_labels(groups, n_rows, named)
+
+
+def distinct_labels(
+    y: Any, n_rows: int, named: errors.Arguments = errors.ARGUMENTS
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct labels, sorted, and the place of that of each row among them."""
+    labels, _ = _one_dimensional(y, n_rows, 0, named)
+    names = labels.present(named=named)
     return names, labels.positions(names, named)
 
 

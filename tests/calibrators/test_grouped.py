@@ -231,8 +231,16 @@ def test_bad_groups_are_refused_with_a_remedy(case):
 def test_what_else_is_refused():
     calibrator = GroupedCalibrator(TemperatureScaling())
     parts = [TemperatureScaling(), calibrator]
-    for whole in (calibrant.Chain(parts), calibrant.Mixture(parts)):
-        _is_refused(errors.ShapeError, "groups are not given", whole.fit, SCORES, LABELS)
+    for own in (calibrant.Chain, calibrant.Mixture):
+        match = (
+            rf"groupedcalibrator is a Grouped.*GroupedCalibrator\({own.__name__}\(\[\.\.\.\]\)\)"
+        )
+        _is_refused(errors.ParameterError, match, own(parts).fit, SCORES, LABELS)
+        nested = own([calibrant.Mixture([("by region", calibrator)])])
+        _is_refused(errors.ParameterError, "by region is a Grouped", nested.fit, SCORES, LABELS)
+        outside = GroupedCalibrator(own(parts[:1] * 2))
+        outside.fit(*simulate(300, 3, 0), groups=np.tile(GOOD, 10))
+        assert outside.groups_.tolist() == ["a", "b"]
     inner = GroupedCalibrator(GroupedCalibrator())
     _is_refused(errors.ParameterError, "needs no groups", inner.fit, SCORES, LABELS, groups=GOOD)
     wrong = GroupedCalibrator("ts")

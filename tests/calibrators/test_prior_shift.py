@@ -139,11 +139,96 @@ def test_sampling_is_undone():
     shift = PriorShift.from_sampling({"no": 0.1}, labels)
     assert shift.to_priors_.tolist() == [0.95, 0.05]
     assert shift.predict_proba([[0.5, 0.5]])[0] == pytest.approx([10 / 11, 1 / 11])
-    same = PriorShift.from_sampling([0.1, 1.0], pd.Series(labels), scores="positive")
+    how = {"scores": "positive", "classes": ["no", "yes"]}
+    same = PriorShift.from_sampling([0.1, 1.0], pd.Series(labels), **how)
     assert same.predict_proba([0.5])[0] == pytest.approx([10 / 11, 1 / 11])
     assert clone(shift).fit(
         [[0.9, 0.1]] * 95 + [[0.1, 0.9]] * 5, labels[::10]
     ).ratio_ == pytest.approx(shift.ratio_)
+
+
+@pytest.mark.parametrize("kind", ["positive", "decision"])
+def test_one_column_is_of_the_class_that_was_told(kind):
+    """Sorted by name a probability of a bad risk would be read as that of a good one."""
+    half = [0.5] if kind == "positive" else [0.0]
+    labels = ["good"] * 950 + ["bad"] * 50
+    make = {
+        "rates": lambda **how: PriorShift.from_sampling({"good": 0.1}, labels, scores=kind, **how),
+        "weights": lambda **how: PriorShift.from_class_weight(
+            {"bad": 10.0}, labels, scores=kind, **how
+        ),
+    }
+    for shift in make.values():
+        with pytest.raises(errors.LabelError, match=r"pass classes=\['bad', 'good'\] if"):
+            shift()
+        told = shift(classes=["good", "bad"])
+        assert told.classes_.tolist() == ["good", "bad"]
+        assert told.predict_proba(half)[0] == pytest.approx([10 / 11, 1 / 11])
+        other = shift(classes=["bad", "good"]).predict_proba(half)[0]
+        assert other == pytest.approx([1 / 11, 10 / 11])
+    numbers = [0] * 950 + [1] * 50
+    plain = PriorShift.from_sampling({0: 0.1}, numbers, scores=kind)
+    assert plain.predict_proba(half)[0] == pytest.approx([10 / 11, 1 / 11])
+    with pytest.raises(errors.ClassCountError, match=f"3 classes, and scores='{kind}' is one"):
+        PriorShift.from_class_weight("balanced", [0, 1, 2], scores=kind)
+
+
+def test_told_classes_are_the_order_of_columns_and_of_arrays():
+    labels = ["a"] * 60 + ["b"] * 30 + ["c"] * 10
+    order = ["c", "a", "b"]
+    for given, array in [({"a": 2.0, "c": 5.0}, [5.0, 2.0, 1.0]), ("balanced", None)]:
+        plain = PriorShift.from_class_weight(given, labels)
+        for one in (given, array) if array else (given,):
+            told = PriorShift.from_class_weight(one, labels, classes=order)
+            row = np.array([0.2, 0.3, 0.5])
+            assert told.predict_proba([row])[0] == pytest.approx(
+                plain.predict_proba([row[[1, 2, 0]]])[0][[2, 0, 1]]
+            )
+    with pytest.raises(errors.LabelError, match=r"y\[90\] is 'c', which is not among"):
+        PriorShift.from_class_weight("balanced", labels, classes=["a", "b"])
+    with pytest.raises(errors.LabelError, match="y has no label 'd' of classes"):
+        PriorShift.from_class_weight("balanced", labels, classes=[*order, "d"])
+    for own in ("from_priors", "to_priors"):
+        with pytest.raises(errors.ParameterError, match=f"{own} is found from rates and y"):
+            PriorShift.from_sampling([1, 1, 1], labels, **{own: [1, 1, 1]})
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a", "b", None], r"y\[2\] is None.*drop rows"),
+        (np.array(["a", None, "b"], object), r"y\[1\] is None"),
+        (pd.Series(["a", "b", pd.NA], dtype="string"), r"y\[2\] is <NA>"),
+        ([0.0, 1.0, np.nan], r"y\[2\] is nan"),
+        ([0.0, 1.0, 0.5], r"y\[2\] is 0.5.*class labels"),
+        (np.array(["a", 1, 2], object), "make them all of one type"),
+        (None, "requires y"),
+    ],
+)
+def test_labels_that_are_none_are_refused_with_their_row(y, message):
+    for make in (PriorShift.from_class_weight, PriorShift.from_sampling):
+        with pytest.raises(errors.LabelError, match=message):
+            make({}, y)
+
+
+def test_one_hot_labels_of_training():
+    one_hot = np.eye(3)[[0] * 6 + [1] * 3 + [2]]
+    assert PriorShift.from_class_weight({}, one_hot).to_priors_.tolist() == [0.6, 0.3, 0.1]
+
+
+def test_known_priors_are_of_infinitely_many_rows(tmp_path):
+    """So that few rows of a fit do not hide a shift from them."""
+    rng, even = np.random.default_rng(0), np.array([0.5, 0.5])
+    rows, y = rows_of(rng, 100, even, even)
+    new, _ = rows_of(rng, 5000, [0.4, 0.6], even)
+    known = PriorShift(from_priors=even).fit(rows, y)
+    assert known.n_rows_ == np.inf
+    assert PriorShift().fit(rows, y).n_rows_ == 100
+    model_file.save(known, tmp_path / "known.calibrant")
+    for shift in (known, model_file.load(tmp_path / "known.calibrant")):
+        assert shift.adapt(new).p_value_ < 1e-6
+        assert shift.priors_low_[1] < 0.6 < shift.priors_high_[1] < shift.priors_low_[1] + 0.05
+        assert shift.to_priors_[1] == pytest.approx(0.6, abs=0.02)
 
 
 def test_at_the_end_of_a_chain(shifted, tmp_path):
@@ -224,7 +309,8 @@ def test_bad_rows_and_calls_are_refused(fitted, shifted):
         ("equal", [0, 1], "class_weight='equal'"),
         ([1, 0], [0, 1], "all positive"),
         ([1, 2, 3], [0, 1], "must be 2 finite numbers"),
-        ("balanced", [1, 1], "y has 1 class"),
+        ("balanced", [1, 1], "y has 1 class;"),
+        ("balanced", [], "y has no label;"),
         (pd.Series([1, 2]), [0, 1], "class_weight.to_dict"),
     ],
 )

@@ -44,6 +44,25 @@ def test_every_layout_is_the_matrix(method, axis):
     assert_array_equal(found.predict(stacked), plain.predict(SCORES).reshape(LABELS.shape))
 
 
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("kind", ["positive", "decision"])
+@pytest.mark.usefixtures("blocks")
+def test_one_column_becomes_two_on_the_axis_of_classes(kind, axis):
+    p, y = SCORES[:, 0], (Y == 0).astype(int)
+    given = p if kind == "positive" else np.log(p / (1 - p))
+    stacked = StackedRows(np.moveaxis(given.reshape(6, 7, 5, 1), -1, axis), axis=axis)
+    plain = TemperatureScaling(scores=kind).fit(given, y)
+    found = TemperatureScaling(scores=kind).fit(stacked, y.reshape(6, 7, 5))
+    calibrated = found.predict_proba(stacked)
+    assert calibrated.shape == np.moveaxis(np.empty((6, 7, 5, 2)), -1, axis).shape
+    assert_array_equal(np.moveaxis(calibrated, axis, -1).reshape(-1, 2), plain.predict_proba(given))
+    assert_array_equal(found.predict(stacked).ravel(), plain.predict(given))
+    out = np.empty(calibrated.shape, np.float32)
+    assert stacked.apply(found, out=out) is out
+    with pytest.raises(ValueError, match="out has shape"):
+        stacked.apply(found, out=np.empty(stacked.scores.shape))
+
+
 @pytest.mark.parametrize("method", [TemperatureScaling, NormalizationAwareIsotonic])
 @pytest.mark.usefixtures("blocks")
 def test_ignored_pixels_are_not_there(method):
@@ -177,6 +196,7 @@ BAD = {
     "out of another shape": (lambda: ROWS.apply(FITTED, out=np.empty(3)), r"out has shape \(3,\)"),
     "out of whole numbers": (lambda: ROWS.apply(FITTED, out=np.empty((6, 7, 5, 3), int)), "float"),
     "another method": (lambda: ROWS.apply(FITTED, "fit"), "method='fit' is not known"),
+    "not fitted": (lambda: ROWS.apply(TemperatureScaling()), "not fitted yet"),
     "other classes": (
         lambda: FITTED.predict_proba(StackedRows(IMAGES[..., :2], axis=-1)),
         "expecting 3",

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier_folds import takes_groups
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.prior_shift import PriorShift, checked_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
@@ -112,6 +113,12 @@ class Composition(_BaseComposition, Composed):
         for name, part in self._parts:
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
+            if takes_groups(part):
+                own, grouped = type(self).__name__, type(part).__name__
+                raise ParameterError(
+                    f"{name} is a {grouped}, whose groups {own} does not pass on; put it outside: "
+                    f"{grouped}({own}([...]))"
+                )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
 

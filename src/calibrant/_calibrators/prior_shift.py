@@ -16,9 +16,9 @@ from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, fitted, number, replace_state
 from calibrant._containers import to_matrix
-from calibrant._labels import check_weights
+from calibrant._labels import check_labels, check_weights, distinct_labels
 from calibrant._maps.priors import PriorMap
-from calibrant._one_column import ONE_COLUMN
+from calibrant._one_column import ONE_COLUMN, check_positive, two_column_kind
 from calibrant._solvers.prior_shift import (
     prior_interval,
     prior_shift_test,
@@ -136,7 +136,8 @@ class PriorShift(Calibrator):
             from_priors = np.array([math.fsum(column) for column in cells.T])
             from_priors /= math.fsum(from_priors)
         to_priors = _read_priors("to_priors", self.to_priors, batch.classes)
-        return self._shift(from_priors, to_priors, total, batch.classes, batch.kind)
+        n_rows = total if self.from_priors is None else math.inf
+        return self._shift(from_priors, to_priors, n_rows, batch.classes, batch.kind)
 
     @staticmethod
     def _shift(
@@ -211,11 +212,12 @@ class PriorShift(Calibrator):
         ----------
         class_weight : dict, "balanced" or array-like of shape (n_classes,)
             As the classifier had it; classes that a dict lacks have 1. ``scale_pos_weight=20`` is
-            ``{1: 20}``.
+            ``{1: 20}``. An array is in the order of ``classes``, or else of the sorted labels.
         y : array-like of shape (n_rows,)
             Labels of training.
         **parameters
-            Of the constructor.
+            Of the constructor but priors. With ``scores="positive"`` or "decision" ``classes`` are
+            needed, unless labels are 0 and 1, -1 and 1, or False and True.
 
         Returns
         -------
@@ -239,11 +241,12 @@ class PriorShift(Calibrator):
         ----------
         rates : dict or array-like of shape (n_classes,)
             Share of each class's rows that was kept: 0.1 for a tenth, 2 for every row twice.
-            Classes that a dict lacks were kept whole.
+            Classes that a dict lacks were kept whole. An array is in the order of ``classes``, or
+            else of the sorted labels.
         y : array-like of shape (n_rows,)
             Labels before sampling.
         **parameters
-            Of the constructor.
+            As of ``from_class_weight``.
 
         Returns
         -------
@@ -256,6 +259,13 @@ class PriorShift(Calibrator):
         >>> shift = PriorShift.from_sampling({"no": 0.1}, ["no"] * 950 + ["yes"] * 50)
         >>> shift.predict_proba([[0.5, 0.5]]).round(3)
         array([[0.909, 0.091]])
+
+        One column, the probability of a bad risk:
+
+        >>> labels = ["good"] * 950 + ["bad"] * 50
+        >>> how = {"scores": "positive", "classes": ["good", "bad"]}
+        >>> PriorShift.from_sampling({"good": 0.1}, labels, **how).predict_proba([0.5]).round(3)
+        array([[0.909, 0.091]])
         """
         if isinstance(rates, str):
             raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number a class")
@@ -264,27 +274,57 @@ class PriorShift(Calibrator):
     @classmethod
     def _undoing(cls, name: str, factors: Any, y: Any, parameters: dict[str, Any]) -> Self:
         """Return the fitted map from counts times factors, which ``name`` gave, to counts."""
-        classes, counts = np.unique(np.asarray(y), return_counts=True)
-        if len(classes) < 2:
-            raise errors.ClassCountError(
-                f"y has {errors.number_of(len(classes), 'class')}; pass all labels of training"
-            )
+        for own in BY_CLASS:
+            if own in parameters:
+                raise errors.ParameterError(f"{own} is found from {name} and y; leave it out")
+        made = cls(**parameters)
+        made._check_parameters()
+        simplex.check_option("scores", made.scores, simplex.KINDS)
+        classes, index = _read_classes(y, made.classes, made.scores)
+        counts = np.bincount(index, minlength=len(classes))
         if not isinstance(factors, str | Mapping):
             numbers = _as_numbers(name, factors, len(classes), positive=True)
             factors = dict(zip(classes.tolist(), numbers, strict=True))
         try:
-            weights = compute_class_weight(factors, classes=classes, y=np.asarray(y))
+            weights = compute_class_weight(factors, classes=classes, y=classes[index])
         except (TypeError, ValueError) as error:
             raise errors.ParameterError(f"{name}={errors.in_words(factors)}: {error}") from None
         weights = _as_numbers(name, weights, len(classes), positive=True)
-        made = cls(from_priors=weights * counts, to_priors=counts, classes=classes, **parameters)
-        made._check_parameters()
-        simplex.check_option("scores", made.scores, simplex.KINDS)
+        made.from_priors, made.to_priors, made.classes = weights * counts, counts, classes
         before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
-        kind = ONE_COLUMN.get(made.scores, made.scores)
         about = {"classes_": classes, "n_features_in_": len(classes)}
+        kind = two_column_kind(made.scores)
         replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
         return made
+
+
+def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the classes, as told or sorted, and the place of each label among them.
+
+    Every class has a label; of one column it is known which class is the positive one.
+    """
+    n_rows = len(y) if hasattr(y, "__len__") else 0
+    if told is None and np.ndim(y) == 2 and np.shape(y)[1] > 1:  # one-hot rows
+        told = np.arange(np.shape(y)[1])
+    if told is None:
+        classes, index = distinct_labels(y, n_rows)
+    else:
+        index, classes = check_labels(y, n_rows, len(np.atleast_1d(told)), classes=told)
+    missing = np.bincount(index, minlength=len(classes)) == 0
+    if missing.any():
+        name = errors.in_words(classes[int(np.argmax(missing))])
+        raise errors.LabelError(f"y has no label {name} of classes; pass all labels of training")
+    if len(classes) < 2:
+        found = "1 class" if len(classes) else "no label"
+        raise errors.ClassCountError(f"y has {found}; pass all labels of training")
+    if kind in ONE_COLUMN:
+        if len(classes) > 2:
+            raise errors.ClassCountError(
+                f"y has {len(classes)} classes, and scores={kind!r} is one column of two; pass one "
+                f"column for each class, with scores={ONE_COLUMN[kind]!r}"
+            )
+        check_positive(classes, told=told is not None)
+    return classes, index
 
 
 def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:

@@ -197,12 +197,7 @@ def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
     if used is not None and used.shape != (labels.n_rows,):
         used = None  # is refused when it is counted
-    try:
-        found = labels.present(used)
-    except TypeError as error:
-        raise errors.LabelError(
-            f"y mixes labels of different types ({error}); make them all of one type"
-        ) from error
+    found = labels.present(used)
     return np.array(found.tolist()) if found.dtype.kind == "O" else found
 
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _simplex as simplex
 from calibrant import errors
@@ -33,7 +34,8 @@ class StackedRows(RowSource):
     Parameters
     ----------
     scores : ndarray, memmap or torch tensor of three dimensions or more
-        Probabilities or logits, as the calibrator takes them.
+        Probabilities or logits, as the calibrator takes them; of ``scores="positive"`` or
+        "decision" the axis of classes has one entry.
     axis : int
         That of the classes: 1 in (N, C, H, W), -1 in (N, H, W, C).
     ignore_index : int, optional
@@ -111,11 +113,15 @@ class StackedRows(RowSource):
         Returns
         -------
         out : ndarray
-            Of the shape of the scores; of ``predict`` of that of the labels.
+            Of the shape of the scores, with all classes on their axis; of ``predict`` of that of
+            the labels.
         """
         simplex.check_option("method", method, ("predict_proba", "predict"))
         is_matrix = method == "predict_proba"
-        shape = tuple(map(int, self.scores.shape)) if is_matrix else self.shape
+        check_is_fitted(calibrator, "classes_")
+        shape = self.shape
+        if is_matrix:  # one column of two classes becomes two
+            shape = (*shape[: self.axis], len(calibrator.classes_), *shape[self.axis :])
         if out is not None and (out.shape != shape or (is_matrix and out.dtype.kind != "f")):
             raise errors.ShapeError(
                 f"out has shape {out.shape} and dtype {out.dtype}; {method} needs {shape}, and "
