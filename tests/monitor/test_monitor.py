@@ -69,9 +69,8 @@ def test_weight_zero_is_no_row(rows):
     status = monitor.update(p, y, np.arange(400.0), weight, np.repeat(["x", "y"], 200))
     assert status.n_rows == 200
     assert status.accuracy == pytest.approx(kept.accuracy)
-    assert CalibrationMonitor().update(p, y, sample_weight=weight).log_e_value == pytest.approx(
-        kept.log_e_value
-    )
+    timed = CalibrationMonitor().update(p, y, np.arange(400), sample_weight=weight)
+    assert timed.log_e_value == pytest.approx(kept.log_e_value)
     small = CalibrationMonitor().update(p, y, sample_weight=np.full(400, 1e-6))
     assert abs(small.log_e_value) < 1e-3
 
@@ -151,6 +150,21 @@ def test_equal_batches_at_other_times_and_few_equal_rows_count(rows):
         monitor.update(p[:5], y[:5])
         monitor.update(np.tile(p[:1], (50, 1)), [0] * 50)
     assert monitor.status().n_rows == 800 + 3 * 55
+
+
+@pytest.mark.parametrize("case", ["two values", "one value", "first rows are equal"])
+def test_a_batch_of_few_values_counts_once(case):
+    rng = np.random.default_rng(6)
+    q = {"two values": rng.choice([0.2, 0.7], 500), "one value": np.full(500, 0.3)}
+    q["first rows are equal"] = np.append(np.ones(200), rng.random(300))
+    y = (rng.random(500) < q[case]).astype(int)
+    monitor = CalibrationMonitor(classes=[0, 1])
+    monitor.update(q[case], y)
+    with pytest.raises(errors.RepeatedBatchError, match="500 rows were counted before"):
+        monitor.update(q[case], y)
+    for _ in range(2):  # so few that equal ones are common
+        monitor.update(q[case][:25], [0, 1, 1, 0, 1] * 5)
+    assert monitor.status().n_rows == 550
 
 
 def test_the_oldest_batches_are_forgotten(rows, monkeypatch):

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from calibrant.monitor._bets import Floats
 
 MOST_DIGESTS = 2048
-FEWEST_ROWS_REMEMBERED = 20
-"""Batches of fewer different rows, among the first 100, are not remembered: some are equal."""
+LEAST_INFORMATION = 40.0
+"""Nats of a batch that is remembered: two with less in them may be equal by chance."""
+ORDER_DIGITS, ORDER_OFFSET = 1e9, 0.3819660112501051
+"""Digits by which rows are ordered; the offset keeps simple fractions from where they jump."""
 
 
 class Named(errors.Arguments):
@@ -99,6 +101,27 @@ def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
     return found.astype(np.float64 if name == "time" else str)
 
 
+def order_for_counting(rows: CheckedRows) -> CheckedRows:
+    """Return the rows by their times, and by a hash of their probabilities where these are equal.
+
+    Files are sorted by label, or by score, and bets would learn that order. One that does not
+    depend on labels makes none of them predictable. Equal rows are shuffled by their number.
+    """
+    none = np.zeros(len(rows.p), dtype=np.int64)
+    cells = np.floor(ORDER_DIGITS * rows.p + ORDER_OFFSET).astype(np.int64)  # whatever a sum's ulp
+    keys = row_hashes(cells, none)
+    order = np.argsort(keys, kind="stable")
+    is_first = np.append(True, np.diff(keys[order]) != 0)
+    if not is_first.all():
+        place, number = np.arange(len(order)), none.copy()
+        number[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+        keys = row_hashes(np.column_stack([keys.view(np.int64), number]), none)
+        order = np.argsort(keys, kind="stable")
+    if rows.time is not None:
+        order = order[np.argsort(rows.time[order], kind="stable")]
+    return CheckedRows(*(None if own is None else own[order] for own in rows))  # type: ignore[arg-type]
+
+
 class Digests:
     """Digests of the last batches, each of its rows and of its times, if it had any."""
 
@@ -110,7 +133,8 @@ class Digests:
     def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""
         hashes = row_hashes(rows.p.view(np.int64), rows.label)
-        if len(set(hashes[: 5 * FEWEST_ROWS_REMEMBERED].tolist())) < FEWEST_ROWS_REMEMBERED:
+        share = np.unique(hashes, return_counts=True)[1] / len(hashes)
+        if -len(hashes) * (share @ np.log(share)) < LEAST_INFORMATION:  # rows times entropy
             return
         key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
         moments = b"" if rows.time is None else rows.time.tobytes()
