@@ -15,7 +15,13 @@ from calibrant._kernels.rows import first_top_columns
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
 from calibrant.monitor._history import MeanSequence, Periods, RecentRows
-from calibrant.monitor._reading import Digests, order_for_counting, read_rows, read_unlabelled
+from calibrant.monitor._reading import (
+    Digests,
+    check_classes,
+    order_for_counting,
+    read_rows,
+    read_unlabelled,
+)
 from calibrant.monitor._results import MonitorStatus, report_unlabelled
 from calibrant.monitor._state import from_text, pack, to_text, unpack
 
@@ -106,7 +112,7 @@ class CalibrationMonitor:
         simplex.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
         self.alpha, self.run_length = float(alpha), float(run_length)
         self.min_probability = float(min_probability)
-        self.classes_ = None if classes is None else np.array(classes)
+        self.classes_ = None if classes is None else check_classes(np.array(classes))
         self._begin(2)  # until the first batch tells how many classes there are
         self._groups: dict[str, Evidence] = {}
         self._log_stake = 0.0  # wealth when groups first came: half of it goes to them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -69,7 +70,9 @@ def read_rows(
         )
     others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
     kept = (None if own is None else own[given > 0] for own in others)
-    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), batch.classes
+    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), check_classes(
+        batch.classes
+    )
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
@@ -86,19 +89,60 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     return CheckedRows(p, none, np.ones(len(p)), None, _per_row("time", time, len(p)))
 
 
+def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """Refuse classes that a state cannot hold, before anything is counted."""
+    plain = str | bool | int | float | np.number | np.bool_
+    wrong = [own for own in classes.ravel() if not isinstance(own, plain)]
+    if wrong:
+        raise errors.LabelError(
+            f"the class {wrong[0]!r} is a {type(wrong[0]).__name__}; classes of a monitor are "
+            "text, numbers or booleans: pass labels, and classes=, as text"
+        )
+    return classes
+
+
 def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
-    """Return groups as text and times as numbers, dates as seconds since 1970."""
+    """Return groups as text, and times as numbers."""
     if values is None:
         return None
     found = np.asarray(values)
-    if name == "time" and found.dtype.kind in "OUM":
-        found = found.astype("datetime64[us]").astype(np.int64) / 1e6
-    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iuf"):
+    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iufMOU"):
         raise errors.ShapeError(
             f"{name} has shape {found.shape} and dtype {found.dtype}, but probabilities has "
             f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
         )
-    return found.astype(np.float64 if name == "time" else str)
+    return found.astype(str) if name == "groups" else _read_times(found)
+
+
+def _read_times(found: NDArray[Any]) -> Floats:
+    """Return numbers as they are, and dates as seconds since 1970, UTC if they have no zone."""
+    try:
+        times = _seconds(found) if found.dtype.kind == "M" else found.astype(np.float64)
+    except (TypeError, ValueError):  # text that is no number, or objects
+        times = _seconds(found)
+    if times is None:
+        i = next(i for i in range(len(found)) if _seconds(found[i : i + 1]) is None)
+        raise errors.DataError(
+            f"time[{i}] is {found[i]!r}, neither a number nor a date; pass numbers, datetimes, or "
+            "text as in 2026-01-31T12:00"
+        )
+    if not np.isfinite(times).all():
+        i = int(np.isfinite(times).argmin())
+        raise errors.NonFiniteError(
+            f"time[{i}] is {found[i]}; pass a time for every row, or leave time out"
+        )
+    return times
+
+
+def _seconds(dates: NDArray[Any]) -> Floats | None:
+    """Seconds since 1970, NaN for what is missing; None if some are no dates."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
+            micros = dates.astype("datetime64[us]")
+    except (TypeError, ValueError):
+        return None
+    return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6)
 
 
 def order_for_counting(rows: CheckedRows) -> CheckedRows:
