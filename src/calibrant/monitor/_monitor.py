@@ -236,7 +236,7 @@ class CalibrationMonitor:
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
         """Let half of the wealth be bet group by group; return all of it after each row."""
-        p, label, weight, names, _ = rows
+        p, label, weight, names = rows[:4]
         if not self._groups:
             self._log_stake = self._log_wealth
         for name in [] if names is None else dict.fromkeys(names.tolist()):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MOST_DIGESTS = 2048
 LEAST_INFORMATION = 40.0
 """Nats of a batch that is remembered: two with less in them may be equal by chance."""
-ORDER_DIGITS, ORDER_OFFSET = 1e9, 0.3819660112501051
-"""Digits by which rows are ordered; the offset keeps simple fractions from where they jump."""
+HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
+"""Digits by which rows are told apart; the offset keeps simple fractions from where they jump."""
 
 
 class Named(errors.Arguments):
@@ -46,6 +46,8 @@ class CheckedRows(NamedTuple):
     weight: Floats
     groups: NDArray[Any] | None
     time: Floats | None
+    key: NDArray[np.uint64]
+    """Hash of the probabilities."""
 
 
 def _kind(probabilities: Any) -> str:
@@ -69,10 +71,9 @@ def read_rows(
             "counts twice is no evidence of two rows. Divide by the largest weight there can be"
         )
     others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
-    kept = (None if own is None else own[given > 0] for own in others)
-    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), check_classes(
-        batch.classes
-    )
+    kept: Any = (None if own is None else own[given > 0] for own in others)
+    own = batch.scores, batch.class_index, batch.weight, *kept, _hash_rows(batch.scores)
+    return CheckedRows(*own), check_classes(batch.classes)
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
@@ -86,7 +87,15 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.int64)
-    return CheckedRows(p, none, np.ones(len(p)), None, _per_row("time", time, len(p)))
+    when = _per_row("time", time, len(p))
+    return CheckedRows(p, none, np.ones(len(p)), None, when, _hash_rows(p))
+
+
+def _hash_rows(p: Floats) -> NDArray[np.uint64]:
+    """Hash the first digits of each row: the last one is of how its sum was rounded."""
+    cells = np.floor(HASHED_DIGITS * p + HASHED_OFFSET).astype(np.int64)
+    hashes: NDArray[np.uint64] = row_hashes(cells, np.zeros(len(p), dtype=np.int64))
+    return hashes
 
 
 def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
@@ -151,19 +160,23 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
     Files are sorted by label, or by score, and bets would learn that order. One that does not
     depend on labels makes none of them predictable. Equal rows are shuffled by their number.
     """
-    none = np.zeros(len(rows.p), dtype=np.int64)
-    cells = np.floor(ORDER_DIGITS * rows.p + ORDER_OFFSET).astype(np.int64)  # whatever a sum's ulp
-    keys = row_hashes(cells, none)
-    order = np.argsort(keys, kind="stable")
-    is_first = np.append(True, np.diff(keys[order]) != 0)
+    order = np.argsort(rows.key, kind="stable")
+    is_first = np.append(True, np.diff(rows.key[order]) != 0)
     if not is_first.all():
-        place, number = np.arange(len(order)), none.copy()
+        place, number = np.arange(len(order)), np.empty(len(order), dtype=np.int64)
         number[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
-        keys = row_hashes(np.column_stack([keys.view(np.int64), number]), none)
-        order = np.argsort(keys, kind="stable")
+        numbered = np.column_stack([rows.key.view(np.int64), number])
+        order = np.argsort(row_hashes(numbered, np.zeros_like(number)), kind="stable")
     if rows.time is not None:
         order = order[np.argsort(rows.time[order], kind="stable")]
-    return CheckedRows(*(None if own is None else own[order] for own in rows))  # type: ignore[arg-type]
+    parts: Any = (None if own is None else np.take(own, order, axis=0) for own in rows)
+    return CheckedRows(*parts)
+
+
+def _information(values: NDArray[Any]) -> float:
+    """Return the number of values times the entropy of their distribution, in nats."""
+    share = np.unique(values, return_counts=True)[1] / len(values)
+    return -len(values) * float(share @ np.log(share))
 
 
 class Digests:
@@ -176,11 +189,11 @@ class Digests:
 
     def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""
-        hashes = row_hashes(rows.p.view(np.int64), rows.label)
-        share = np.unique(hashes, return_counts=True)[1] / len(hashes)
-        if -len(hashes) * (share @ np.log(share)) < LEAST_INFORMATION:  # rows times entropy
+        hashes = rows.key + rows.label.astype(np.uint64)
+        # The first rows, which have no more information than all, are mostly enough.
+        if all(_information(some) < LEAST_INFORMATION for some in (hashes[:100], hashes)):
             return
-        key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
+        key = hashlib.blake2b(hashes.tobytes(), digest_size=16).hexdigest()
         moments = b"" if rows.time is None else rows.time.tobytes()
         at = hashlib.blake2b(moments, digest_size=8).hexdigest() if moments else ""
         before = self.known.pop(key, [])
