@@ -73,7 +73,7 @@ def read_rows(
     others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
     kept: Any = (None if own is None else own[given > 0] for own in others)
     own = batch.scores, batch.class_index, batch.weight, *kept, _hash_rows(batch.scores)
-    return CheckedRows(*own), check_classes(batch.classes)
+    return CheckedRows(*own), check_classes(batch.classes) if known is None else known
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
