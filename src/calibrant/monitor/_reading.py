@@ -93,7 +93,7 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
 
 def _hash_rows(p: Floats) -> NDArray[np.uint64]:
     """Hash the first digits of each row: the last one is of how its sum was rounded."""
-    cells = np.floor(HASHED_DIGITS * p + HASHED_OFFSET).astype(np.int64)
+    cells = (HASHED_DIGITS * p + HASHED_OFFSET).astype(np.int64)
     hashes: NDArray[np.uint64] = row_hashes(cells, np.zeros(len(p), dtype=np.int64))
     return hashes
 
