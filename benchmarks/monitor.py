@@ -138,8 +138,9 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
         for seed in range(n_streams):
             rng = np.random.default_rng([3, shifts.index(shift), seed])
             p, y, group = shifted_stream(rng, shift, n_before, n_after)
-            plain = CalibrationMonitor(0.01).update(p, y)
-            grouped = CalibrationMonitor(0.01).update(p, y, groups=group)
+            rows = np.arange(len(p))  # their time
+            plain = CalibrationMonitor(0.01).update(p, y, rows)
+            grouped = CalibrationMonitor(0.01).update(p, y, rows, groups=group)
             for name, status in (("e-process", plain), ("e-process, groups", grouped)):
                 row = status.alarm_row or n_before + 2 * n_after
                 early += row <= n_before
@@ -161,26 +162,27 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
 def creditcards(data):
     """Fit to the first 30,000 rows; 60,000 honest rows follow, and then the change."""
     z = np.load(data / "time" / "creditcards_nannyml.npz")
-    p, y, g = (
-        np.concatenate([z[f"val_{n}"], z[f"test_{n}"]]) for n in ("probs", "labels", "groups")
-    )
+    names = ("probs", "labels", "groups", "time")
+    p, y, g, when = (np.concatenate([z[f"val_{n}"], z[f"test_{n}"]]) for n in names)
     p, fitted, change = p.astype(np.float64), 30_000, 90_000
     table = {}
     for calibrator in (TemperatureScaling(), AutoCalibrator()):
         calibrator.fit(p[:fitted], y[:fitted])
         served = calibrator.predict_proba(p[fitted:])
         labels, groups, at = y[fitted:], g[fitted:], change - fitted
-        for with_groups in (False, True):
+        for told in ("", ", groups", ", no time"):
             monitor = CalibrationMonitor(0.01)
             for i in range(0, len(served), CHUNK):
                 rows = slice(i, i + CHUNK)
                 status = monitor.update(
-                    served[rows], labels[rows], groups=groups[rows] if with_groups else None
+                    served[rows],
+                    labels[rows],
+                    None if told == ", no time" else when[fitted:][rows],
+                    groups=groups[rows] if told == ", groups" else None,
                 )
                 if i + CHUNK == at:
                     before = status
-            name = f"{type(calibrator).__name__}{', groups' if with_groups else ''}"
-            table[name] = {
+            table[f"{type(calibrator).__name__}{told}"] = {
                 "honest_rows": at,
                 "alarm_before": before.alarm,
                 "largest_e_value_before": float(np.exp(before.largest_log_e_value)),

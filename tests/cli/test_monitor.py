@@ -75,11 +75,21 @@ def test_days_are_counted_and_the_wrong_one_is_an_alarm(call, home):
 
 
 def test_formats_agree(call, home):
-    _, table, _ = call("monday.parquet", "--groups", "region", "--time-column", "when")
+    _, table, _ = call("monday.parquet", "--groups", "region", "--ignore", "when")
     (home / "state.json").unlink()
     _, archive, _ = call("monday.npz", "--groups", "region")
     assert archive["log_e_value"] == pytest.approx(table["log_e_value"])
     assert archive["groups"] == table["groups"]
+
+
+def test_a_file_sorted_by_label_is_no_alarm(call, home):
+    table = pd.read_parquet(home / "monday.parquet").drop(columns=["region", "when"])
+    table.sort_values("label").to_parquet(home / "sorted.parquet")
+    code, by_label, _ = call("sorted.parquet")
+    assert (code, by_label["alarm"], by_label["changes"]) == (0, False, [])
+    (home / "state.json").unlink()
+    _, as_it_was, _ = call("monday.npz")
+    assert by_label["log_e_value"] == pytest.approx(as_it_was["log_e_value"])
 
 
 def test_without_labels(call):

@@ -13,6 +13,7 @@ from calibrant.monitor._history import MeanSequence
 from monitor.streams import honest, shifted
 
 NAMES = np.array(["ant", "bee", "cow"])
+DATES = np.array(["2026-01-05", "2026-01-06", "2026-01-07"], dtype="datetime64[D]")
 
 
 @pytest.fixture
@@ -69,9 +70,8 @@ def test_weight_zero_is_no_row(rows):
     status = monitor.update(p, y, np.arange(400.0), weight, np.repeat(["x", "y"], 200))
     assert status.n_rows == 200
     assert status.accuracy == pytest.approx(kept.accuracy)
-    assert CalibrationMonitor().update(p, y, sample_weight=weight).log_e_value == pytest.approx(
-        kept.log_e_value
-    )
+    timed = CalibrationMonitor().update(p, y, np.arange(400), sample_weight=weight)
+    assert timed.log_e_value == pytest.approx(kept.log_e_value)
     small = CalibrationMonitor().update(p, y, sample_weight=np.full(400, 1e-6))
     assert abs(small.log_e_value) < 1e-3
 
@@ -90,6 +90,15 @@ def test_what_came_though_it_was_impossible_is_bounded_evidence():
         ({"groups": ["a"] * 399}, errors.ShapeError, r"groups has shape \(399,\)"),
         ({"groups": np.arange(400)}, errors.ParameterError, "400 distinct values.*merge rare"),
         ({"time": [1.0, 2.0]}, errors.ShapeError, "time has shape"),
+        (
+            {"time": ["2026-01-05"] * 7 + ["monday"] * 393},
+            errors.DataError,
+            r"time\[7\].*monday.*as",
+        ),
+        ({"time": ["2026-01-05", "NaT"] * 200}, errors.NonFiniteError, r"time\[1\] is NaT; pass"),
+        ({"time": [1.0, np.nan] * 200}, errors.NonFiniteError, r"time\[1\] is nan; pass"),
+        ({"y": DATES[[0, 1, 2, 0] * 100]}, errors.LabelError, "class .*2026.*as text"),
+        ({"y": DATES.astype(object)[[0, 1, 2, 0] * 100]}, errors.LabelError, "date; .*as text"),
         ({"y": NAMES[[0] * 400]}, errors.LabelError, "classes= .*CalibrationMonitor"),
         ({"y": [0, 1, np.nan, 2] * 100}, errors.LabelError, r"y\[2\]"),
         ({"probabilities": np.ones((400, 3))}, errors.RowSumError, r"probabilities\[0\] sums to 3"),
@@ -114,6 +123,23 @@ def test_other_classes_are_refused(rows):
         monitor.update([[0.5, 0.5]], [0])
     with pytest.raises(errors.ShapeError, match="3 classes"):
         monitor.update_unlabelled([[0.5, 0.5]])
+
+
+def test_classes_that_are_dates_are_refused_at_once():
+    with pytest.raises(errors.LabelError, match="classes of a monitor are text, numbers"):
+        CalibrationMonitor(classes=DATES)
+
+
+def test_times_of_all_kinds_agree(rows):
+    times = pd.date_range("2026-01-05", periods=400, freq="min")
+    seconds = (times - pd.Timestamp("1970-01-01")).total_seconds().to_numpy()
+    kinds = [times, times.astype(str), times.tz_localize("UTC").tz_convert("Asia/Tokyo")]
+    kinds += [times.strftime("%Y-%m-%dT%H:%M+00:00"), seconds.astype(str), list(seconds)]
+    for kind in kinds:
+        monitor = CalibrationMonitor()
+        monitor.update(*rows, time=kind)
+        assert monitor.periods_.column("first").tolist() == [seconds[0]]
+        assert monitor.periods_.column("last").tolist() == [seconds[-1]]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan, "0.01", True])
@@ -151,6 +177,21 @@ def test_equal_batches_at_other_times_and_few_equal_rows_count(rows):
         monitor.update(p[:5], y[:5])
         monitor.update(np.tile(p[:1], (50, 1)), [0] * 50)
     assert monitor.status().n_rows == 800 + 3 * 55
+
+
+@pytest.mark.parametrize("case", ["two values", "one value", "first rows are equal"])
+def test_a_batch_of_few_values_counts_once(case):
+    rng = np.random.default_rng(6)
+    q = {"two values": rng.choice([0.2, 0.7], 500), "one value": np.full(500, 0.3)}
+    q["first rows are equal"] = np.append(np.ones(200), rng.random(300))
+    y = (rng.random(500) < q[case]).astype(int)
+    monitor = CalibrationMonitor(classes=[0, 1])
+    monitor.update(q[case], y)
+    with pytest.raises(errors.RepeatedBatchError, match="500 rows were counted before"):
+        monitor.update(q[case], y)
+    for _ in range(2):  # so few that equal ones are common
+        monitor.update(q[case][:25], [0, 1, 1, 0, 1] * 5)
+    assert monitor.status().n_rows == 550
 
 
 def test_the_oldest_batches_are_forgotten(rows, monkeypatch):

@@ -26,7 +26,7 @@ EXIT_ALARM = 6
 @click.option("--alpha", type=float, help="Chance of a false alarm, ever; 0.01 at the first run.")
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
 @groups_option
-@click.option("--time-column", "time", metavar="NAME", help="Column, or array, of times.")
+@click.option("--time-column", "time", metavar="NAME", help="Times: rows count in their order.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
 @json_option
@@ -44,7 +44,8 @@ def monitor_command(
     """Ask whether the probabilities that MODEL serves for NEW are still right.
 
     NEW has scores as at the fit, and labels if they have come; files in the order in which labels
-    came, each once: one that was counted before is not counted again. Exit code 6 is an alarm.
+    came, each once: one that was counted before is not counted again. The order of rows within a
+    file means nothing, but with --time-column. Exit code 6 is an alarm.
 
     \b
     Example:

@@ -15,7 +15,13 @@ from calibrant._kernels.rows import first_top_columns
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
 from calibrant.monitor._history import MeanSequence, Periods, RecentRows
-from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
+from calibrant.monitor._reading import (
+    Digests,
+    check_classes,
+    order_for_counting,
+    read_rows,
+    read_unlabelled,
+)
 from calibrant.monitor._results import MonitorStatus, report_unlabelled
 from calibrant.monitor._state import from_text, pack, to_text, unpack
 
@@ -45,7 +51,7 @@ class CalibrationMonitor:
     classes : array-like of shape (n_classes,), optional
         Label of each column, where the labels of the first batch do not name every column.
     run_length : float, default=1000000
-        CheckedRows between false alarms of the change detector, on average, at least.
+        Rows between false alarms of the change detector, on average, at least.
     min_probability : float, default=1e-6
         Smaller probabilities count as this one: a single row multiplies the evidence by at most its
         inverse, also where something came that was said to be impossible.
@@ -59,9 +65,11 @@ class CalibrationMonitor:
 
     Notes
     -----
-    The promise is about probabilities that are right given all that was counted before. Rows count
-    in the order in which their labels come: where an outcome decides how late its label comes, wait
-    equally long for all. Weights are at most 1: a row's evidence is raised to that power.
+    The promise is about probabilities that are right given all that was counted before. Batches
+    count in the order in which they are passed: where an outcome decides how late its label comes,
+    wait equally long for all. Within a batch rows count in the order of ``time``; those of equal
+    times, or all without it, in an order made of their probabilities, so that a file sorted by
+    label is no evidence. Weights are at most 1: a row's evidence is raised to that power.
 
     References
     ----------
@@ -104,7 +112,7 @@ class CalibrationMonitor:
         simplex.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
         self.alpha, self.run_length = float(alpha), float(run_length)
         self.min_probability = float(min_probability)
-        self.classes_ = None if classes is None else np.array(classes)
+        self.classes_ = None if classes is None else check_classes(np.array(classes))
         self._begin(2)  # until the first batch tells how many classes there are
         self._groups: dict[str, Evidence] = {}
         self._log_stake = 0.0  # wealth when groups first came: half of it goes to them
@@ -129,11 +137,13 @@ class CalibrationMonitor:
         Parameters
         ----------
         probabilities : array-like of shape (n_rows, n_classes)
-            What was served, in the order in which labels came.
+            What was served.
         y : array-like of shape (n_rows,)
             The labels.
         time : array-like of shape (n_rows,), optional
-            Numbers or dates, for pictures, and to tell equal batches apart.
+            Numbers or dates: rows of a batch count in this order, and equal batches are told apart.
+            Without it the order of rows within a batch does not matter. Pass
+            ``np.arange(n_rows)`` for a long past at once whose order is that of time.
         sample_weight : array-like of shape (n_rows,), optional
             In [0, 1], set before the label is known; weight 0 is no row.
         groups : array-like of shape (n_rows,), optional
@@ -148,7 +158,8 @@ class CalibrationMonitor:
         Raises
         ------
         RepeatedBatchError
-            If the batch is among the last 2048 that had 20 different rows or more.
+            If the batch is among the last 2048 of which equal ones are no chance: its number of
+            rows times the entropy of their distribution is 40 nats or more.
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
@@ -156,7 +167,7 @@ class CalibrationMonitor:
         if self._evidence.n_rows == 0:
             self.classes_ = classes
             self._begin(len(classes))
-        self._count(rows)
+        self._count(order_for_counting(rows))
         return self.status()
 
     def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
@@ -225,7 +236,7 @@ class CalibrationMonitor:
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
         """Let half of the wealth be bet group by group; return all of it after each row."""
-        p, label, weight, names, _ = rows
+        p, label, weight, names = rows[:4]
         if not self._groups:
             self._log_stake = self._log_wealth
         for name in [] if names is None else dict.fromkeys(names.tolist()):

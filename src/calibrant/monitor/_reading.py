@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from calibrant.monitor._bets import Floats
 
 MOST_DIGESTS = 2048
-FEWEST_ROWS_REMEMBERED = 20
-"""Batches of fewer different rows, among the first 100, are not remembered: some are equal."""
+LEAST_INFORMATION = 40.0
+"""Nats of a batch that is remembered: two with less in them may be equal by chance."""
+HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
+"""Digits by which rows are told apart; the offset keeps simple fractions from where they jump."""
 
 
 class Named(errors.Arguments):
@@ -43,6 +46,8 @@ class CheckedRows(NamedTuple):
     weight: Floats
     groups: NDArray[Any] | None
     time: Floats | None
+    key: NDArray[np.uint64]
+    """Hash of the probabilities."""
 
 
 def _kind(probabilities: Any) -> str:
@@ -66,8 +71,9 @@ def read_rows(
             "counts twice is no evidence of two rows. Divide by the largest weight there can be"
         )
     others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
-    kept = (None if own is None else own[given > 0] for own in others)
-    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), batch.classes
+    kept: Any = (None if own is None else own[given > 0] for own in others)
+    own = batch.scores, batch.class_index, batch.weight, *kept, _hash_rows(batch.scores)
+    return CheckedRows(*own), check_classes(batch.classes) if known is None else known
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
@@ -81,22 +87,96 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.int64)
-    return CheckedRows(p, none, np.ones(len(p)), None, _per_row("time", time, len(p)))
+    when = _per_row("time", time, len(p))
+    return CheckedRows(p, none, np.ones(len(p)), None, when, _hash_rows(p))
+
+
+def _hash_rows(p: Floats) -> NDArray[np.uint64]:
+    """Hash the first digits of each row: the last one is of how its sum was rounded."""
+    cells = (HASHED_DIGITS * p + HASHED_OFFSET).astype(np.int64)
+    hashes: NDArray[np.uint64] = row_hashes(cells, np.zeros(len(p), dtype=np.int64))
+    return hashes
+
+
+def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """Refuse classes that a state cannot hold, before anything is counted."""
+    plain = str | bool | int | float | np.number | np.bool_
+    wrong = [own for own in classes.ravel() if not isinstance(own, plain)]
+    if wrong:
+        raise errors.LabelError(
+            f"the class {wrong[0]!r} is a {type(wrong[0]).__name__}; classes of a monitor are "
+            "text, numbers or booleans: pass labels, and classes=, as text"
+        )
+    return classes
 
 
 def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
-    """Return groups as text and times as numbers, dates as seconds since 1970."""
+    """Return groups as text, and times as numbers."""
     if values is None:
         return None
     found = np.asarray(values)
-    if name == "time" and found.dtype.kind in "OUM":
-        found = found.astype("datetime64[us]").astype(np.int64) / 1e6
-    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iuf"):
+    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iufMOU"):
         raise errors.ShapeError(
             f"{name} has shape {found.shape} and dtype {found.dtype}, but probabilities has "
             f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
         )
-    return found.astype(np.float64 if name == "time" else str)
+    return found.astype(str) if name == "groups" else _read_times(found)
+
+
+def _read_times(found: NDArray[Any]) -> Floats:
+    """Return numbers as they are, and dates as seconds since 1970, UTC if they have no zone."""
+    try:
+        times = _seconds(found) if found.dtype.kind == "M" else found.astype(np.float64)
+    except (TypeError, ValueError):  # text that is no number, or objects
+        times = _seconds(found)
+    if times is None:
+        i = next(i for i in range(len(found)) if _seconds(found[i : i + 1]) is None)
+        raise errors.DataError(
+            f"time[{i}] is {found[i]!r}, neither a number nor a date; pass numbers, datetimes, or "
+            "text as in 2026-01-31T12:00"
+        )
+    if not np.isfinite(times).all():
+        i = int(np.isfinite(times).argmin())
+        raise errors.NonFiniteError(
+            f"time[{i}] is {found[i]}; pass a time for every row, or leave time out"
+        )
+    return times
+
+
+def _seconds(dates: NDArray[Any]) -> Floats | None:
+    """Seconds since 1970, NaN for what is missing; None if some are no dates."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
+            micros = dates.astype("datetime64[us]")
+    except (TypeError, ValueError):
+        return None
+    return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6)
+
+
+def order_for_counting(rows: CheckedRows) -> CheckedRows:
+    """Return the rows by their times, and by a hash of their probabilities where these are equal.
+
+    Files are sorted by label, or by score, and bets would learn that order. One that does not
+    depend on labels makes none of them predictable. Equal rows are shuffled by their number.
+    """
+    order = np.argsort(rows.key, kind="stable")
+    is_first = np.append(True, np.diff(rows.key[order]) != 0)
+    if not is_first.all():
+        place, number = np.arange(len(order)), np.empty(len(order), dtype=np.int64)
+        number[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+        numbered = np.column_stack([rows.key.view(np.int64), number])
+        order = np.argsort(row_hashes(numbered, np.zeros_like(number)), kind="stable")
+    if rows.time is not None:
+        order = order[np.argsort(rows.time[order], kind="stable")]
+    parts: Any = (None if own is None else np.take(own, order, axis=0) for own in rows)
+    return CheckedRows(*parts)
+
+
+def _information(values: NDArray[Any]) -> float:
+    """Return the number of values times the entropy of their distribution, in nats."""
+    share = np.unique(values, return_counts=True)[1] / len(values)
+    return -len(values) * float(share @ np.log(share))
 
 
 class Digests:
@@ -109,10 +189,11 @@ class Digests:
 
     def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""
-        hashes = row_hashes(rows.p.view(np.int64), rows.label)
-        if len(set(hashes[: 5 * FEWEST_ROWS_REMEMBERED].tolist())) < FEWEST_ROWS_REMEMBERED:
+        hashes = rows.key + rows.label.astype(np.uint64)
+        # The first rows, which have no more information than all, are mostly enough.
+        if all(_information(some) < LEAST_INFORMATION for some in (hashes[:100], hashes)):
             return
-        key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
+        key = hashlib.blake2b(hashes.tobytes(), digest_size=16).hexdigest()
         moments = b"" if rows.time is None else rows.time.tobytes()
         at = hashlib.blake2b(moments, digest_size=8).hexdigest() if moments else ""
         before = self.known.pop(key, [])
