@@ -35,6 +35,9 @@ __all__ = ["calibrate_judge"]
 PSEUDO_ROWS = 1.0
 """Rows that each grade of a judge has from the start, dealt as its neighbours' are."""
 
+PRIOR_ROWS = 0.05
+"""Residuals as large as the grades allow, of which each judge is suspected from the start."""
+
 FEWEST_LABELS = 20
 
 
@@ -197,7 +200,7 @@ def calibrate_judge(
         averaged += predict(other) * np.mean(folds == fold)
     y = numbers[index]
     mean, plain, power, more = _estimate(
-        y, held_out @ numbers, averaged @ numbers, target, confidence_level
+        y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers
     )
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
     other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
@@ -290,37 +293,57 @@ def _read_values(grades: NDArray[Any], values: Any) -> Floats:
 
 
 def _estimate(
-    y: Floats, held_out: Floats, other: Floats, target: str, level: float
+    y: Floats, held_out: Floats, other: Floats, target: str, level: float, numbers: Floats
 ) -> tuple[Estimate, Estimate, float, int | None]:
     """Estimate the mean by both ways; return also the power, and the labels that halve its width.
 
     With e = y - power f, the unlabelled rows have the mean grade power mean(f) + mean(e) but for a
     variance s_e^2 / n + s_e^2 / N: of all n + N rows this is (1 - n / (n + N)) s_e^2 / n. The
     variance of a mean of the population has s_y^2 / (n + N) besides. The power is that of the least
-    s_e, so no more than s_y; a degree of freedom is paid for it.
+    s_e from 0 to 1; a degree of freedom is paid for it. The mean is within the values of grades.
     """
     n, m = len(y), len(y) + len(other)
+    low, high = float(numbers.min()), float(numbers.max())
     spread = float(held_out.var())
-    power = max(float(np.mean((held_out - held_out.mean()) * y)) / spread, 0.0) if spread else 0.0
+    power = float(np.mean((held_out - held_out.mean()) * y)) / spread if spread else 0.0
+    power = min(max(power, 0.0), 1.0)
     of_rows = float(y.var(ddof=1)) / m if target == "population" else 0.0
 
-    def interval(power: float, n_fitted: int) -> Estimate:
+    def interval(power: float, n_fitted: int) -> tuple[float, float, float]:
         rest = y - power * held_out
         beyond = power * (float(other.mean()) if len(other) else 0.0) + rest.mean()
         value = float(n / m * y.mean() + (1.0 - n / m) * beyond)
-        variance = (1.0 - n / m) * float(rest.var(ddof=n_fitted)) / n + of_rows
-        half = float(stats.t.ppf(0.5 + level / 2, n - n_fitted)) * math.sqrt(variance)
-        return Estimate(value, value - half, value + half)
+        quantile = float(stats.t.ppf(0.5 + level / 2, n - n_fitted))
+        residual = _residual_variance(rest, n_fitted, high - low, -math.log1p(-level) / quantile)
+        return value, quantile * math.sqrt((1.0 / n - 1.0 / m) * residual + of_rows), residual
 
     plain, tuned = interval(0.0, 1), interval(power, 2)
-    if tuned.high - tuned.low >= plain.high - plain.low:
+    if tuned[1] >= plain[1]:
         tuned, power = plain, 0.0
-    residual = float((y - power * held_out).var(ddof=1))
+    both = [
+        Estimate(*(min(max(x, low), high) for x in (value, value - half, value + half)))
+        for value, half, _ in (tuned, plain)
+    ]
+    residual = tuned[2]
     goal = ((1.0 / n - 1.0 / m) * residual + of_rows) / 4.0 - of_rows
     more = None
     if residual > 0.0 and goal / residual + 1.0 / m > 0.0:
         more = math.ceil(1.0 / (goal / residual + 1.0 / m))
-    return tuned, plain, power, more if more is None or more <= m else None
+    return both[0], both[1], power, more if more is None or more <= m else None
+
+
+def _residual_variance(rest: Floats, n_fitted: int, span: float, rule: float) -> float:
+    """Variance of residuals, and that of those few large ones which the rows may not have shown.
+
+    Where all residuals are 0, up to -log(1 - level) rows of the size of the span may be expected,
+    and none of them seen (the rule of three): a variance of rule^2 span^2 / n is added, with which
+    the interval ends just there. Residuals that were seen tell their own size, sum e^4 / sum e^2,
+    in which the span counts as PRIOR_ROWS of a row.
+    """
+    square = (rest - rest.mean()) ** 2
+    total = float(square.sum()) + PRIOR_ROWS * span**2
+    size = (float(square @ square) + PRIOR_ROWS * span**4) / total if total else 0.0
+    return float(square.sum()) / (len(rest) - n_fitted) + rule**2 * size / len(rest)
 
 
 def _kappa(a: NDArray[Any], b: NDArray[Any], cost: Floats) -> float:
