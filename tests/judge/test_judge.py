@@ -104,7 +104,9 @@ def test_the_interval_of_a_judge_that_is_nearly_always_right_holds(rate, n_label
     for draw in range(60):
         rng = np.random.default_rng(draw)
         human = (rng.random(1000) < rate).astype(int)
-        judged = np.where((rng.random(1000) < 0.02) & ((human == 0) | (not is_kind)), 1 - human, human)
+        judged = np.where(
+            (rng.random(1000) < 0.02) & ((human == 0) | (not is_kind)), 1 - human, human
+        )
         found = calibrate_judge(
             human[:n_labels], judged[:n_labels], judged[n_labels:], classes=[0, 1]
         )
@@ -169,6 +171,35 @@ def test_grades_may_be_on_any_scale():
     assert same.mean == found.mean
 
 
+def test_half_grades_and_scores_with_fractions(tmp_path):
+    """Half grades are those doubled; scores of many values say as much as grades do."""
+    half = calibrate_judge(HUMAN[:100] / 2, GRADES[:100], GRADES[100:])
+    whole = calibrate_judge(HUMAN[:100], GRADES[:100], GRADES[100:])
+    np.testing.assert_allclose(np.array(half.mean) * 2, whole.mean)
+    assert half.classes.tolist() == [0.5, 1.0, 1.5, 2.0, 2.5]
+    scores = np.round(JUDGE @ np.linspace(0, 1, 5), 3)
+    found = calibrate_judge(HUMAN[:100] / 2, scores[:100], scores[100:])
+    assert found.mean.low < HUMAN.mean() / 2 < found.mean.high
+    assert width(found.mean) < 0.8 * width(found.labelled_mean)
+    table = pd.DataFrame({"judge": scores, "human": HUMAN / 2})
+    for name, rows in (("a", table[:100]), ("b", table[100:])):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        rows.to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
+    for suffix in ("csv", "jsonl"):
+        files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
+        words = ["--grade", "judge", "--label-column", "human", "--json"]
+        code, out, _ = run("judge", *files, *words)
+        assert code == 0
+        assert json.loads(out)["mean"]["high"] == pytest.approx(found.mean.high)
+
+
+def test_agreement_is_that_of_labelled_rows_alone():
+    """A grade that no human gave, among the others, is no reason to hide the agreement."""
+    found = calibrate_judge(HUMAN[:200], GRADES[:200], np.r_[GRADES[200:], 9])
+    assert found.kappa_before == pytest.approx(cohen_kappa_score(HUMAN[:200], GRADES[:200]))
+    assert np.isnan(found.judge_mean)
+
+
 def test_a_calibrator_of_ones_own_and_lists():
     own = calibrate_judge(
         HUMAN[:100].tolist(),
@@ -206,6 +237,12 @@ def judge(human=HUMAN[:50], judged=GRADES[:50], unlabelled=GRADES[50:], **option
         ({"judged": JUDGE[:50], "unlabelled": np.full((9, 4), 0.25)}, DataError, "4 columns"),
         ({"judged": JUDGE[:50], "unlabelled": JUDGE[50:] * 2}, DataError, r"unlabelled\[0"),
         ({"judged": JUDGE[:50], "unlabelled": JUDGE[50:], "calibrator": 3}, ParameterError, "=3"),
+        ({"confidence_level": 1.0}, ParameterError, "confidence_level=1.0"),
+        ({"judged": [None, *GRADES[1:50]]}, DataError, r"judged\[0\] is None, a missing grade"),
+        ({"unlabelled": [1, 2, "refused"]}, DataError, r"unlabelled\[2\] is 'refused', text among"),
+        ({"unlabelled": GRADES[50:].astype(str)}, DataError, r"unlabelled\[0\] is .*among numbers"),
+        ({"human": [None, *HUMAN[1:50]]}, DataError, r"human\[0\] is None"),
+        ({"human": HUMAN[:50] / 2, "classes": [0.5, 1.0]}, DataError, r"human.* not among the"),
         ({"classes": [1, 2, 3]}, DataError, r"human\[\d+\] is .*not among the"),
     ],
 )
