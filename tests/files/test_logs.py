@@ -230,20 +230,22 @@ def test_plain_records(tmp_path):
     assert (chosen.classes, chosen.labels.tolist()) == (["x", "y"], ["y"])
 
 
-@pytest.mark.parametrize("names", [("1", "2", "3"), ("2", "0", "1")])
-def test_labels_are_names_or_places_but_not_both(tmp_path, names):
+def test_labels_are_names_or_places_but_not_both(tmp_path):
     """Of options 1, 2, 3 the label 0 can only be a place, and 1 may be either."""
     rows = [
-        {"probs": dict(zip(names, np.roll([0.7, 0.2, 0.1], i).tolist(), strict=True))}
+        {"probs": dict(zip("123", np.roll([0.7, 0.2, 0.1], i).tolist(), strict=True))}
         for i in range(3)
     ]
-    named = [row | {"label": name} for row, name in zip(rows, names, strict=True)]
-    assert accuracy_of(read_log(write(tmp_path / "a.jsonl", *named))) == 1.0
-    if names[0] == "1":
-        places = [row | {"label": i} for i, row in enumerate(rows)]
-        fault = r"line 2: the label '1' is the name .* line 1: the label '0' is the place"
-        with pytest.raises(PredictionFileError, match=fault):
-            read_log(write(tmp_path / "a.jsonl", *places))
+    path = write(tmp_path / "a.jsonl", *(row | {"label": 1 + i} for i, row in enumerate(rows)))
+    assert accuracy_of(read_log(path)) == 1.0
+    fault = r"line 2: the label '1' is the name .* line 1: the label '0' is the place"
+    with pytest.raises(PredictionFileError, match=fault):
+        read_log(write(path, *(row | {"label": i} for i, row in enumerate(rows))))
+    lists = [
+        {"probs": [0.7, 0.3], "options": names, "label": 0} for names in (["3", "1"], ["4", "0"])
+    ]
+    with pytest.raises(PredictionFileError, match=r"line 2: the label '0' is the name"):
+        read_log(write(path, *lists))
 
 
 def test_completions_have_the_options_that_their_record_lists(tmp_path):
