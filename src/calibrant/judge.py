@@ -305,8 +305,8 @@ def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
         if grade is None or type(grade).__name__ == "NAType" or grade != grade:  # noqa: PLR0124
             raise error(row, "a missing grade")
     if any(is_text) and not all(is_text):
-        words = [row for row in np.flatnonzero(is_text) if not _is_number(both[row])]
-        row = int([*words, is_text.index(True)][0])
+        texts = np.flatnonzero(is_text).tolist()
+        row = next((row for row in texts if not _is_number(both[row])), texts[0])
         raise error(row, "text among numbers")
     return both.astype(str if any(is_text) else float)
 

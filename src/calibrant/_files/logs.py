@@ -216,7 +216,7 @@ def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogL
 def _find_plain(
     path: Path, first: Record, kind: str | None, selection: ColumnSelection
 ) -> LogLayout:
-    fields = first.fields
+    fields: dict[str, Any] = first.fields
     nested = [name for name, value in fields.items() if isinstance(value, list | dict)]
     chosen = [name for name in selection.columns or SCORE_FIELDS if name in nested]
     if len(chosen) > 1:
@@ -229,7 +229,7 @@ def _find_plain(
         leave = {label, *selection.ignore, *(n for n in fields if n.casefold() in PREDICTION_NAMES)}
         numbers = [n for n, v in fields.items() if options.is_score(v) and n not in leave]
         truths = [n for n in numbers if n in options.TRUTH_FIELDS and repr(fields[n]) in ("0", "1")]
-        if len(numbers) == len(truths) + 1 and fields.get(label) not in numbers:
+        if len(numbers) == len(truths) + 1 and fields.get(str(label)) not in numbers:
             numbers = [n for n in numbers if n not in truths]  # they say what was right
         names = selection.columns or numbers
         if len(names) == 1 and options.is_score(fields.get(names[0])) and kind in CONFIDENCES:
