@@ -351,27 +351,24 @@ def _estimate(
     power = min(max(power, 0.0), 1.0)
     of_rows = float(y.var(ddof=1)) / m if target == "population" else 0.0
 
-    def interval(power: float, n_fitted: int) -> tuple[float, float, float]:
+    def interval(power: float, n_fitted: int) -> tuple[Estimate, float, float]:
         rest = y - power * held_out
         beyond = power * (float(other.mean()) if len(other) else 0.0) + rest.mean()
         value = float(n / m * y.mean() + (1.0 - n / m) * beyond)
         quantile = float(stats.t.ppf(0.5 + level / 2, n - n_fitted))
         residual = _residual_variance(rest, n_fitted, high - low, -math.log1p(-level) / quantile)
-        return value, quantile * math.sqrt((1.0 / n - 1.0 / m) * residual + of_rows), residual
+        half = quantile * math.sqrt((1.0 / n - 1.0 / m) * residual + of_rows)
+        inside = (min(max(x, low), high) for x in (value, value - half, value + half))
+        return Estimate(*inside), half, residual
 
-    plain, tuned = interval(0.0, 1), interval(power, 2)
-    if tuned[1] >= plain[1]:
-        tuned, power = plain, 0.0
-    both = [
-        Estimate(*(min(max(x, low), high) for x in (value, value - half, value + half)))
-        for value, half, _ in (tuned, plain)
-    ]
-    residual = tuned[2]
+    (plain, half, own), (tuned, narrow, residual) = interval(0.0, 1), interval(power, 2)
+    if narrow >= half or tuned.high - tuned.low > plain.high - plain.low:
+        tuned, power, residual = plain, 0.0, own
     goal = ((1.0 / n - 1.0 / m) * residual + of_rows) / 4.0 - of_rows
     more = None
     if n < m and residual > 0.0 and goal / residual + 1.0 / m > 0.0:
         more = math.ceil(1.0 / (goal / residual + 1.0 / m))
-    return both[0], both[1], power, more if more is None or more <= m else None
+    return tuned, plain, power, more if more is None or more <= m else None
 
 
 def _residual_variance(rest: Floats, n_fitted: int, span: float, rule: float) -> float:
