@@ -3,10 +3,12 @@
 Humans grade 2,000 answers from 1 to 5; a judge, kinder than they are and with a taste for 4, sees
 the quality with noise. Some rows are labelled at random, again and again: how often does the
 interval hold the mean human grade of all rows, and is it wider than that of the labels alone?
+Then answers are good or not, and the judge is wrong in a few of them only.
 """
 
 import sys
 import warnings
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -28,7 +30,13 @@ def simulate(rng, noise):
     return 1 + human, 1 + judge.argmax(axis=1), judge
 
 
-def measure(name, n_labels, n_draws, noise, target="rows"):
+def simulate_right(rng, wrong, rate=0.5):
+    """Answers that are good or not, and a judge that errs in a few of them, both ways."""
+    human = (rng.random(N_ROWS) < rate).astype(int)
+    return human, np.where(rng.random(N_ROWS) < wrong, 1 - human, human), None
+
+
+def measure(name, n_labels, n_draws, noise, target="rows", simulate=simulate):
     """Print one line of the table."""
     rng = np.random.default_rng(n_labels)
     hits = narrow = plain_hits = 0
@@ -36,6 +44,7 @@ def measure(name, n_labels, n_draws, noise, target="rows"):
     started = perf_counter()
     for draw in range(n_draws):
         human, grades, judge = simulate(rng, noise)
+        classes = np.arange(1, 6) if judge is not None else [0, 1]
         chosen = rng.permutation(N_ROWS)
         own, others = chosen[:n_labels], chosen[n_labels:]
         judged = judge if name == "probabilities" else grades
@@ -45,7 +54,7 @@ def measure(name, n_labels, n_draws, noise, target="rows"):
                 human[own],
                 judged[own],
                 judged[others],
-                classes=np.arange(1, 6),
+                classes=classes,
                 random_state=draw,
                 target=target,
             )
@@ -74,3 +83,7 @@ if __name__ == "__main__":
     for n_labels in (50, 300):
         measure("grades", n_labels, n_draws, 3.0)  # a judge that knows hardly anything
         measure("grades", n_labels, n_draws, 0.5, "population")
+    for rate in (0.5, 0.1, 0.02):
+        for n_labels, wrong in ((50, 0.01), (50, 0.02), (50, 0.05), (300, 0.01)):
+            few = partial(simulate_right, rate=rate)
+            measure(f"0 or 1, {rate:g} are 1", n_labels, n_draws, wrong, simulate=few)

@@ -19,7 +19,7 @@ from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import fit_part
 from calibrant._calibrators.structured import StructuredScaling
-from calibrant._labels import check_labels
+from calibrant._labels import check_labels, refuse_missing
 from calibrant.metrics._result import Estimate, Result, doc, result
 
 if TYPE_CHECKING:
@@ -35,7 +35,13 @@ __all__ = ["calibrate_judge"]
 PSEUDO_ROWS = 1.0
 """Rows that each grade of a judge has from the start, dealt as its neighbours' are."""
 
+PRIOR_ROWS = 0.05
+"""Residuals as large as the grades allow, of which each judge is suspected from the start."""
+
 FEWEST_LABELS = 20
+
+LARGEST_SCALE, N_BINS = 20, 10
+"""Numbers of a judge that are grades each; of more, bins are made."""
 
 
 def __dir__() -> list[str]:
@@ -126,9 +132,10 @@ def calibrate_judge(
     Parameters
     ----------
     human : array-like of shape (n_labelled,)
-        Human grades: numbers, or anything else with ``values``.
+        Human grades: numbers, also half ones, or anything else with ``values``.
     judged : array-like of shape (n_labelled,) or (n_labelled, n_grades)
-        The judge's grades of the same rows, on any scale, or its probabilities of each grade.
+        The judge's grades of the same rows, on any scale, or its probabilities of each grade. More
+        than 20 different numbers, such as scores from 0 to 1, are put in ten bins of equal count.
     unlabelled : array-like of shape (n_unlabelled,) or (n_unlabelled, n_grades)
         The same of the other rows.
     classes : array-like of shape (n_grades,), optional
@@ -170,11 +177,11 @@ def calibrate_judge(
     True
     """
     simplex.check_option("target", target, ("rows", "population"))
-    simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+    simplex.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
     simplex.check_number("n_folds", n_folds, low=2, whole=True)
     if np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,):
         index, grades, own, other, fit = _read_grades(human, judged, unlabelled, classes)
-        before, raw = own, other
+        before, raw = np.ravel(judged), np.ravel(unlabelled)
     else:
         index, grades, own, other, fit = _read_rows(
             human, judged, unlabelled, classes, scores, calibrator
@@ -197,13 +204,13 @@ def calibrate_judge(
         averaged += predict(other) * np.mean(folds == fold)
     y = numbers[index]
     mean, plain, power, more = _estimate(
-        y, held_out @ numbers, averaged @ numbers, target, confidence_level
+        y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers
     )
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
     other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
     place = {grade: j for j, grade in enumerate(grades.tolist())}
     told = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
-    is_known = bool((told >= 0).all())
+    is_known, all_known = bool((told[:n] >= 0).all()), bool((told >= 0).all())
     return JudgeReport(
         n_labelled=n,
         n_unlabelled=len(other),
@@ -211,7 +218,7 @@ def calibrate_judge(
         values=numbers,
         mean=mean,
         labelled_mean=plain,
-        judge_mean=float(numbers[told].mean()) if is_known else math.nan,
+        judge_mean=float(numbers[told].mean()) if all_known else math.nan,
         kappa_before=_kappa(index, told[:n], other_grade) if is_known else math.nan,
         kappa_after=_kappa(index, held_out.argmax(axis=1), other_grade),
         weighted_kappa_before=_kappa(index, told[:n], square) if is_known else math.nan,
@@ -248,29 +255,67 @@ def _read_rows(
 def _read_grades(
     human: Any, judged: Any, unlabelled: Any, classes: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any], Fit]:
-    """Check single grades; return them, and how to count some of the rows in a table."""
-    own, other = np.ravel(judged), np.ravel(unlabelled)
-    known = np.unique(human) if classes is None else np.asarray(classes)
-    index, grades = check_labels(
-        human, len(own), len(known), classes=known, named=_JudgedArguments()
-    )
-    every, places = np.unique(np.concatenate([own, other]), return_inverse=True)
-    if any(value != value for value in every.tolist()):  # noqa: PLR0124  (NaN)
-        raise errors.NonFiniteError("judged or unlabelled has a missing grade; drop its row")
-    place = dict(zip(every.tolist(), range(len(every)), strict=True))
+    """Check single grades; return the bins of the judge's, and how to count some rows in a table.
+
+    A bin is a grade; of many numbers, as scores are, each bin has as many of the judge's.
+    """
+    own, other = (np.ravel(np.asarray(given, dtype=object)) for given in (judged, unlabelled))
+    index, grades = _read_human(human, len(own), classes)
+    both = _read_scale(np.concatenate([own, other]), len(own))
+    every, places = np.unique(both, return_inverse=True)
+    if both.dtype.kind == "f" and len(every) > LARGEST_SCALE:
+        every = np.unique(np.quantile(both, np.arange(1, N_BINS) / N_BINS))
+        places, every = np.searchsorted(every, both, side="right"), np.append(every, math.inf)
     distance = np.abs(np.subtract.outer(np.arange(len(every)), np.arange(len(every))))
 
     def fit(rows: NDArray[np.int64]) -> Callable[[Any], Floats]:
         counts = np.zeros((len(every), len(grades)))
-        np.add.at(counts, (places[: len(own)][rows], index[rows]), 1.0)
+        np.add.at(counts, (places[rows], index[rows]), 1.0)
         share = (counts.sum(axis=0) + 1.0 / len(grades)) / (len(rows) + 1.0)
         # Neighbours tell what is likely: half of what a grade itself would, and so on.
         near = 0.5**distance @ counts + share
         table = counts + PSEUDO_ROWS * near / near.sum(axis=1, keepdims=True)
         table /= table.sum(axis=1, keepdims=True)
-        return lambda given: table[[place[grade] for grade in given.tolist()]]
+        return lambda given: table[given]
 
-    return index, grades, own, other, fit
+    return index, grades, places[: len(own)], places[len(own) :], fit
+
+
+def _read_human(human: Any, n_rows: int, classes: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Place of each human grade among all of them; half grades are told apart as text."""
+    named, stored = _JudgedArguments(), np.asarray(human)
+    refuse_missing(stored, named)
+    known = np.unique(stored) if classes is None else np.asarray(classes)
+    if known.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
+        return check_labels(human, n_rows, len(known), classes=known, named=named)
+    texts, names = (given.astype(float).astype(str).tolist() for given in (stored, known))
+    return check_labels(texts, n_rows, len(known), classes=names, named=named)[0], known
+
+
+def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
+    """Grades of the judge, all numbers or all text; none is missing."""
+
+    def error(row: int, fault: str) -> errors.DataError:
+        of_labelled = row < n_labelled
+        name = f"judged[{row}]" if of_labelled else f"unlabelled[{row - n_labelled}]"
+        return errors.LabelError(f"{name} is {both[row]!r:.60}, {fault}; drop such rows")
+
+    is_text = [not isinstance(grade, int | float | np.number) for grade in both.tolist()]
+    for row, grade in enumerate(both.tolist()):
+        if grade is None or type(grade).__name__ == "NAType" or grade != grade:  # noqa: PLR0124
+            raise error(row, "a missing grade")
+    if any(is_text) and not all(is_text):
+        texts = np.flatnonzero(is_text).tolist()
+        row = next((row for row in texts if not _is_number(both[row])), texts[0])
+        raise error(row, "text among numbers")
+    return both.astype(str if any(is_text) else float)
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except (TypeError, ValueError):
+        return False
 
 
 def _read_values(grades: NDArray[Any], values: Any) -> Floats:
@@ -290,37 +335,54 @@ def _read_values(grades: NDArray[Any], values: Any) -> Floats:
 
 
 def _estimate(
-    y: Floats, held_out: Floats, other: Floats, target: str, level: float
+    y: Floats, held_out: Floats, other: Floats, target: str, level: float, numbers: Floats
 ) -> tuple[Estimate, Estimate, float, int | None]:
     """Estimate the mean by both ways; return also the power, and the labels that halve its width.
 
     With e = y - power f, the unlabelled rows have the mean grade power mean(f) + mean(e) but for a
     variance s_e^2 / n + s_e^2 / N: of all n + N rows this is (1 - n / (n + N)) s_e^2 / n. The
     variance of a mean of the population has s_y^2 / (n + N) besides. The power is that of the least
-    s_e, so no more than s_y; a degree of freedom is paid for it.
+    s_e from 0 to 1; a degree of freedom is paid for it. The mean is within the values of grades.
     """
     n, m = len(y), len(y) + len(other)
+    low, high = float(numbers.min()), float(numbers.max())
     spread = float(held_out.var())
-    power = max(float(np.mean((held_out - held_out.mean()) * y)) / spread, 0.0) if spread else 0.0
+    power = float(np.mean((held_out - held_out.mean()) * y)) / spread if spread else 0.0
+    power = min(max(power, 0.0), 1.0)
     of_rows = float(y.var(ddof=1)) / m if target == "population" else 0.0
 
-    def interval(power: float, n_fitted: int) -> Estimate:
+    def interval(power: float, n_fitted: int) -> tuple[Estimate, float, float]:
         rest = y - power * held_out
         beyond = power * (float(other.mean()) if len(other) else 0.0) + rest.mean()
         value = float(n / m * y.mean() + (1.0 - n / m) * beyond)
-        variance = (1.0 - n / m) * float(rest.var(ddof=n_fitted)) / n + of_rows
-        half = float(stats.t.ppf(0.5 + level / 2, n - n_fitted)) * math.sqrt(variance)
-        return Estimate(value, value - half, value + half)
+        quantile = float(stats.t.ppf(0.5 + level / 2, n - n_fitted))
+        residual = _residual_variance(rest, n_fitted, high - low, -math.log1p(-level) / quantile)
+        half = quantile * math.sqrt((1.0 / n - 1.0 / m) * residual + of_rows)
+        inside = (min(max(x, low), high) for x in (value, value - half, value + half))
+        return Estimate(*inside), half, residual
 
-    plain, tuned = interval(0.0, 1), interval(power, 2)
-    if tuned.high - tuned.low >= plain.high - plain.low:
-        tuned, power = plain, 0.0
-    residual = float((y - power * held_out).var(ddof=1))
+    (plain, half, own), (tuned, narrow, residual) = interval(0.0, 1), interval(power, 2)
+    if narrow >= half or tuned.high - tuned.low > plain.high - plain.low:
+        tuned, power, residual = plain, 0.0, own
     goal = ((1.0 / n - 1.0 / m) * residual + of_rows) / 4.0 - of_rows
     more = None
-    if residual > 0.0 and goal / residual + 1.0 / m > 0.0:
+    if n < m and residual > 0.0 and goal / residual + 1.0 / m > 0.0:
         more = math.ceil(1.0 / (goal / residual + 1.0 / m))
     return tuned, plain, power, more if more is None or more <= m else None
+
+
+def _residual_variance(rest: Floats, n_fitted: int, span: float, rule: float) -> float:
+    """Variance of residuals, and that of those few large ones which the rows may not have shown.
+
+    Where all residuals are 0, up to -log(1 - level) rows of the size of the span may be expected,
+    and none of them seen (the rule of three): a variance of rule^2 span^2 / n is added, with which
+    the interval ends just there. Residuals that were seen tell their own size, sum e^4 / sum e^2,
+    in which the span counts as PRIOR_ROWS of a row.
+    """
+    square = (rest - rest.mean()) ** 2
+    total = float(square.sum()) + PRIOR_ROWS * span**2
+    size = (float(square @ square) + PRIOR_ROWS * span**4) / total if total else 0.0
+    return float(square.sum()) / (len(rest) - n_fitted) + rule**2 * size / len(rest)
 
 
 def _kappa(a: NDArray[Any], b: NDArray[Any], cost: Floats) -> float:

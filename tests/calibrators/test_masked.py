@@ -58,6 +58,14 @@ def test_other_methods_refuse_by_name(method):
         fit(methods()[method](), z, y)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_chain_with_it_is_refused_by_name(order):
+    z, y = questions(100)
+    stages = [MaskedCalibrator(TemperatureScaling()), calibrant.StructuredScaling()][::order]
+    with pytest.raises(ParameterError, match="MaskedCalibrator in a Chain"):
+        calibrant.Chain(stages, scores="logits", classes=np.arange(K)).fit(z, y)
+
+
 def test_candidates_that_cannot_are_refused_by_name():
     z, y = questions(50)
     with pytest.raises(ParameterError, match="candidates has 'ir-ovr'"):

@@ -81,6 +81,26 @@ def test_a_group_of_tasks_is_a_directory(tmp_path):
     assert "samples_z.jsonl, line 1" in run("evaluate", tmp_path).stderr
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("samples_a_2026-06-05T13-01-35.123456.jsonl", "samples_a_2026-06-06T01-01-35.5.jsonl"),
+        (f"2026-06-05T13-01-35+00-00_a_{'x' * 22}.eval", f"2026-06-06T01-00-00Z_a_{'y' * 22}.eval"),
+    ],
+)
+def test_two_runs_of_a_task_in_a_directory_are_refused(tmp_path, first, second):
+    name = "inspect.eval" if first.endswith(".eval") else "lm_eval_letters.jsonl"
+    stored = (LOGS / name).read_bytes()
+    (tmp_path / first).write_bytes(stored)
+    n_rows = len(read_log(tmp_path).labels)
+    other = tmp_path / second.replace("_a_", "_b_")
+    other.write_bytes(stored)
+    assert len(read_log(tmp_path).labels) == 2 * n_rows
+    other.rename(tmp_path / second)
+    with pytest.raises(PredictionFileError, match="runs of the same task; keep one"):
+        read_log(tmp_path)
+
+
 def lm_eval(lls, texts, target, **others):
     return {
         "doc_id": 0,
@@ -113,6 +133,11 @@ def test_a_target_in_digits_is_a_place_unless_the_log_says_else(tmp_path):
 def test_mutual_information_asks_for_each_option_twice(tmp_path):
     row = lm_eval([-1.0, -2.0, -5.0, -5.0], ["x", "y", "x", "y"], 0)
     np.testing.assert_array_equal(read_log(write(tmp_path / "a.jsonl", row)).scores, [[-1, -2]])
+
+
+def test_the_same_text_after_several_contexts_is_several_options(tmp_path):
+    log = read_log(write(tmp_path / "a.jsonl", lm_eval([-1.0, -2.0, -5.0, -5.0], ["x"] * 4, 3)))
+    assert (log.scores.shape, log.labels.tolist()) == ((1, 4), ["3"])
 
 
 def chat(label, tokens, **others):
@@ -203,6 +228,80 @@ def test_plain_records(tmp_path):
     own = write(tmp_path / "d.jsonl", {"mine": [0.5, 0.5], "options": ["x", " y"], "gold": "y"})
     chosen = read_log(own, selection=ColumnSelection(label="gold", columns=("mine",)))
     assert (chosen.classes, chosen.labels.tolist()) == (["x", "y"], ["y"])
+
+
+def test_labels_are_names_or_places_but_not_both(tmp_path):
+    """Of options 1, 2, 3 the label 0 can only be a place, and 1 may be either."""
+    rows = [
+        {"probs": dict(zip("123", np.roll([0.7, 0.2, 0.1], i).tolist(), strict=True))}
+        for i in range(3)
+    ]
+    path = write(tmp_path / "a.jsonl", *(row | {"label": 1 + i} for i, row in enumerate(rows)))
+    assert accuracy_of(read_log(path)) == 1.0
+    fault = r"line 2: the label '1' is the name .* line 1: the label '0' is the place"
+    with pytest.raises(PredictionFileError, match=fault):
+        read_log(write(path, *(row | {"label": i} for i, row in enumerate(rows))))
+    lists = [
+        {"probs": [0.7, 0.3], "options": names, "label": 0} for names in (["3", "1"], ["4", "0"])
+    ]
+    with pytest.raises(PredictionFileError, match=r"line 2: the label '0' is the name"):
+        read_log(write(path, *lists))
+
+
+def test_completions_have_the_options_that_their_record_lists(tmp_path):
+    """Letters for texts: two for two of them, and a D that is never right is there."""
+    two = chat("A", [("A", {"A": -0.2, "B": -2.0})], options=["yes", "no"])
+    four = chat("C", [("B", {"B": -0.9, "D": -1.0})], options=["p", "q", "r", "s"])
+    log = read_log(write(tmp_path / "a.jsonl", two, four))
+    assert log.classes == list("ABCD")
+    assert log.has_absent
+    np.testing.assert_array_equal(np.isneginf(log.scores), [[0, 0, 1, 1], [0, 0, 0, 0]])
+    assert log.scores[1, 3] == pytest.approx(-1.0)
+    model = read_log(write(tmp_path / "a.jsonl", two), classes=list("ABCDE"))
+    np.testing.assert_array_equal(np.isneginf(model.scores), [[0, 0, 1, 1, 1]])
+
+
+def test_objects_of_the_top_classes_have_the_union_of_their_names(tmp_path):
+    path = write(
+        tmp_path / "a.jsonl",
+        {"probs": {"cat": 0.7, "dog": 0.3}, "label": "cat"},
+        {"probs": {"dog": 0.6, "bird": 0.4}, "label": "bird"},
+        {"probs": {"bird": 0.8, "cat": 0.2}, "label": "cat"},
+    )
+    log = read_log(path)
+    assert log.classes == ["bird", "cat", "dog"]
+    assert log.labels.tolist() == ["cat", "bird", "cat"]
+    np.testing.assert_array_equal(log.scores, [[0, 0.7, 0.3], [0.4, 0, 0.6], [0.8, 0.2, 0]])
+    texts = [{"probs": {f"a{i}": 0.7, f"b{i}": 0.3}, "label": f"a{i}"} for i in range(9)]
+    with pytest.raises(PredictionFileError, match=r"few options recur; write scores as a list"):
+        read_log(write(path, *texts))
+
+
+def test_a_zero_that_is_written_is_no_absent_option(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [{"probs": {"A": 0.0, "B": 0.4, "C": 0.6}, "label": "A"}]
+    for _ in range(60):
+        p = rng.dirichlet(np.ones(3)).tolist()
+        rows.append({"probs": dict(zip("ABC", p, strict=True)), "label": "ABC"[rng.integers(3)]})
+    rows.append({"probs": {"A": 0.4, "B": 0.6}, "label": "B"})
+    path = write(tmp_path / "a.jsonl", *rows)
+    np.testing.assert_array_equal(np.argwhere(read_log(path).scores == 0.0), [[61, 2]])
+    assert run("fit", path, "-m", "ts", "-o", tmp_path / "m.calibrant").exit_code == 0
+    assert read_log(write(path, *rows[:-1])).scores[0, 0] == 0.0
+
+
+def test_a_confidence_beside_0_or_1(tmp_path):
+    rows = [{"confidence": 90, "correct": 1}, {"confidence": 40, "correct": 0}]
+    log = read_log(write(tmp_path / "a.jsonl", *rows))
+    assert log.labels.tolist() == ["true", "false"]
+    np.testing.assert_allclose(log.scores[:, 1], [0.9, 0.4])
+    sides = {"left": 0.25, "right": 0.75, "label": "left"}
+    assert read_log(write(tmp_path / "a.jsonl", sides)).classes == ["left", "right"]
+    sides |= {"left": 0, "right": 1}
+    assert read_log(write(tmp_path / "a.jsonl", sides)).classes == ["left", "right"]
+    mixed = [{"confidence": 0.9, "correct": 1}, {"confidence": 95, "correct": 1}]
+    with pytest.raises(PredictionFileError, match=r"line 1: 'confidence' is 0.9, but others"):
+        read_log(write(tmp_path / "a.jsonl", *mixed))
 
 
 def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):

@@ -37,24 +37,35 @@ def width(estimate):
     return estimate.high - estimate.low
 
 
+def variance_of(rest, n_fitted, span, level):
+    """The variance of residuals, with that which the rule of three leaves room for."""
+    e, n = rest - rest.mean(), len(rest)
+    room = -np.log(1 - level) / stats.t.ppf(0.5 + level / 2, n - n_fitted)
+    size = (np.sum(e**4) + 0.05 * span**4) / (np.sum(e**2) + 0.05 * span**2)
+    return np.sum(e**2) / (n - n_fitted) + room**2 * size / n
+
+
 def test_the_estimate_is_that_of_the_formula():
     rng = np.random.default_rng(1)
     y, f, g = rng.normal(3, 1, 40), rng.normal(3, 1, 40), rng.normal(3, 1, 160)
     f += y
-    tuned, plain, power, more = _estimate(y, f, g, "rows", 0.9)
+    numbers = np.array([-1.0, 7.0])
+    tuned, plain, power, more = _estimate(y, f, g, "rows", 0.9, numbers)
     slope, intercept = np.polyfit(f, y, 1)
     assert power == pytest.approx(slope)
     rest = y - slope * f
     value = 0.2 * y.mean() + 0.8 * (slope * g.mean() + rest.mean())
-    spread = np.sqrt(0.8 * np.sum((rest - rest.mean()) ** 2) / 38 / 40)
+    spread = np.sqrt(0.8 * variance_of(rest, 2, 8.0, 0.9) / 40)
     assert intercept == pytest.approx(rest.mean())
     np.testing.assert_allclose(tuned.value, value)
     np.testing.assert_allclose(width(tuned), 2 * stats.t.ppf(0.95, 38) * spread)
-    alone = stats.t.interval(0.9, 39, y.mean(), np.sqrt(0.8 * y.var(ddof=1) / 40))
+    own = variance_of(y, 1, 8.0, 0.9)
+    alone = stats.t.interval(0.9, 39, y.mean(), np.sqrt(0.8 * own / 40))
     np.testing.assert_allclose(plain, (y.mean(), *alone))
     assert 1 / more - 1 / 200 <= (1 / 40 - 1 / 200) / 4 < 1 / (more - 1) - 1 / 200
-    wider, alone, *_ = _estimate(y, f, g, "population", 0.9)
-    np.testing.assert_allclose(width(alone), 2 * stats.t.ppf(0.95, 39) * stats.sem(y))
+    wider, alone, *_ = _estimate(y, f, g, "population", 0.9, numbers)
+    of_rows = np.sqrt(0.8 * own / 40 + y.var(ddof=1) / 200)
+    np.testing.assert_allclose(width(alone), 2 * stats.t.ppf(0.95, 39) * of_rows)
     assert width(tuned) < width(wider) < width(alone)
 
 
@@ -62,11 +73,46 @@ def test_a_judge_that_knows_nothing_costs_nothing():
     rng = np.random.default_rng(0)
     y, f = rng.normal(0, 1, 30), rng.normal(0, 1, 30)
     f -= y * (f @ y) / (y @ y)
-    tuned, plain, power, _ = _estimate(y, f - f.mean(), rng.normal(0, 1, 300), "rows", 0.95)
+    g, numbers = rng.normal(0, 1, 300), np.array([-3.0, 3.0])
+    tuned, plain, power, _ = _estimate(y, f - f.mean(), g, "rows", 0.95, numbers)
     assert width(tuned) <= width(plain)
     assert power == 0.0 or width(tuned) < width(plain)
-    same, alone, power, more = _estimate(np.ones(30), np.ones(30), np.ones(9), "rows", 0.95)
+    ones = np.ones(30)
+    same, alone, power, more = _estimate(ones, ones, np.ones(9), "rows", 0.95, ones[:1])
     assert (same, alone, power, more) == ((1, 1, 1), (1, 1, 1), 0.0, None)
+
+
+def test_labels_that_are_all_equal_leave_the_rule_of_three():
+    """50 zeros: 5 % of samples have none of a grade that 3 of 50 rows have."""
+    found = calibrate_judge([0] * 50, [0, 1] * 25, [0, 1] * 50_000, classes=[0, 1])
+    assert found.mean[:2] == (0.0, 0.0)
+    assert found.mean.high == pytest.approx(-np.log(0.05) / 50, rel=1e-3)
+
+
+def test_the_mean_is_within_the_grades_however_rare_one_is():
+    human = np.r_[1, np.zeros(49, int)]
+    found = calibrate_judge(human, human, np.r_[np.ones(100, int), np.zeros(1900, int)])
+    assert 0 <= found.power <= 1
+    assert 0 <= found.mean.low < 101 / 2050 < found.mean.high < 0.2
+
+
+@pytest.mark.parametrize(
+    ("rate", "n_labels", "is_kind"), [(0.5, 50, True), (0.5, 200, False), (0.05, 50, False)]
+)
+def test_the_interval_of_a_judge_that_is_nearly_always_right_holds(rate, n_labels, is_kind):
+    hits = 0
+    for draw in range(60):
+        rng = np.random.default_rng(draw)
+        human = (rng.random(1000) < rate).astype(int)
+        judged = np.where(
+            (rng.random(1000) < 0.02) & ((human == 0) | (not is_kind)), 1 - human, human
+        )
+        found = calibrate_judge(
+            human[:n_labels], judged[:n_labels], judged[n_labels:], classes=[0, 1]
+        )
+        hits += found.mean.low <= human.mean() <= found.mean.high
+        assert width(found.mean) <= width(found.labelled_mean) + 1e-12
+    assert hits >= stats.binom.ppf(1e-3, 60, 0.95)
 
 
 @pytest.mark.parametrize(("judged", "n_draws"), [(GRADES, 60), (JUDGE, 16)])
@@ -125,6 +171,35 @@ def test_grades_may_be_on_any_scale():
     assert same.mean == found.mean
 
 
+def test_half_grades_and_scores_with_fractions(tmp_path):
+    """Half grades are those doubled; scores of many values say as much as grades do."""
+    half = calibrate_judge(HUMAN[:100] / 2, GRADES[:100], GRADES[100:])
+    whole = calibrate_judge(HUMAN[:100], GRADES[:100], GRADES[100:])
+    np.testing.assert_allclose(np.array(half.mean) * 2, whole.mean)
+    assert half.classes.tolist() == [0.5, 1.0, 1.5, 2.0, 2.5]
+    scores = np.round(JUDGE @ np.linspace(0, 1, 5), 3)
+    found = calibrate_judge(HUMAN[:100] / 2, scores[:100], scores[100:])
+    assert found.mean.low < HUMAN.mean() / 2 < found.mean.high
+    assert width(found.mean) < 0.8 * width(found.labelled_mean)
+    table = pd.DataFrame({"judge": scores, "human": HUMAN / 2})
+    for name, rows in (("a", table[:100]), ("b", table[100:])):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        rows.to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
+    for suffix in ("csv", "jsonl"):
+        files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
+        words = ["--grade", "judge", "--label-column", "human", "--json"]
+        code, out, _ = run("judge", *files, *words)
+        assert code == 0
+        assert json.loads(out)["mean"]["high"] == pytest.approx(found.mean.high)
+
+
+def test_agreement_is_that_of_labelled_rows_alone():
+    """A grade that no human gave, among the others, is no reason to hide the agreement."""
+    found = calibrate_judge(HUMAN[:200], GRADES[:200], np.r_[GRADES[200:], 9])
+    assert found.kappa_before == pytest.approx(cohen_kappa_score(HUMAN[:200], GRADES[:200]))
+    assert np.isnan(found.judge_mean)
+
+
 def test_a_calibrator_of_ones_own_and_lists():
     own = calibrate_judge(
         HUMAN[:100].tolist(),
@@ -162,6 +237,12 @@ def judge(human=HUMAN[:50], judged=GRADES[:50], unlabelled=GRADES[50:], **option
         ({"judged": JUDGE[:50], "unlabelled": np.full((9, 4), 0.25)}, DataError, "4 columns"),
         ({"judged": JUDGE[:50], "unlabelled": JUDGE[50:] * 2}, DataError, r"unlabelled\[0"),
         ({"judged": JUDGE[:50], "unlabelled": JUDGE[50:], "calibrator": 3}, ParameterError, "=3"),
+        ({"confidence_level": 1.0}, ParameterError, "confidence_level=1.0"),
+        ({"judged": [None, *GRADES[1:50]]}, DataError, r"judged\[0\] is None, a missing grade"),
+        ({"unlabelled": [1, 2, "refused"]}, DataError, r"unlabelled\[2\] is 'refused', text among"),
+        ({"unlabelled": GRADES[50:].astype(str)}, DataError, r"unlabelled\[0\] is .*among numbers"),
+        ({"human": [None, *HUMAN[1:50]]}, DataError, r"human\[0\] is None"),
+        ({"human": HUMAN[:50] / 2, "classes": [0.5, 1.0]}, DataError, r"human.* not among the"),
         ({"classes": [1, 2, 3]}, DataError, r"human\[\d+\] is .*not among the"),
     ],
 )

@@ -260,6 +260,14 @@ class Chain(Composition):
     method = "chain"
     title = "Chain"
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if any(part.method == "masked" for _, part in self._parts):
+            raise ParameterError(
+                "a MaskedCalibrator in a Chain gives absent options something at other stages; put "
+                "it around one calibrator"
+            )
+
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         fitted = []
         stages = [stage for _, stage in self._parts]

@@ -59,14 +59,13 @@ def judge(
     Example:
       calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
     """  # noqa: D301
-    from calibrant._files.column import read_column
     from calibrant.judge import calibrate_judge
 
     options |= {"values": values, "confidence_level": level, "random_state": seed}
     if grade is not None:
         remedy = "name the judge's by --grade, the humans' by --label-column"
-        human = read_column(labelled, reading.label_column or "label", remedy)
-        own, others = (read_column(path, grade, remedy) for path in (labelled, unlabelled))
+        human = _read_grades(labelled, reading.label_column or "label", remedy)
+        own, others = (_read_grades(path, grade, remedy) for path in (labelled, unlabelled))
         report = calibrate_judge(human, own, others, **options)
     else:
         report = _judge_scores(labelled, unlabelled, reading, options)
@@ -75,6 +74,18 @@ def judge(
     numbers = report.to_dict()
     del numbers["probabilities"]
     show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
+
+
+def _read_grades(path: Path, name: str, remedy: str) -> Any:
+    """Read grades: numbers with fractions as they are, others as labels."""
+    import numpy as np
+
+    from calibrant._files.column import read_column
+
+    stored = read_column(path, name, remedy, as_stored=True)
+    if stored.dtype.kind == "f" and np.isfinite(stored).all() and (stored % 1).any():
+        return stored
+    return read_column(path, name, remedy)
 
 
 def _judge_scores(

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant._files import options
+from calibrant._files.options import SMALLEST_MASS
 from calibrant._files.records import LINES, read_records
 from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.text import suffix_of
@@ -82,18 +83,21 @@ def read_log(
         rows.append(layout.read(record))
         lines.append(record.place)
         wheres.append(record.where)
+    _refuse_two_conventions(rows, wheres)
     columns, by_name = _find_classes(rows, told, wheres)
+    n_narrow = sum(len(row.names) < len(columns) for row in rows)
     scores = np.full((len(rows), len(columns)), -math.inf if layout.kind == "logits" else 0.0)
     column_of = {name: j for j, name in enumerate(columns)}
     labels = []
     for i, row in enumerate(rows):
         own = [column_of[name] for name in row.names] if by_name else range(len(row.names))
-        scores[i, own] = row.scores
+        # An option of probability 0 is there: where 0 is for absent ones it is a bit more.
+        floor = SMALLEST_MASS if n_narrow and layout.kind == "probabilities" else 0.0
+        scores[i, own] = [score or floor for score in row.scores]
         labels.append(None if row.label is None else columns[own[row.label]])
     if None in labels and any(label is not None for label in labels):
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
-    n_narrow = sum(len(row.names) < len(columns) for row in rows)
     what = "the options" if by_name else "the places of the options, whose texts differ"
     note = f"{path}: {layout.title}; classes {some(columns, 12)} are {what}"
     if n_narrow:
@@ -108,7 +112,8 @@ def _find_classes(
 ) -> tuple[list[str], bool]:
     """Classes, and whether they are names of options: else they are places, from 0.
 
-    Names are classes if no row has one that the widest row has not.
+    Names are classes if no row has one that the widest row has not, or if they are keys of objects
+    that recur.
     """
     widest = max(rows, key=lambda row: len(row.names)).names
     classes = widest if told is None else told
@@ -121,15 +126,36 @@ def _find_classes(
     ]
     if not strangers:
         return list(classes), True
-    if told is None:
-        return places, False
-    if told[: len(places)] == places:
-        return told, False
     other, where = strangers[0]
+    if all(row.of_object for row in rows):
+        union = sorted({name for row in rows for name in row.names})
+        if told is None and 2 * len(union) <= sum(len(row.names) for row in rows):
+            return union, True
+        if told is None:
+            raise PredictionFileError(
+                f"{where}: the option {other!r:.200} is in no wider row, and few options recur; "
+                "write scores as a list, and the texts of options in 'options'"
+            )
+    elif told is None or told[: len(places)] == places:
+        return told or places, False
     raise PredictionFileError(
         f"{where}: the option {other!r:.200} is twice in its row, or not among the classes "
         f"{some(told)}; leave out the record, or fit to a log with all options"
     )
+
+
+def _refuse_two_conventions(rows: list[LoggedRow], wheres: list[str]) -> None:
+    """Refuse labels in digits that are places in some rows, and in others names elsewhere."""
+    found: dict[bool, str] = {}
+    for row, where in zip(rows, wheres, strict=True):
+        if row.said is None or not row.said.isdecimal():
+            continue
+        if row.said not in row.names:
+            found.setdefault(False, f"{where}: the label {row.said!r} is the place of an option")
+        elif row.said != str(row.label):
+            found.setdefault(True, f"{where}: the label {row.said!r} is the name of an option")
+    if len(found) == 2:
+        raise PredictionFileError(f"{found[True]}, but {found[False]} (from 0); write names in all")
 
 
 def _find_layout(
@@ -156,23 +182,32 @@ def _find_layout(
 
 
 def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | None:
-    """Options of completions: what the labels are, and all letters before the last of them."""
-    found = set()
+    """Options of completions: what the labels are; of letters, as many as a record has options."""
+    found, n_options = set(), 0
     for record in read_records(path):
         label = options.label_of(record, selection.label)
         own = options.own_options(record.fields)
         if label is None:
             return own
         found.add(str(label).strip())
+        n_options = max(n_options, len(own or ()))
     if all(len(label) == 1 and label in string.ascii_uppercase for label in found):
-        return list(string.ascii_uppercase[: 1 + string.ascii_uppercase.index(max(found))])
+        last = string.ascii_uppercase.index(max(found))
+        return list(string.ascii_uppercase[: max(1 + last, n_options)])
     return sorted(found)
 
 
 def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogLayout:
     """One number a record, how sure a model says to be: in percent if any is larger than 1."""
-    values: list[Any] = [record.fields.get(name) for record in read_records(path)]
-    scale = 100.0 if any(options.is_score(value) and value > 1.0 for value in values) else 1.0
+    found = [(record.fields.get(name), record.where) for record in read_records(path)]
+    known: list[Any] = [pair for pair in found if options.is_score(pair[0])]
+    scale = 100.0 if any(value > 1.0 for value, _ in known) else 1.0
+    broken = [pair for pair in known if scale > 1.0 and 0.0 < pair[0] < 1.0]
+    if broken:
+        raise PredictionFileError(
+            f"{broken[0][1]}: {name!r} is {broken[0][0]}, but others are larger than 1; write all "
+            "as percent, or all from 0 to 1"
+        )
     read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
     unit = " in percent" if scale > 1.0 else ""
     return LogLayout(f"records with a confidence {name!r}{unit}", "probabilities", read)
@@ -181,7 +216,7 @@ def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogL
 def _find_plain(
     path: Path, first: Record, kind: str | None, selection: ColumnSelection
 ) -> LogLayout:
-    fields = first.fields
+    fields: dict[str, Any] = first.fields
     nested = [name for name, value in fields.items() if isinstance(value, list | dict)]
     chosen = [name for name in selection.columns or SCORE_FIELDS if name in nested]
     if len(chosen) > 1:
@@ -192,9 +227,11 @@ def _find_plain(
     if not chosen:
         label = options.label_field(fields, selection.label)
         leave = {label, *selection.ignore, *(n for n in fields if n.casefold() in PREDICTION_NAMES)}
-        names = selection.columns or [
-            n for n, v in fields.items() if options.is_score(v) and n not in leave
-        ]
+        numbers = [n for n, v in fields.items() if options.is_score(v) and n not in leave]
+        truths = [n for n in numbers if n in options.TRUTH_FIELDS and repr(fields[n]) in ("0", "1")]
+        if len(numbers) == len(truths) + 1 and fields.get(str(label)) not in numbers:
+            numbers = [n for n in numbers if n not in truths]  # they say what was right
+        names = selection.columns or numbers
         if len(names) == 1 and options.is_score(fields.get(names[0])) and kind in CONFIDENCES:
             return _find_confidences(path, names[0], selection)
         if len(names) < 2:

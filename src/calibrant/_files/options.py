@@ -36,11 +36,16 @@ SMALLEST_MASS = 1e-12
 
 
 class LoggedRow(NamedTuple):
-    """Scores of the options of a question, their names, and the place of the right one."""
+    """Scores of the options of a question, their names, and the place of the right one.
+
+    ``said`` is the label as it was told, if it was; ``of_object`` are names that are keys.
+    """
 
     scores: list[float]
     names: list[str]
     label: int | None
+    said: str | None = None
+    of_object: bool = False
 
 
 def label_field(fields: dict[str, Any], chosen: str | None) -> str | None:
@@ -111,7 +116,8 @@ def _row(
         found.append(score)
     if len(found) < 2:
         raise PredictionFileError(f"{where}: at least two options are needed; drop the record")
-    return LoggedRow(found, list(names), _find_label(label, list(names), where))
+    place = _find_label(label, list(names), where)
+    return LoggedRow(found, list(names), place, None if label is None else str(label).strip())
 
 
 def read_plain(record: Record, name: str, label: str | None, flat: Sequence[str] = ()) -> LoggedRow:
@@ -135,7 +141,8 @@ def read_plain(record: Record, name: str, label: str | None, flat: Sequence[str]
     present = {option: value for option, value in named if value is not None}
     if len(present) < sum(value is not None for _, value in named):
         raise PredictionFileError(f"{where} has an option twice; name each once")
-    return _row(present.values(), list(present), label_of(record, label), where)
+    row = _row(present.values(), list(present), label_of(record, label), where)
+    return row._replace(of_object=isinstance(given, dict))
 
 
 def read_confidence(record: Record, name: str, scale: float, label: str | None) -> LoggedRow:
@@ -165,7 +172,9 @@ def read_lm_eval(record: Record) -> LoggedRow:
         values.append(_to_number(found[0]))
     names = _continuations(fields.get("arguments"), len(values))
     half = len(names) // 2
-    if half > 1 and names[:half] == names[half:]:  # those without the question, for mutual info
+    if (
+        1 < half == len({*names[:half]}) and names[:half] == names[half:]
+    ):  # those without the question, for mutual info
         names, values = names[:half], values[:half]
     target = fields.get("target")
     row = _row(values, names, None, where, "log-likelihood")
@@ -219,9 +228,11 @@ def read_completion(
     listed tokens leave, each at most as much as the least of them.
     """
     where = record.where
-    names = own_options(record.fields) or options
-    if options is not None and (names is None or not set(names) <= set(options)):
-        names = options  # the record lists texts; tokens are letters
+    names = own = own_options(record.fields) or options
+    if options is not None and (own is None or not set(own) <= set(options)):
+        names = options  # the record lists texts; tokens are letters, as many as there are texts
+        if own is not None and set(options) <= set(string.ascii_uppercase):
+            names = list(string.ascii_uppercase[: len(own)])
     choice = completion_of(record.fields)
     found = [] if choice is None else _positions(choice["logprobs"])
     if names is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections import Counter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,9 @@ LONGEST_RECORD = 1 << 24
 
 LONGEST_JSON = 1 << 28
 """Bytes of a file that is a single JSON value, which is held whole."""
+
+RUN = re.compile(r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(Z|[.+-][\d-]+)?|(?<=_)[^_]{22}(?=\.eval$)")
+"""In names of logs: the time of the run, and Inspect's id of it."""
 
 ZSTANDARD = 93
 """Method of compression that zipfile knows from Python 3.14 on."""
@@ -61,7 +65,14 @@ def _logs_in(path: Path) -> list[Path]:
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file, or of all logs in a directory, one after the other."""
     if path.is_dir():
+        known: dict[str, Path] = {}
         for file in _logs_in(path):
+            task = RUN.sub("", file.name)
+            if known.setdefault(task, file) != file:
+                raise PredictionFileError(
+                    f"{path}: {known[task].name} and {file.name} are runs of the same task; keep "
+                    "one of them"
+                )
             yield from read_records(file)
         return
     suffix = suffix_of(path)
