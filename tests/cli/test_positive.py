@@ -100,9 +100,70 @@ def test_priors_are_estimated_from_one_column(risks, capsys, tmp_path):
         models.append(tmp_path / f"{name}.calibrant")
         more = ["--columns", "risk", "--positive", "bad"] if name == "one" else []
         call(
-            capsys, "fit", home / f"{name}.csv", "-m", "ts", "--priors", new, "-o", models[-1], *more
+            capsys,
+            "fit",
+            home / f"{name}.csv",
+            "-m",
+            "ts",
+            "--priors",
+            new,
+            "-o",
+            models[-1],
+            *more,
         )
     a, b = map(model_file.load, models)
     wanted = b.predict_proba(frame[["bad", "good"]])
     np.testing.assert_allclose(a.predict_proba(frame["bad"].to_numpy())[:, ::-1], wanted, rtol=1e-7)
     assert a.classes_.tolist() == ["good", "bad"]
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
+@pytest.mark.parametrize("file", ["two.csv", "days"])
+def test_fit_puts_the_positive_class_of_two_columns_last(risks, capsys, tmp_path, file):
+    home, frame = risks
+    model = two_model(home, capsys, tmp_path, "--positive", "bad", file=file)
+    loaded = model_file.load(model)
+    assert loaded.classes_.tolist() == ["good", "bad"]
+    plain = model_file.load(two_model(home, capsys, tmp_path, file=file))
+    wanted = plain.predict_proba(frame[["bad", "good"]])
+    found = loaded.predict_proba(frame[["good", "bad"]])
+    np.testing.assert_allclose(found[:, ::-1], wanted, rtol=1e-9)
+    model_file.save(loaded, model)
+    out = tmp_path / "out.csv"
+    call(capsys, "apply", model, home / "serve.csv", "-o", out)
+    np.testing.assert_allclose(pd.read_csv(out)[["bad", "good"]], wanted, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
+def test_costs_of_mistakes_are_those_of_the_positive_class_of_the_fit(risks, capsys, tmp_path):
+    home, frame = risks
+    model = two_model(home, capsys, tmp_path, "--positive", "bad")
+    found = []
+    for costs in ("costs.json", "costs.csv"):
+        words = ["decide", model, home / "serve.csv", "--costs", home / costs]
+        call(capsys, *words, "-o", tmp_path / "out.csv")
+        found.append(pd.read_csv(tmp_path / "out.csv"))
+    pd.testing.assert_frame_equal(*found)
+    assert (found[0]["decision"] == "bad").mean() > 0.5  # one of 6 is enough
+    words = ["evaluate", home / "two.csv", "--positive", "bad", "--costs", home / "costs.json"]
+    judged = json.loads(call(capsys, *words, "--json"))
+    table = pd.DataFrame([[0, 1], [5, 0]], ["good", "bad"], ["good", "bad"])
+    wanted = expected_cost(frame["label"], frame[["bad", "good"]], table, n_resamples=0)
+    assert judged["cost"]["realised"]["value"] == pytest.approx(wanted.realised.value)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_fit_does_not_turn_columns_that_have_no_names(risks, capsys, tmp_path, suffix):
+    _, frame = risks
+    path, y = tmp_path / f"val{suffix}", (frame["label"] == "good").astype(int)
+    if suffix == ".npz":
+        np.savez(path, probs=np.ascontiguousarray(frame[["bad", "good"]]), labels=y)
+    else:
+        frame.set_axis(["first", "second", "label"], axis=1).assign(label=y).to_csv(
+            path, index=False
+        )
+    words = ["fit", path, "-m", "ts", "-o", tmp_path / "m.calibrant", "--positive"]
+    assert run([*map(str, words), "0"]) == 3
+    assert "name them after their classes" in capsys.readouterr().err
+    call(capsys, *words, "1")
+    assert model_file.load(tmp_path / "m.calibrant").classes_.tolist() == [0, 1]

@@ -91,6 +91,7 @@ class Reading:
         *,
         like: Aligned | None = None,
         positive_last: bool = False,
+        by_name: bool = False,
         **parts: Any,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
@@ -103,8 +104,8 @@ class Reading:
         if found.log is not None:
             self.tell(found.log.note)
         self.refuse_to_normalize(path, found.kind)
-        options = {"like": like, "positive": self.positive, "positive_last": positive_last}
-        return align(found, classes=self.classes, normalize=self.rows, **options)
+        order = {"positive": self.positive, "positive_last": positive_last, "by_name": by_name}
+        return align(found, classes=self.classes, like=like, normalize=self.rows, **order)
 
     @staticmethod
     def tell(note: str) -> None:
