@@ -99,10 +99,10 @@ def read_two_costs(costs: Path | None, two: Two) -> Any:
 
     if costs is None:
         return None
-    classes = two.val.classes or np.unique(np.append(two.val.y, two.test.y)).tolist()
     with naming(costs):
-        table = read_cost_file(costs, classes)
-        read_costs(table, np.asarray(classes))
+        table = read_cost_file(costs, two.val.classes)
+        if two.val.classes is not None:
+            read_costs(table, np.asarray(two.val.classes))
     return table
 
 

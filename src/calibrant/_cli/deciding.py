@@ -89,46 +89,26 @@ def read_cost_file(path: Path, classes: Any) -> Any:
 
 def judge_decisions(
     found: Aligned, costs: Path | None, coverage: float | None, **draws: int
-) -> dict[str, Any]:
-    """Measure what decisions cost, and how often sets hold the label, for ``evaluate``."""
-    from calibrant import decisions
+) -> tuple[dict[str, Any], list[str]]:
+    """Measure what decisions cost, and how often sets hold the label; as numbers and in words."""
+    from calibrant.decisions import expected_cost
+    from calibrant.report._decisions import money, set_sizes
 
     options: dict[str, Any] = {"classes": found.classes}
-    probabilities, result = found.probabilities(), {}
+    probabilities, result, lines = found.probabilities(), {}, []
     if costs is not None:
         with naming(costs):
             table = read_cost_file(costs, found.classes)
             drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
-            own = decisions.expected_cost(found.y, probabilities, table, **drawn)
+            own = expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
+        words = f"{money(own.realised)}; the probabilities say {money(own.predicted)}"
+        lines.append(f"Cost of decisions a row: {words}.")
     if coverage is not None:
-        sets = decisions.prediction_sets(probabilities, coverage, y_true=found.y, **options)
-        result["sets"] = {
-            "coverage": coverage,
-            "measured": sets.measured._asdict(),
-            "mean_size": float(sets.sizes.mean()),
-        }
-    return result
-
-
-def describe_decisions(result: dict[str, Any]) -> list[str]:
-    """Say in words what :func:`judge_decisions` found."""
-    lines = []
-    if "cost" in result:
-        texts = [
-            f"{own['value']:.4g} ({own['low']:.4g} .. {own['high']:.4g})"
-            for own in (result["cost"]["realised"], result["cost"]["predicted"])
-        ]
-        lines.append(f"Cost of decisions a row: {texts[0]}; the probabilities say {texts[1]}.")
-    if "sets" in result:
-        own = result["sets"]
-        held = own["measured"]
-        lines.append(
-            f"Sets for {own['coverage']:.0%}: they hold the label of {held['value']:.1%} "
-            f"({held['low']:.1%} .. {held['high']:.1%}) of the rows, with "
-            f"{own['mean_size']:.2f} classes on average."
-        )
-    return lines
+        sets = set_sizes(found.y, probabilities, coverage, **options)
+        result["sets"] = sets.to_dict()
+        lines.append(str(sets).capitalize())
+    return result, lines
 
 
 def to_priors(calibrator: Any, priors: str, found: Aligned, reading: Reading) -> Any:
