@@ -104,8 +104,9 @@ class Reading:
         if found.log is not None:
             self.tell(found.log.note)
         self.refuse_to_normalize(path, found.kind)
-        order = {"positive": self.positive, "positive_last": positive_last, "by_name": by_name}
-        return align(found, classes=self.classes, like=like, normalize=self.rows, **order)
+        order = {"positive_last": positive_last, "by_name": by_name}
+        options = {"like": like, "positive": self.positive, **order}
+        return align(found, classes=self.classes, normalize=self.rows, **options)
 
     @staticmethod
     def tell(note: str) -> None:

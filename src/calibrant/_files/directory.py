@@ -80,7 +80,7 @@ class TableChunks(Chunks):
         self.path, self.files = path, find_tables(path)
         self._given, self._positive, self._progress = classes, positive, progress
         self._lock, self._n_done = Lock(), 0
-        self._order: dict[str, bool] = {}
+        self._order: dict[str, Any] = {}
         self._n_rows: int | None = None  # of all files, when they were read once
         with open_source(self.files[0], kind=kind, selection=selection) as source:
             self._place = source.place
