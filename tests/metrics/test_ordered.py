@@ -67,6 +67,18 @@ def test_words_in_the_order_of_the_alphabet_are_doubted():
     assert found == ranked_probability_score(pd.Series(["A", "B", "C"])[y], proba)
 
 
+@pytest.mark.parametrize("text", ["{}", "{} stars", "{}-x"])
+def test_numbers_as_text_in_the_order_of_the_alphabet_are_doubted(text):
+    proba, y = simulate(300, 3)
+    order = np.array([text.format(number) for number in (1, 10, 2)])
+    with pytest.warns(errors.ColumnOrderWarning, match="by the alphabet: '1.*', '10.*', '2.*';"):
+        ranked_probability_score(order[y], proba)
+    for numbers in ((1, 2, 3), (10, 15, 20), (0, 1, 1.5)):
+        grades = np.array([text.format(number) for number in numbers])
+        found = ranked_probability_score(grades[y], proba, classes=grades)
+        assert found == ranked_probability_score(y, proba)
+
+
 def test_what_is_no_answer_is_refused():
     proba, y = simulate(300, 3)
     with pytest.raises(errors.ParameterError, match="ordered='yes'"):

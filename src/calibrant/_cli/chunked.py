@@ -172,6 +172,8 @@ def fit_chunks(
 
     with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)
+        if reading.positive is not None:
+            chunks.put_positive_last(by_name=True)
         calibrator = make_calibrator(
             method,
             scores=chunks.kind,

@@ -36,23 +36,23 @@ priors_option = click.option(
     metavar="CLASS=SHARE,...|FILE",
     help="Class frequencies of use, or a file of unlabelled rows to estimate them from.",
 )
-GROUPS_REMEDY = "name the column by --groups"
 
 
 def without_groups(reading: Reading, path: Path, groups: str | None) -> Reading:
     """Return what was said about files, and that a column of groups holds no scores."""
+    from calibrant._files.records import is_log
     from calibrant._files.tables import is_table
 
-    if groups is None or not is_table(path):
+    if groups is None or not (is_table(path) or is_log(path)):
         return reading
     return replace(reading, ignore=(*(reading.ignore or ()), groups))
 
 
 def read_groups(path: Path, groups: str | None, part: str | None) -> Any:
-    """Return the group of each row of a file, or None."""
-    from calibrant._files.column import read_column
+    """Return the group of each row of a file as text, or None."""
+    from calibrant._files import column
 
-    return None if groups is None else read_column(path, groups, GROUPS_REMEDY, part)
+    return None if groups is None else column.read_groups(path, groups, part)
 
 
 def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
@@ -171,9 +171,9 @@ def read_served(
     """Read a file and calibrate it; ``y`` is there if the file has labels."""
     import numpy as np
 
-    from calibrant._containers import NamedMatrix
-    from calibrant._files.align import read_labels, refuse_other_columns
-    from calibrant._files.column import read_column
+    from calibrant._files.align import read_labels
+    from calibrant._files.apply import calibrate_rows, find_order
+    from calibrant._files.column import groups_like, read_column
     from calibrant._files.predictions import open_source
 
     if reading.normalize:
@@ -184,17 +184,20 @@ def read_served(
     classes = calibrator.classes_
     with open_source(path, selection=reading.selection, **options) as source:
         place, layout = source.place, source.layout
-        refuse_other_columns(place, source.n_columns, classes.tolist())
+        order = find_order(calibrator, source)
         chunks = [(c.scores, c.labels()) for c in source.chunks]
     rows: dict[str, Any] = {"groups": read_groups(path, groups, part or "test"), "time": None}
     if time is not None:
         remedy = "name the column by --time-column"
         rows["time"] = read_column(path, time, remedy, part or "test", as_stored=True)
     scores = np.concatenate([own for own, _ in chunks])
-    by_group = {"groups": rows["groups"]} if hasattr(calibrator, "for_group") else {}
+    by_group = {}
+    if hasattr(calibrator, "for_group"):
+        if groups is None:
+            raise click.UsageError("the model is a fit by group: name the column by --groups")
+        by_group["groups"] = groups_like(rows["groups"], calibrator.groups_)
     with naming(path):
-        named = scores if place.names is None else NamedMatrix(scores, place.names)
-        rows["probabilities"] = calibrator.predict_proba(named, **by_group)
+        rows["probabilities"], _ = calibrate_rows(calibrator, scores, order, source, 0, by_group)
     raw = [own for _, own in chunks if own is not None]
     y = np.concatenate(raw) if raw else None
     is_sure = layout is None or layout.is_named

@@ -171,7 +171,8 @@ def _fit_file(
     with progress_bar(f"reading {val}"):
         named = read_groups(val, groups, part or "val")
         reading = without_groups(reading, val, groups)
-        found = reading.read(val, part=part, usual_part="val")
+        told: Any = {"positive_last": reading.positive is not None, "by_name": True}
+        found = reading.read(val, part=part, usual_part="val", **told)
     calibrator = make_calibrator(
         method,
         has_absent=found.has_absent,

@@ -91,6 +91,7 @@ class Reading:
         *,
         like: Aligned | None = None,
         positive_last: bool = False,
+        by_name: bool = False,
         **parts: Any,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
@@ -103,7 +104,8 @@ class Reading:
         if found.log is not None:
             self.tell(found.log.note)
         self.refuse_to_normalize(path, found.kind)
-        options = {"like": like, "positive": self.positive, "positive_last": positive_last}
+        order = {"positive_last": positive_last, "by_name": by_name}
+        options = {"like": like, "positive": self.positive, **order}
         return align(found, classes=self.classes, normalize=self.rows, **options)
 
     @staticmethod

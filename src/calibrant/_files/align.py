@@ -69,11 +69,20 @@ class Aligned:
         place = replace(self.place, names=names[::-1])
         return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
 
-    def flipped(self, two: list[Any] | None) -> Aligned:
-        """Exchange two columns unless the second one is of the second class."""
+    def flipped(self, two: list[Any] | None, *, by_name: bool = False) -> Aligned:
+        """Exchange two columns unless the second one is of the second class.
+
+        With ``by_name`` only those that are named after their classes: a model has to find them.
+        """
         classes = sorted(np.unique(self.y).tolist()) if self.classes is None else self.classes
         if two is None or classes == two:
             return replace(self, classes=two)
+        if by_name and match_columns(self.place.names or [], two, self.place) is None:
+            raise PredictionFileError(
+                f"{self.place.source}: the class of --positive, {two[1]!r}, is that of the first "
+                "column, and a model finds columns in another order by their names only; name them "
+                "after their classes, or leave out --positive"
+            )
         names = self.place.names and self.place.names[::-1]
         place = replace(self.place, names=names)
         return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
@@ -116,13 +125,14 @@ def align(
     normalize: str | None = None,
     positive: str | None = None,
     positive_last: bool = False,
+    by_name: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
     same data, whose classes these are. With ``positive_last``, two classes that names tell are in
     sorted order, whatever that of their columns: the second one is ``positive``, unless that is
-    told. It is the class of a single column.
+    told. It is the class of a single column. ``by_name`` lets names alone change that order.
     """
     is_single = found.kind in ONE_COLUMN
     raw, names = found.require_labels(), found.place.names
@@ -166,7 +176,7 @@ def align(
     has_absent = found.log is not None and found.log.has_absent
     whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
     if positive is not None and positive_last and not is_single:
-        return whole.flipped(two)
+        return whole.flipped(two, by_name=by_name)
     if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])

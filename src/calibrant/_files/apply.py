@@ -20,7 +20,7 @@ from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
-from calibrant._files.column import column_of
+from calibrant._files.column import group_reader
 from calibrant._files.directory import find_tables
 from calibrant._files.logs import leave_out_absent, write_lines
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
@@ -74,8 +74,8 @@ def apply_file(
     table that are no scores are copied; of other files the labels are, where ``out`` has a place
     for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
     is called with the number of rows done and, where it is known, of all rows; ``tell`` with what
-    was taken for a class in the log of an evaluation. ``groups`` is the column of a table with the
-    group of each row, for a fit by group.
+    was taken for a class in the log of an evaluation. ``groups`` is the column, array or field with
+    the group of each row, for a fit by group.
     """
     simplex.check_option("on_bad_row", on_bad_row, ("error",) if groups else ON_BAD_ROW)
     refuse_inputs(out, path)
@@ -88,13 +88,14 @@ def apply_file(
     ) as source:
         if source.log is not None and tell is not None:
             tell(source.log.note)
-        order = _column_order(calibrator, source)
+        order = find_order(calibrator, source)
+        group_of = group_reader(calibrator, source, groups, part)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_sink(out, calibrator.classes_, source, order, dtype) as write:
             for chunk in source.chunks:
-                by_group = {} if groups is None else {"groups": column_of(chunk, groups, path)}
-                calibrated, good = _calibrate(
-                    calibrator, chunk.scores, order, source, n_read, on_bad_row, by_group
+                by_group = {} if groups is None else {"groups": group_of(chunk, n_read)}
+                calibrated, good = calibrate_rows(
+                    calibrator, chunk.scores, order, source, n_read, by_group, on_bad_row
                 )
                 if source.log is not None and source.log.has_absent:
                     calibrated = leave_out_absent(calibrated, chunk.scores, source.kind, order)
@@ -134,7 +135,7 @@ def apply_directory(
     return Applied(sum(n_rows), sum(n_bad), "; ".join([*filter(None, where)][:NAMED_ROWS]))
 
 
-def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
+def find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
     """Check the columns of the file against those of the model, as ``predict_proba`` does."""
     classes, names, where = calibrator.classes_, source.place.names, source.place.source
     fitted = getattr(calibrator, "feature_names_in_", None)
@@ -158,14 +159,14 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     return order
 
 
-def _calibrate(
+def calibrate_rows(
     calibrator: Calibrator,
     scores: NDArray[Any],
     order: NDArray[np.int64] | None,
     source: Source,
     n_done: int,
-    on_bad_row: str,
     by_group: dict[str, Any],
+    on_bad_row: str = "error",
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
     is_strict = on_bad_row == "error"

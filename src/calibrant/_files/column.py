@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._columns import key
 from calibrant._files import tables
-from calibrant._files.align import read_labels
+from calibrant._files.align import LONGEST_LABEL, read_labels
 from calibrant._files.arrays import decoding
 from calibrant._files.records import is_log, read_records
-from calibrant._files.text import TEXT, Place, open_text, suffix_of
+from calibrant._files.text import Place, open_text, read_start, suffix_of
+from calibrant._simplex import check_memory
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from calibrant._files.predictions import FileChunk
+    from calibrant._files.predictions import FileChunk, Source
+
+
+GROUPS_REMEDY = "name the column by --groups"
 
 
 def read_column(
@@ -29,6 +35,73 @@ def read_column(
     Whole numbers are such, everything else is text, unless values are wanted ``as_stored``.
     ``remedy`` names the option to change.
     """
+    values, stored, place = _read(path, name, remedy, part)
+    if as_stored:
+        return stored
+    texts = np.array(["" if own is None else str(own) for own in values], dtype=object)
+    return read_labels(texts, place)
+
+
+def read_groups(path: Path, name: str, part: str | None = None) -> NDArray[Any]:
+    """Return the group of each row, always as text: no name depends on what else is there."""
+    values, _, place = _read(path, name, GROUPS_REMEDY, part, as_text=True)
+    return _as_groups(values, place, 0)
+
+
+def group_reader(
+    calibrator: Any, source: Source, name: str | None, part: str | None
+) -> Callable[[FileChunk, int], NDArray[Any]]:
+    """Return what tells the groups of a chunk of an open file, before which ``done`` rows came.
+
+    A table has them in its chunks; of other files they are read at once.
+    """
+    path, n_rows = source.place.path, source.n_rows
+    whole = None
+    if name is not None and source.layout is None:
+        whole = read_groups(path, name, part or "test")
+        if len(whole) != n_rows:
+            raise PredictionFileError(f"{path} has {n_rows} rows, but {len(whole)} groups {name!r}")
+
+    def read(chunk: FileChunk, done: int) -> NDArray[Any]:
+        if whole is not None:
+            return groups_like(whole[done : done + len(chunk.scores)], calibrator.groups_)
+        if name not in chunk.batch.schema.names:
+            raise PredictionFileError(f"{path} has no column {name!r}; {GROUPS_REMEDY}")
+        values = chunk.batch.column(name).to_pylist()
+        return groups_like(_as_groups(values, source.place, done), calibrator.groups_)
+
+    return read
+
+
+def groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+    """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
+    if known.dtype.kind not in "iufb":
+        return groups
+    by_text = {key(name).casefold(): name for name in known.tolist()}
+    other = int(known.max()) + 1  # a group that is not there
+    return np.array([by_text.get(key(name).casefold(), other) for name in groups.tolist()])
+
+
+def _as_groups(values: list[Any], place: Place, done: int) -> NDArray[Any]:
+    """Return names as text, as they stand; refuse a row that has none."""
+    texts = []
+    for i, own in enumerate(values):
+        is_missing = own is None or own != own  # noqa: PLR0124  (NaN)
+        text = "" if is_missing else own.decode() if isinstance(own, bytes) else str(own)
+        if not text.strip() or len(text) > LONGEST_LABEL:
+            fault = "is missing; fill it, or drop the row"
+            if text.strip():
+                fault = f"has {len(text):,} characters, and {LONGEST_LABEL:,} at most are allowed"
+            raise PredictionFileError(f"{place.rows([done + i])}: the group {fault} (--groups)")
+        texts.append(text)
+    check_memory(4 * len(texts) * max(map(len, texts), default=0), "the groups")
+    return np.array(texts, dtype=str)
+
+
+def _read(
+    path: Path, name: str, remedy: str, part: str | None, *, as_text: bool = False
+) -> tuple[list[Any], NDArray[Any], Place]:
+    """Return the values of a column, the array of them, and their place."""
     if str(path) == "-":
         raise PredictionFileError(f"standard input is read once; name a file to take {name!r} from")
     lines: list[int] | None = None
@@ -43,12 +116,9 @@ def read_column(
         stored = _of_archive(path, name, part, remedy)
         values = stored.tolist()
     else:
-        column = _of_table(path, name, remedy)
+        column = _of_table(path, name, remedy, as_text=as_text)
         stored, values = np.asarray(column), column.to_pylist()  # where whole numbers stay whole
-    if as_stored:
-        return stored
-    texts = np.array(["" if own is None else str(own) for own in values], dtype=object)
-    return read_labels(texts, Place(path, str(path), lines=lines))
+    return values, stored, Place(path, str(path), lines=lines)
 
 
 def _of_archive(path: Path, name: str, part: str | None, remedy: str) -> NDArray[Any]:
@@ -63,7 +133,9 @@ def _of_archive(path: Path, name: str, part: str | None, remedy: str) -> NDArray
     return found
 
 
-def _of_table(path: Path, name: str, remedy: str) -> Any:
+def _of_table(path: Path, name: str, remedy: str, *, as_text: bool) -> Any:
+    """Return a column of a table; the type of text is guessed unless it is to stay text."""
+    import pyarrow as pa
     from pyarrow import csv, ipc, parquet
 
     suffix = suffix_of(path)
@@ -76,17 +148,15 @@ def _of_table(path: Path, name: str, remedy: str) -> Any:
             table = ipc.open_file(path).read_all()
         else:
             with open_text(path) as file:
-                split = csv.ParseOptions(delimiter=TEXT[suffix])
-                table = csv.read_csv(file, parse_options=split)
+                names, separator, _, rest = read_start(file, path)
+                options = {"column_types": {name: pa.string()}} if as_text else {}
+                table = csv.read_csv(
+                    pa.PythonFile(rest, mode="r"),
+                    csv.ReadOptions(column_names=names),
+                    csv.ParseOptions(delimiter=separator),
+                    csv.ConvertOptions(**options),
+                )
     if name not in table.column_names:
         has = some_in_words(table.column_names)
         raise PredictionFileError(f"{path} has no column {name!r}; it has {has}; {remedy}")
     return table.column(name)
-
-
-def column_of(chunk: FileChunk, name: str, path: Path) -> NDArray[Any]:
-    """Return a column of a chunk of a table, as :func:`read_column` does."""
-    if chunk.batch is None or name not in chunk.batch.schema.names:
-        raise PredictionFileError(f"{path} is no table with a column {name!r}; name it by --groups")
-    values = ["" if own is None else str(own) for own in chunk.batch.column(name).to_pylist()]
-    return read_labels(np.array(values, dtype=object), Place(path, str(path)))

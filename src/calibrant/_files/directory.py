@@ -79,7 +79,8 @@ class TableChunks(Chunks):
     ) -> None:
         self.path, self.files = path, find_tables(path)
         self._given, self._positive, self._progress = classes, positive, progress
-        self._lock, self._n_done, self._positive_last = Lock(), 0, False
+        self._lock, self._n_done = Lock(), 0
+        self._order: dict[str, Any] = {}
         self._n_rows: int | None = None  # of all files, when they were read once
         with open_source(self.files[0], kind=kind, selection=selection) as source:
             self._place = source.place
@@ -112,8 +113,7 @@ class TableChunks(Chunks):
         raw = np.array(labels, dtype=object if are_text else None)
         place = replace(self._place, where=where)
         found = RawPredictions(self._sample, self.kind, raw, place, self._is_sure)
-        how: dict[str, Any] = {"positive": self._positive, "positive_last": self._positive_last}
-        return align(found, classes=self._given, **how)
+        return align(found, classes=self._given, positive=self._positive, **self._order)
 
     def _of_one_type(self, first: dict[Any, Path]) -> list[Any]:
         """Distinct labels, sorted; whole numbers and text that is a whole number are alike."""
@@ -143,9 +143,9 @@ class TableChunks(Chunks):
         """Class of each column, where the tables tell it."""
         return self._aligned.classes
 
-    def put_positive_last(self) -> None:
+    def put_positive_last(self, *, by_name: bool = False) -> None:
         """Read two columns in the sorted order of their classes, or the positive one last."""
-        self._positive_last = True
+        self._order = {"positive_last": True, "by_name": by_name}
         vars(self).pop("_aligned", None)
         self.names = self._aligned.place.names or self.names
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats
     from calibrant.metrics._measures import Chunk
     from calibrant.metrics._predictions import Predictions
+
+_LEADING_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @metric
@@ -127,9 +130,15 @@ def ranked_probability_score(classes: Any) -> Body:
 
 
 def warn_of_alphabet(classes: NDArray[Any]) -> None:
-    """Warn if classes that are said to be ordered are words in the order of the alphabet."""
+    """Warn if classes that are said to be ordered are words in the order of the alphabet.
+
+    Those that begin with numbers that do not fall, as 1 star, 2 stars, and letters, as A to F, are
+    in their own order, too.
+    """
     words = [str(name) for name in classes if isinstance(name, str)]
-    is_told = any(word[:1].isdigit() or len(word) < 2 for word in words)  # 1 star, A to F
+    numbers = [float(found[0]) for word in words if (found := _LEADING_NUMBER.match(word))]
+    is_told = bool(numbers) or any(len(word) < 2 for word in words)
+    is_told &= numbers == sorted(numbers)  # "1", "10", "2" are not
     if len(words) > 2 and words == sorted(words) and not is_told:
         notices.warn(
             errors.ColumnOrderWarning(

@@ -1,0 +1,180 @@
+"""Groups of files: they are text, as they stand, in every format and every command."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import GroupedCalibrator, TemperatureScaling, model_file
+from calibrant._cli.main import run
+
+N_ROWS = 600
+SCORES = ["no", "yes"]
+
+
+def make(names):
+    """Return a frame in which the groups of these names differ."""
+    rng = np.random.default_rng(3)
+    place = np.arange(N_ROWS) % len(names)
+    z = rng.normal(0.0, 2.0, N_ROWS)
+    y = np.where(rng.random(N_ROWS) < 1 / (1 + np.exp(-z * (0.3 + place))), "yes", "no")
+    p = 1 / (1 + np.exp(-z))
+    group = np.array(names, dtype=object)[place]
+    return pd.DataFrame({"no": 1 - p, "yes": p, "label": y, "group": group})
+
+
+def call(capsys, *words):
+    """What a command that succeeds prints."""
+    assert run([*map(str, words)]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def write_records(path, frame):
+    path.write_text("".join(json.dumps(own) + "\n" for own in frame.to_dict("records")))
+
+
+def fit(capsys, path, frame, *more):
+    frame.to_csv(path / "val.csv", index=False)
+    model = path / "m.calibrant"
+    call(capsys, "fit", path / "val.csv", "-m", "ts", "--groups", "group", "-o", model, *more)
+    return model
+
+
+def by_python(frame, names, new=None, new_names=None):
+    """Return the same fit in Python, of text, and what it gives for new rows."""
+    own = GroupedCalibrator(TemperatureScaling())
+    own.fit(frame[SCORES], frame["label"], groups=np.array(names, dtype=str))
+    rows, told = (frame, names) if new is None else (new, new_names)
+    return own.predict_proba(rows[SCORES], groups=np.array(told, dtype=str))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["true", "false"], ["12345678901234567890", "2"], ["1e3", "7"], ["3.5", "4"], ["01", "1"]],
+)
+def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(capsys, tmp_path, names):
+    frame = make(names)
+    model = fit(capsys, tmp_path, frame)
+    assert model_file.load(model).groups_.tolist() == sorted(names)
+    out, wanted = tmp_path / "out.csv", by_python(frame, frame["group"])
+    call(capsys, "apply", model, tmp_path / "val.csv", "--groups", "group", "-o", out)
+    np.testing.assert_allclose(pd.read_csv(out)[SCORES], wanted, rtol=1e-12)
+    words = ["--groups", "group", "-o", tmp_path / "sets.csv", "--coverage", "0.8"]
+    call(capsys, "decide", model, tmp_path / "val.csv", *words)
+    found = json.loads(
+        call(capsys, "evaluate", tmp_path / "val.csv", "--groups", "group", "--json")
+    )
+    assert {own["group"] for own in found["by_group"]["rows"]} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "new"),
+    [(["101", "102", "other"], ["101", "102"]), (["101", "102"], ["101", "other"])],
+)
+def test_the_names_of_groups_do_not_depend_on_what_else_is_there(capsys, tmp_path, names, new):
+    frame, fresh = make(names), make(new)
+    model = fit(capsys, tmp_path, frame)
+    fresh.to_csv(tmp_path / "new.csv", index=False)
+    words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
+    call(capsys, "apply", *words, tmp_path / "out.csv")
+    wanted = by_python(frame, frame["group"], fresh, fresh["group"])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
+    call(capsys, "decide", *words, tmp_path / "sets.csv", "--coverage", "0.8")
+    state = tmp_path / "state.json"
+    for file in ("new.csv", "val.csv"):  # names of both are of one type
+        words = ["monitor", model, tmp_path / file, "--groups", "group", "--state", state]
+        found = json.loads(call(capsys, *words, "--json"))
+    assert set(found["groups"]) == {*names, *new}
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".jsonl", ".parquet", ".arrow", ".csv"])
+def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
+    frame = make([1, 2])
+    frame["group"] = frame["group"].astype(int)
+    model, path, out = fit(capsys, tmp_path, frame), tmp_path / f"new{suffix}", tmp_path / "out.npz"
+    if suffix == ".npz":
+        arrays = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}
+        np.savez(path, group=frame["group"].to_numpy(), **arrays)
+    elif suffix == ".jsonl":
+        write_records(path, frame)
+    elif suffix == ".parquet":
+        frame.to_parquet(path)
+    elif suffix == ".arrow":
+        frame.to_feather(path, compression="uncompressed")
+    else:  # with another separator, which the scores are read by, too
+        frame.to_csv(path, index=False, sep=";")
+    call(capsys, "apply", model, path, "--groups", "group", "-o", out)
+    np.testing.assert_allclose(np.load(out)["probs"], by_python(frame, frame["group"]), rtol=1e-12)
+    call(
+        capsys, "decide", model, path, "--groups", "group", "--coverage", "0.9", "-o", f"{out}.csv"
+    )
+
+
+def test_chunks_of_an_archive_have_their_own_groups(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("calibrant._files.predictions.CHUNK_BYTES", 1600)  # 100 rows
+    frame = make(["a", "b", "c"]).sort_values("group")
+    model, path = fit(capsys, tmp_path, frame), tmp_path / "new.npz"
+    own = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}
+    np.savez(path, group=frame["group"].to_numpy().astype(str), **own)
+    call(capsys, "apply", model, path, "--groups", "group", "-o", tmp_path / "out.npz")
+    found = np.load(tmp_path / "out.npz")["probs"]
+    np.testing.assert_allclose(found, by_python(frame, frame["group"]), rtol=1e-12)
+    np.savez(path, group=np.array(["a", "b"]), **own)
+    words = ["apply", str(model), str(path), "--groups", "group", "-o", str(tmp_path / "o.npz")]
+    assert run(words) == 3
+    assert "600 rows, but 2 groups" in capsys.readouterr().err
+
+
+def test_a_field_of_groups_in_records_is_no_class(capsys, tmp_path):
+    frame = make([1, 2])
+    frame["group"] = frame["group"].astype(int)
+    path, model = tmp_path / "val.jsonl", tmp_path / "m.calibrant"
+    write_records(path, frame)
+    words = [path, "--scores", "logits", "--groups", "group"]
+    call(capsys, "fit", *words, "-m", "ts", "-o", model)
+    assert model_file.load(model).classes_.tolist() == SCORES
+    frame.to_csv(tmp_path / "val.csv", index=False)
+    found = json.loads(call(capsys, "evaluate", *words, "--json"))
+    table = [tmp_path / "val.csv", *words[1:]]
+    wanted = json.loads(call(capsys, "evaluate", *table, "--json"))
+    assert found | {"source": ""} == wanted | {"source": ""}
+
+
+@pytest.mark.parametrize("names", [[7, 11], [7.0, 11.0], [True, False]])
+def test_groups_of_a_model_made_in_python_may_be_numbers(capsys, tmp_path, names):
+    frame = make(names)
+    own = GroupedCalibrator(TemperatureScaling())
+    groups = np.array(frame["group"].tolist())
+    own.fit(frame[SCORES], frame["label"], groups=groups)
+    model_file.save(own, model := tmp_path / "m.calibrant")
+    fresh = frame.assign(group=frame["group"].astype(str))
+    fresh.loc[:4, "group"] = "elsewhere"
+    fresh.to_csv(tmp_path / "new.csv", index=False)
+    words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
+    call(capsys, "apply", *words, tmp_path / "out.csv")
+    wanted = own.predict_proba(frame[SCORES], groups=groups)
+    wanted[:5] = own.for_group(None).predict_proba(frame[SCORES][:5])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
+    call(capsys, "decide", *words, tmp_path / "sets.csv", "--coverage", "0.8")
+
+
+@pytest.mark.parametrize("command", ["fit", "apply", "decide", "evaluate"])
+def test_a_row_without_a_group_is_named(capsys, tmp_path, command):
+    frame = make(["a", "b"])
+    model = fit(capsys, tmp_path, frame)
+    frame.loc[1, "group"] = None
+    frame.to_csv(path := tmp_path / "new.csv", index=False)
+    more = {"fit": ["-o", tmp_path / "n.calibrant"], "apply": ["-o", tmp_path / "o.csv"]}
+    more["decide"] = ["-o", tmp_path / "o.csv", "--coverage", "0.9"]
+    words = [model, path] if command in ("apply", "decide") else [path]
+    words = [command, *words, "--groups", "group", *more.get(command, [])]
+    assert run([*map(str, words)]) == 3
+    assert f"{path}, line 3: the group is missing" in capsys.readouterr().err
+
+
+def test_a_fit_by_group_is_monitored_by_group(capsys, tmp_path):
+    model = fit(capsys, tmp_path, make(["a", "b"]))
+    words = ["monitor", model, tmp_path / "val.csv", "--ignore", "group", "--state"]
+    assert run([*map(str, words), str(tmp_path / "state.json")]) == 2
+    assert "--groups" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""The positive one of two classes, by the command: of a single column, and of two."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import TemperatureScaling, model_file
+from calibrant._cli.main import run
+from calibrant.decisions import expected_cost
+
+COSTS = ",good,bad\ngood,0,1\nbad,5,0\n"
+
+
+@pytest.fixture(scope="module")
+def risks(tmp_path_factory):
+    """Return a directory with tables of the same rows, and their frame."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(-0.5, 2.0, 800)
+    label = np.where(rng.random(800) < 1 / (1 + np.exp(-z / 2)), "bad", "good")
+    p = 1 / (1 + np.exp(-z))
+    frame = pd.DataFrame({"bad": p, "good": 1 - p, "label": label})
+    home = tmp_path_factory.mktemp("risks")
+    frame.to_csv(home / "two.csv", index=False)
+    frame[["bad", "good"]].to_csv(home / "serve.csv", index=False)
+    frame[["bad", "label"]].set_axis(["risk", "label"], axis=1).to_csv(
+        home / "one.csv", index=False
+    )
+    frame[["bad"]].set_axis(["risk"], axis=1).to_csv(home / "one_serve.csv", index=False)
+    frame[["good"]].to_csv(home / "other.csv", index=False)
+    np.save(home / "one.npy", p)
+    (home / "costs.csv").write_text(COSTS)
+    (home / "costs.json").write_text('{"false_positive": 1, "false_negative": 5}')
+    (home / "days").mkdir()
+    frame[:400].to_csv(home / "days" / "1.csv", index=False)
+    frame[400:].to_csv(home / "days" / "2.csv", index=False)
+    return home, frame
+
+
+def call(capsys, *words):
+    """What a command that succeeds prints."""
+    assert run([*map(str, words)]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def one(risks, tmp_path_factory):
+    """Return a model of one column."""
+    model, (home, _) = tmp_path_factory.mktemp("model") / "one.calibrant", risks
+    words = ["fit", home / "one.csv", "--columns", "risk", "--positive", "bad", "-m", "ts", "-o"]
+    assert run([*map(str, words), str(model)]) == 0
+    return model
+
+
+@pytest.mark.parametrize("served", ["one_serve.csv", "one.csv", "one.npy"])
+def test_decisions_by_one_column(risks, one, capsys, tmp_path, served):
+    (home, frame), out = risks, tmp_path / "out.csv"
+    words = ["decide", one, home / served, "--costs", home / "costs.csv", "-o", out]
+    found = json.loads(call(capsys, *words, "--json"))
+    fit = TemperatureScaling().fit(frame[["bad", "good"]], frame["label"])
+    p = fit.predict_proba(frame[["bad", "good"]])[:, 0]
+    assert found["expected_cost"] == pytest.approx(np.minimum(1 - p, 5 * p).mean())
+    chosen = np.where(5 * p > 1 - p, "bad", "good")
+    assert pd.read_csv(out)["decision"].tolist() == chosen.tolist()
+
+
+def test_a_single_column_of_the_other_class_is_refused(risks, one, capsys, tmp_path):
+    home, _ = risks
+    words = ["decide", one, home / "other.csv", "--coverage", "0.9", "-o", tmp_path / "out.csv"]
+    assert run([*map(str, words)]) == 3
+    assert "read as that of 'bad'" in capsys.readouterr().err
+
+
+def test_one_column_is_monitored(risks, one, capsys, tmp_path):
+    home, _ = risks
+    found = [
+        json.loads(
+            call(capsys, "monitor", model, home / file, "--state", tmp_path / file, "--json")
+        )
+        for model, file in [(one, "one.csv"), (two_model(home, capsys, tmp_path), "two.csv")]
+    ]
+    assert found[0]["n_rows"] == 800
+    assert found[0]["log_e_value"] == pytest.approx(found[1]["log_e_value"])
+    assert found[0]["accuracy"]["value"] == found[1]["accuracy"]["value"]
+
+
+def two_model(home, capsys, path, *more, file="two.csv"):
+    """Fit to two columns."""
+    model = path / "two.calibrant"
+    call(capsys, "fit", home / file, "-m", "ts", "-o", model, *more)
+    return model
+
+
+def test_priors_are_estimated_from_one_column(risks, capsys, tmp_path):
+    (home, frame), models = risks, []
+    for name in ("one", "two"):
+        few = pd.read_csv(home / f"{name}.csv")[(frame["label"] == "bad") | (frame.index % 5 == 0)]
+        few.drop(columns="label").to_csv(new := tmp_path / f"new_{name}.csv", index=False)
+        models.append(tmp_path / f"{name}.calibrant")
+        more = ["--columns", "risk", "--positive", "bad"] if name == "one" else []
+        call(
+            capsys,
+            "fit",
+            home / f"{name}.csv",
+            "-m",
+            "ts",
+            "--priors",
+            new,
+            "-o",
+            models[-1],
+            *more,
+        )
+    a, b = map(model_file.load, models)
+    wanted = b.predict_proba(frame[["bad", "good"]])
+    np.testing.assert_allclose(a.predict_proba(frame["bad"].to_numpy())[:, ::-1], wanted, rtol=1e-7)
+    assert a.classes_.tolist() == ["good", "bad"]
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
+@pytest.mark.parametrize("file", ["two.csv", "days"])
+def test_fit_puts_the_positive_class_of_two_columns_last(risks, capsys, tmp_path, file):
+    home, frame = risks
+    model = two_model(home, capsys, tmp_path, "--positive", "bad", file=file)
+    loaded = model_file.load(model)
+    assert loaded.classes_.tolist() == ["good", "bad"]
+    plain = model_file.load(two_model(home, capsys, tmp_path, file=file))
+    wanted = plain.predict_proba(frame[["bad", "good"]])
+    found = loaded.predict_proba(frame[["good", "bad"]])
+    np.testing.assert_allclose(found[:, ::-1], wanted, rtol=1e-9)
+    model_file.save(loaded, model)
+    out = tmp_path / "out.csv"
+    call(capsys, "apply", model, home / "serve.csv", "-o", out)
+    np.testing.assert_allclose(pd.read_csv(out)[["bad", "good"]], wanted, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
+def test_costs_of_mistakes_are_those_of_the_positive_class_of_the_fit(risks, capsys, tmp_path):
+    home, frame = risks
+    model = two_model(home, capsys, tmp_path, "--positive", "bad")
+    found = []
+    for costs in ("costs.json", "costs.csv"):
+        words = ["decide", model, home / "serve.csv", "--costs", home / costs]
+        call(capsys, *words, "-o", tmp_path / "out.csv")
+        found.append(pd.read_csv(tmp_path / "out.csv"))
+    pd.testing.assert_frame_equal(*found)
+    assert (found[0]["decision"] == "bad").mean() > 0.5  # one of 6 is enough
+    words = ["evaluate", home / "two.csv", "--positive", "bad", "--costs", home / "costs.json"]
+    judged = json.loads(call(capsys, *words, "--json"))
+    table = pd.DataFrame([[0, 1], [5, 0]], ["good", "bad"], ["good", "bad"])
+    wanted = expected_cost(frame["label"], frame[["bad", "good"]], table, n_resamples=0)
+    assert judged["cost"]["realised"]["value"] == pytest.approx(wanted.realised.value)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_fit_does_not_turn_columns_that_have_no_names(risks, capsys, tmp_path, suffix):
+    _, frame = risks
+    path, y = tmp_path / f"val{suffix}", (frame["label"] == "good").astype(int)
+    if suffix == ".npz":
+        np.savez(path, probs=np.ascontiguousarray(frame[["bad", "good"]]), labels=y)
+    else:
+        frame.set_axis(["first", "second", "label"], axis=1).assign(label=y).to_csv(
+            path, index=False
+        )
+    words = ["fit", path, "-m", "ts", "-o", tmp_path / "m.calibrant", "--positive"]
+    assert run([*map(str, words), "0"]) == 3
+    assert "name them after their classes" in capsys.readouterr().err
+    call(capsys, *words, "1")
+    assert model_file.load(tmp_path / "m.calibrant").classes_.tolist() == [0, 1]
+
+
+def test_costs_without_draws_have_no_interval(risks, capsys):
+    home, _ = risks
+    words = ["evaluate", home / "two.csv", "--costs", home / "costs.csv", "--resamples", "0"]
+    told = call(capsys, *words)
+    assert "Cost of decisions a row" in told
+    assert "nan" not in told
+    found = json.loads(call(capsys, *words, "--json"))["cost"]["realised"]
+    assert found["value"] > 0
