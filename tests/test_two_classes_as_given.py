@@ -156,6 +156,9 @@ METRICS = {
 }
 """Every public function of labels and probabilities, called with them."""
 
+WITH_COSTS = {"draw_cost_curve", "expected_cost", "cost_curve", "value_of_calibration"}
+"""They have to know the positive class of two columns as well: costs name its errors."""
+
 NOT_OF_LABELS_AND_SCORES = {
     "Annealing": "options of a solver",
     "Penalty": "options of a solver",
@@ -210,7 +213,8 @@ def test_functions_of_probabilities_give_the_same_for_every_form(name):
     expected = numbers(call(HAPPENED.astype(int), TWO))
     assert expected
     for labels, (y, told, _) in LABELS.items():
-        assert json.dumps(numbers(call(y, TWO))) == json.dumps(expected), labels
+        two = numbers(call(y, TWO, **(told if name in WITH_COSTS else {})))
+        assert json.dumps(two) == json.dumps(expected), labels
         forms = FORMS if labels == "0/1" else {"vector": P, "column": P[:, None]}
         for form, given in forms.items():
             found = numbers(call(y, given, **told))
