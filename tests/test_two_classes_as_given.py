@@ -166,7 +166,7 @@ NOT_OF_LABELS_AND_SCORES = {
     "SLSQP": "options of a solver",
     "TrustConstr": "options of a solver",
     "CalibratedClassifier": "takes features, and makes two columns of what the classifier says",
-    "CostSensitive": "takes what its estimator takes; alone it has no positive class to be told",
+    "CostSensitive": "takes what its estimator takes; alone it is compared in tests/decisions",
     "__version__": "a text",
     "bivariate_isotonic_regression": "fits a function of two variables to numbers",
     "compute_map": "of a fitted calibrator, which is compared as a calibrator",

@@ -279,7 +279,7 @@ def test_an_estimator_tells_the_positive_class_or_is_told():
     X = np.log(SCORES + 1e-6)
     plain = LogisticRegression().fit(X, y)
     for use in ("fit", "score"):
-        with pytest.raises(errors.LabelError, match="tell pos_label"):
+        with pytest.raises(errors.LabelError, match="pos_label= to what"):
             getattr(CostSensitive(PAIR, plain), use)(X, y)
     with pytest.raises(errors.ParameterError, match="costs is a table"):
         CostSensitive(RISK, plain, pos_label="bad").fit(X, y)

@@ -17,6 +17,7 @@ from calibrant.decisions import (
     threshold_for,
     value_of_calibration,
 )
+from calibrant.report import compare
 
 PAIR = {"false_positive": 1, "false_negative": 4}
 SCORES, LABELS = simulated_scores(400)
@@ -106,7 +107,7 @@ def test_what_is_given_is_not_changed(function):
 def test_named_costs_want_to_know_the_positive_class(name):
     function, y = FUNCTIONS[name], np.array(["good", "bad"])[EVENTS]
     turned = both(POSITIVE)[:, ::-1]  # columns bad, good, as sorted
-    with pytest.raises(errors.LabelError, match=r"'bad', 'good' none is known.*tell pos_label"):
+    with pytest.raises(errors.LabelError, match=r"'bad', 'good' none is known.*pos_label="):
         function(y, turned)
     with pytest.raises(errors.ParameterError, match="pos_label='none' is not one of"):
         function(y, turned, pos_label="none")
@@ -123,6 +124,17 @@ def test_named_costs_want_to_know_the_positive_class(name):
             if name == "CostSensitive":
                 value, expected = np.sort(value), np.sort(expected)  # actions have the same order
             np.testing.assert_allclose(value, expected, rtol=1e-12, err_msg=field)
+
+
+def test_a_comparison_wants_to_know_the_positive_class_of_named_costs():
+    y, rows = np.array(["good", "bad"])[EVENTS], both(POSITIVE)[:, ::-1]
+    parts = y[:200], rows[:200], y[200:], rows[200:], ["ts"]
+    with pytest.raises(errors.LabelError, match="'bad', 'good' none is known"):
+        compare(*parts, costs=PAIR)
+    frame = pd.DataFrame([[0, 1], [4, 0]], ["good", "bad"], ["good", "bad"])
+    found = compare(*parts, costs=frame, n_resamples=5).decisions.costs["uncalibrated"].realised
+    own = expected_cost(y[200:], rows[200:], PAIR, pos_label="bad", n_resamples=0)
+    assert found.value == pytest.approx(own.realised.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["expected_cost", "value_of_calibration", "ConformalSets"])

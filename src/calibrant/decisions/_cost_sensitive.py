@@ -119,7 +119,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             classes, positive = np.asarray(fitted.classes_), self._positive_of(fitted)
             found = {"estimator_": fitted}
         read_costs(self.costs, classes, self.abstain, self.actions, **positive)
-        vars(self).update(found)  # nothing has changed if the costs are refused
+        for name, value in found.items():  # nothing has changed if the costs are refused
+            setattr(self, name, value)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -160,9 +160,9 @@ def _place_of_positive(
     if not is_told and not tells_positive(classes):
         raise errors.LabelError(
             "costs names 'false_positive' and 'false_negative', and of the classes "
-            f"{known} none is known to be the positive one; tell pos_label to what is of "
-            "calibrant.decisions, or pass costs as a data frame whose rows (true classes) and "
-            "columns (actions) are named as the classes"
+            f"{known} none is known to be the positive one; pass costs as a data frame whose rows "
+            "(true classes) and columns (actions) are named as the classes, or pos_label= to what "
+            "calibrant.decisions has"
         )
     return 1
 
