@@ -156,6 +156,9 @@ METRICS = {
 }
 """Every public function of labels and probabilities, called with them."""
 
+WITH_COSTS = {"draw_cost_curve", "expected_cost", "cost_curve", "value_of_calibration"}
+"""They have to know the positive class of two columns as well: costs name its errors."""
+
 NOT_OF_LABELS_AND_SCORES = {
     "Annealing": "options of a solver",
     "Penalty": "options of a solver",
@@ -163,7 +166,7 @@ NOT_OF_LABELS_AND_SCORES = {
     "SLSQP": "options of a solver",
     "TrustConstr": "options of a solver",
     "CalibratedClassifier": "takes features, and makes two columns of what the classifier says",
-    "CostSensitive": "takes what its estimator takes; alone it has no positive class to be told",
+    "CostSensitive": "takes what its estimator takes; alone it is compared in tests/decisions",
     "__version__": "a text",
     "bivariate_isotonic_regression": "fits a function of two variables to numbers",
     "compute_map": "of a fitted calibrator, which is compared as a calibrator",
@@ -210,7 +213,8 @@ def test_functions_of_probabilities_give_the_same_for_every_form(name):
     expected = numbers(call(HAPPENED.astype(int), TWO))
     assert expected
     for labels, (y, told, _) in LABELS.items():
-        assert json.dumps(numbers(call(y, TWO))) == json.dumps(expected), labels
+        two = numbers(call(y, TWO, **(told if name in WITH_COSTS else {})))
+        assert json.dumps(two) == json.dumps(expected), labels
         forms = FORMS if labels == "0/1" else {"vector": P, "column": P[:, None]}
         for form, given in forms.items():
             found = numbers(call(y, given, **told))

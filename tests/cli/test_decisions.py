@@ -192,3 +192,69 @@ def test_costs_that_cannot_be_read_name_the_file(credit, capsys, tmp_path):
     assert str(costs) in told
     assert "maybe" in told
     assert run(["evaluate", str(home), "--costs", str(costs)]) == 2
+
+
+@pytest.fixture(scope="module")
+def risks(tmp_path_factory):
+    """Tables of a rare class whose name sorts first, and its costs by name and as a table."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(-2, 1.5, 1200)
+    y = np.where(rng.random(1200) < 1 / (1 + np.exp(-z)), "bad", "good")
+    p = 1 / (1 + np.exp(-1.7 * z))
+    home = tmp_path_factory.mktemp("risks")
+    frame = pd.DataFrame({"bad": p, "good": 1 - p, "label": y})
+    frame[:600].to_csv(home / "val.csv", index=False)
+    frame[600:].to_csv(home / "test.csv", index=False)
+    one = frame[["bad", "label"]]
+    one[:600].to_csv(home / "one.csv", index=False)
+    (home / "costs.json").write_text('{"false_positive": 1, "false_negative": 20}')
+    (home / "costs.csv").write_text("true,good,bad\ngood,0,1\nbad,20,0\n")
+    return home
+
+
+def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
+    model = tmp_path / "m.calibrant"
+    call(capsys, "fit", risks / "val.csv", "-m", "ts", "-o", model)
+    commands = {
+        "cost": ["evaluate", risks / "test.csv"],
+        "decisions": ["compare", risks / "val.csv", risks / "test.csv", "--methods", "ts"],
+        "expected_cost": ["decide", model, risks / "test.csv", "-o", tmp_path / "out.csv"],
+    }
+    for field, words in commands.items():
+        words = [*words, "--json", "--costs"]
+        assert run([*map(str, [*words, risks / "costs.json"])]) == 3
+        told = capsys.readouterr().err
+        assert "costs.json" in told
+        assert "'bad', 'good'" in told
+        assert "--positive" in told
+        found = [
+            json.loads(call(capsys, *words, risks / own, *more))[field]
+            for own, more in (("costs.json", ["--positive", "bad"]), ("costs.csv", []))
+        ]
+        values = [
+            own["value"]["per_row"]["value"]
+            if field == "decisions"
+            else own["realised"]["value"]
+            if field == "cost"
+            else own
+            for own in found
+        ]
+        assert values[0] == pytest.approx(values[1], rel=1e-9)
+        assert values[0] != 0.0
+    decided = pd.read_csv(tmp_path / "out.csv")["decision"]
+    assert run([*map(str, [*words, risks / "costs.json", "--positive", "good"])]) == 0
+    assert (pd.read_csv(tmp_path / "out.csv")["decision"] != decided).any()
+    assert run([*map(str, [*words, risks / "costs.json", "--positive", "fair"])]) == 3
+    assert "--positive fair" in capsys.readouterr().err
+
+
+def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):
+    words = ["--columns", "bad", "--positive", "bad", "--json", "--costs"]
+    one, two = (
+        json.loads(call(capsys, "evaluate", *given, risks / "costs.json"))["cost"]["realised"]
+        for given in (
+            [risks / "one.csv", *words],
+            [risks / "val.csv", "--positive", "bad", "--json", "--costs"],
+        )
+    )
+    assert one["value"] == pytest.approx(two["value"], rel=1e-9)

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,7 +117,7 @@ def test_a_pair_is_a_threshold():
 def test_labels_actions_and_abstaining():
     y = np.array(["no", "yes"])[(LABELS[:300] == 2).astype(int)]
     X = np.log(SCORES[:300] + 1e-6)
-    model = CostSensitive(PAIR, LogisticRegression(), abstain=0.55).fit(X, y)
+    model = CostSensitive(PAIR, LogisticRegression(), abstain=0.55, pos_label="yes").fit(X, y)
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.actions_.tolist() == ["no", "yes", "abstain"]
     found = model.predict(X)
@@ -233,3 +234,82 @@ def test_other_bad_input_is_refused():
         CostSensitive(3).predict([0.1])
     with pytest.raises(AttributeError, match="fit tells the labels"):
         _ = CostSensitive(COSTS).classes_
+
+
+RISK = pd.DataFrame([[0, 1], [5, 0]], index=["good", "bad"], columns=["good", "bad"])
+SORTED, WORDS = np.array([[0.95, 0.05], [0.02, 0.98]]), ["bad", "good"]
+
+
+def test_actions_belong_to_the_columns_as_given():
+    model = CostSensitive(RISK, actions=["lend", "refuse"]).fit(SORTED, WORDS)
+    assert model.predict(SORTED).tolist() == ["refuse", "lend"]
+    assert model.threshold_ == 5 / 6  # of good, the second class
+    named = {"false_positive": 1, "false_negative": 5}  # of the negative class, then the positive
+    pair = CostSensitive(named, actions=["lend", "refuse"], pos_label="bad").fit(SORTED, WORDS)
+    assert pair.predict(SORTED).tolist() == ["refuse", "lend"]
+    assert pair.threshold_ == pytest.approx(1 / 6)  # of bad, which is positive
+    np.testing.assert_array_equal(pair.expected_costs(SORTED), model.expected_costs(SORTED))
+    assert pair.score(SORTED, ["good", "good"]) == -0.5
+
+
+def test_rows_of_a_frame_are_no_order_of_columns():
+    model = CostSensitive(RISK)
+    for use in (model.predict, model.expected_costs):
+        with pytest.raises(errors.NotFittedError, match=r"rows 'good', 'bad'.*call fit"):
+            use(SORTED)
+    with pytest.raises(errors.NotFittedError, match="call fit"):
+        _ = model.actions_
+    named = pd.DataFrame(SORTED, columns=WORDS)
+    assert model.predict(named).tolist() == ["bad", "good"]
+    assert model.predict(named[["good", "bad"]]).tolist() == ["bad", "good"]
+    assert model.score(SORTED, WORDS) == 0.0
+    assert clone(model).fit(SORTED, WORDS).predict(SORTED).tolist() == ["bad", "good"]
+    numbers = pd.DataFrame(COSTS).loc[[2, 0, 1]]
+    np.testing.assert_array_equal(
+        CostSensitive(numbers).predict(SCORES), CostSensitive(COSTS).predict(SCORES)
+    )
+    with pytest.raises(errors.LabelError, match="'bad', 'good' none is known"):
+        CostSensitive(PAIR).predict(named)
+    with pytest.raises(errors.ShapeError, match="pass both columns"):
+        CostSensitive(PAIR, pos_label="bad").fit(SORTED, WORDS).predict([0.3])
+
+
+def test_an_estimator_tells_the_positive_class_or_is_told():
+    y = np.where(LABELS == 2, "bad", "good")
+    X = np.log(SCORES + 1e-6)
+    plain = LogisticRegression().fit(X, y)
+    for use in ("fit", "score"):
+        with pytest.raises(errors.LabelError, match="pos_label= to what"):
+            getattr(CostSensitive(PAIR, plain), use)(X, y)
+    with pytest.raises(errors.ParameterError, match="costs is a table"):
+        CostSensitive(RISK, plain, pos_label="bad").fit(X, y)
+    model = CostSensitive(PAIR, plain, pos_label="bad")
+    bad = plain.predict_proba(X)[:, 0]
+    np.testing.assert_array_equal(model.predict(X) == "bad", bad > 0.2)
+    frame = pd.DataFrame([[0, 1], [4, 0]], ["good", "bad"], ["good", "bad"])
+    assert model.score(X, y) == CostSensitive(frame, plain).score(X, y)
+    told = TemperatureScaling(scores="positive", classes=["good", "bad"]).fit(SCORES[:, 2], y)
+    policy = CostSensitive(PAIR, told)
+    np.testing.assert_array_equal(
+        policy.predict([0.01, 0.99]), CostSensitive(frame, told).predict([0.01, 0.99])
+    )
+    assert policy.threshold_ == 0.2
+
+
+def test_abstaining_is_found_by_the_names_of_classes():
+    for abstain in (pd.Series({"good": 0.1, "bad": 3.0}), {"good": 0.1, "bad": 3.0}, [3.0, 0.1]):
+        model = CostSensitive(RISK, abstain=abstain).fit(SORTED, WORDS)
+        assert model.expected_costs([[1.0, 0.0]])[0, -1] == 3.0
+    unnamed = CostSensitive(RISK, abstain=pd.Series([3.0, 0.1])).fit(SORTED, WORDS)
+    assert unnamed.expected_costs([[1.0, 0.0]])[0, -1] == 3.0
+    with pytest.raises(errors.ParameterError, match="abstain has the rows 'fair', 'bad'"):
+        CostSensitive(RISK, abstain={"fair": 0.1, "bad": 3.0}).fit(SORTED, WORDS)
+
+
+def test_a_frame_without_an_index_is_refused():
+    frame = pl.DataFrame({"good": [0, 5], "bad": [1, 0]})
+    with pytest.raises(errors.ParameterError, match="polars, whose rows have no names"):
+        expected_cost(WORDS, SORTED, frame)
+    for use in ("predict", "expected_costs"):
+        with pytest.raises(errors.ParameterError, match="data frame of pandas"):
+            getattr(CostSensitive(frame), use)(SORTED)

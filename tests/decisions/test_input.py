@@ -17,6 +17,7 @@ from calibrant.decisions import (
     threshold_for,
     value_of_calibration,
 )
+from calibrant.report import compare
 
 PAIR = {"false_positive": 1, "false_negative": 4}
 SCORES, LABELS = simulated_scores(400)
@@ -50,17 +51,21 @@ def both(values):
     return np.column_stack([1.0 - np.asarray(values), values])
 
 
-@each
+WITH_PAIR = {"expected_cost", "value_of_calibration", "cost_curve", "CostSensitive"}
+
+
+@pytest.mark.parametrize(("name", "function"), FUNCTIONS.items(), ids=FUNCTIONS)
 @pytest.mark.parametrize("shape", [np.array, column, both, pd.Series, list])
 @pytest.mark.parametrize("names", [[0, 1], [False, True], [-1, 1], ["no", "yes"]])
-def test_two_classes_give_the_same_numbers(function, shape, names):
+def test_two_classes_give_the_same_numbers(name, function, shape, names):
     expected = plain(function(EVENTS, both(POSITIVE)))
     y_proba, y = shape(POSITIVE), np.array(names)[EVENTS]
-    told = {"pos_label": "yes"} if names[1] == "yes" and shape is not both else {}
+    is_told = names[1] == "yes" and (shape is not both or name in WITH_PAIR)
+    told = {"pos_label": "yes"} if is_told else {}
     found = plain(function(y, y_proba, **told))
     assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    for field, value in expected.items():
+        np.testing.assert_array_equal(found[field], value, err_msg=field)
 
 
 @each
@@ -96,3 +101,63 @@ def test_what_is_given_is_not_changed(function):
     np.testing.assert_array_equal(rows, both(POSITIVE))
     small = function(y, rows.astype(np.float32))
     assert type(small) is type(function(y, rows))
+
+
+@pytest.mark.parametrize("name", sorted(WITH_PAIR))
+def test_named_costs_want_to_know_the_positive_class(name):
+    function, y = FUNCTIONS[name], np.array(["good", "bad"])[EVENTS]
+    turned = both(POSITIVE)[:, ::-1]  # columns bad, good, as sorted
+    with pytest.raises(errors.LabelError, match=r"'bad', 'good' none is known.*pos_label="):
+        function(y, turned)
+    with pytest.raises(errors.ParameterError, match="pos_label='none' is not one of"):
+        function(y, turned, pos_label="none")
+    found = [
+        plain(function(y, POSITIVE, pos_label="bad")),
+        plain(function(y, turned, pos_label="bad")),
+        plain(function(y, both(POSITIVE), classes=["good", "bad"])),
+    ]
+    for fields in found:
+        for field, value in fields.items():
+            value, expected = (  # intervals draw groups by the numbers of a row, in their order
+                own["value"] if isinstance(own, dict) else own for own in (value, found[0][field])
+            )
+            if name == "CostSensitive":
+                value, expected = np.sort(value), np.sort(expected)  # actions have the same order
+            np.testing.assert_allclose(value, expected, rtol=1e-12, err_msg=field)
+
+
+def test_a_comparison_wants_to_know_the_positive_class_of_named_costs():
+    y, rows = np.array(["good", "bad"])[EVENTS], both(POSITIVE)[:, ::-1]
+    parts = y[:200], rows[:200], y[200:], rows[200:], ["ts"]
+    with pytest.raises(errors.LabelError, match="'bad', 'good' none is known"):
+        compare(*parts, costs=PAIR)
+    frame = pd.DataFrame([[0, 1], [4, 0]], ["good", "bad"], ["good", "bad"])
+    found = compare(*parts, costs=frame, n_resamples=5).decisions.costs["uncalibrated"].realised
+    own = expected_cost(y[200:], rows[200:], PAIR, pos_label="bad", n_resamples=0)
+    assert found.value == pytest.approx(own.realised.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["expected_cost", "value_of_calibration", "ConformalSets"])
+def test_columns_in_another_order_are_warned_of(name):
+    with pytest.warns(errors.ColumnMismatchWarning, match="another order of the columns"):
+        FUNCTIONS[name](EVENTS, both(POSITIVE)[:, ::-1])
+
+
+def test_calibrated_columns_in_another_order_are_warned_of():
+    with pytest.warns(errors.ColumnMismatchWarning, match="another order of the columns"):
+        value_of_calibration(EVENTS, both(POSITIVE), both(POSITIVE)[:, ::-1], PAIR)
+
+
+def test_a_column_beside_two_wants_classes():
+    y = np.array(["good", "bad"])[EVENTS]
+    with pytest.raises(errors.ParameterError, match=r"pass classes=\[other, 'bad'\]"):
+        value_of_calibration(y, POSITIVE, both(POSITIVE), PAIR, pos_label="bad")
+    found = value_of_calibration(y, POSITIVE, both(POSITIVE), PAIR, classes=["good", "bad"])
+    assert found.changed == 0.0
+
+
+def test_sets_of_a_column_without_labels_want_classes():
+    with pytest.raises(errors.ParameterError, match=r"without y_true.*classes=\[other, 'bad'\]"):
+        prediction_sets([0.9, 0.2], pos_label="bad")
+    sets = prediction_sets([0.9, 0.2], 0.8, classes=["good", "bad"])
+    assert [own.tolist() for own in sets.labels()] == [["bad"], ["good"]]

@@ -38,6 +38,9 @@ EVERYTHING = {
     "trust": ISOTONIC(solver=calibrant.TrustConstr()),
     "chain": calibrant.Chain(PARTS),
     "mixture": calibrant.Mixture(PARTS),
+    "prior-shift": calibrant.PriorShift(),
+    "masked": calibrant.MaskedCalibrator(),
+    "grouped": calibrant.GroupedCalibrator(calibrant.TemperatureScaling()),
     "binned": calibrant.FlattenedIsotonic(),
     "text": calibrant.TemperatureScaling(),
     "objects": calibrant.TemperatureScaling(),
@@ -47,6 +50,7 @@ EVERYTHING = {
     "frozen": CLASSIFIER(FROZEN, "vs"),
     "pipeline": CLASSIFIER(PIPELINE, cv=2),
 }
+GROUPS = {"groups": np.array(["north", "south"] * 300)}
 LABELS = {"text": np.array([*"abc"])[Y], "objects": np.array([*"abc"], "O")[Y]}
 
 
@@ -57,6 +61,8 @@ def fitted(name):
         model.fit_statistics(model.statistics([0, 1, 2], max_rows=10).update(SCORES, Y))
         del model.statistics_  # which skops cannot hold
         return model
+    if name == "grouped":
+        return model.fit(SCORES, Y, groups=GROUPS["groups"])
     n_rows = 120 if getattr(model, "solver", None) else len(Y)
     return model.fit(SCORES[:n_rows], LABELS.get(name, Y)[:n_rows])
 
@@ -66,8 +72,10 @@ def test_what_is_loaded_predicts_the_same_to_the_bit(name):
     model = fitted(name)
     loaded = sio.loads(sio.dumps(model), trusted=trusted_types())
     assert type(loaded) is type(model)
-    np.testing.assert_array_equal(loaded.predict_proba(SCORES), model.predict_proba(SCORES))
-    np.testing.assert_array_equal(loaded.predict(SCORES), model.predict(SCORES))
+    own = GROUPS if name == "grouped" else {}
+    for method in ("predict_proba", "predict"):
+        wanted = getattr(model, method)(SCORES, **own)
+        np.testing.assert_array_equal(getattr(loaded, method)(SCORES, **own), wanted)
 
 
 def test_the_list_is_what_is_asked_for_and_no_more():

@@ -82,7 +82,7 @@ def evaluate(
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
             result, test, shares = evaluate_file(found, advance, groups=named, **draws)
-            decided, lines = judge_decisions(found, costs, coverage, **draws)
+            decided, lines = judge_decisions(found, costs, coverage, reading.positive, **draws)
     summary = {
         "source": source,
         **result.to_dict(),
@@ -211,7 +211,7 @@ def compare(
     with progress_bar("reading"):
         told: dict[str, Any] = {"test_labels": test_labels, "split": split, "seed": seed}
         two = read_two(val, test, reading, groups=groups, **told)
-        table = read_two_costs(costs, two)
+        table = read_two_costs(costs, two, reading.positive)
     by_group = [] if groups is None else ["grouped"]
     chosen: Any = methods.split(",") if methods else [*all_methods(), *by_group]
     if two.val.has_absent or two.test.has_absent:

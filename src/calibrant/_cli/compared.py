@@ -93,16 +93,18 @@ def _split(path: Path, reading: Reading, share: float, seed: int, groups: str | 
     return Two(val, test, sources, told)
 
 
-def read_two_costs(costs: Path | None, two: Two) -> Any:
+def read_two_costs(costs: Path | None, two: Two, positive: str | None) -> Any:
     """Return the costs of a file, of which errors name it."""
-    from calibrant.decisions._costs import read_costs
+    from calibrant._one_column import ONE_COLUMN
+    from calibrant.decisions._cost_tables import read_costs
 
     if costs is None:
         return None
+    classes = two.val.classes or np.unique(np.append(two.val.y, two.test.y)).tolist()
     with naming(costs):
-        table = read_cost_file(costs, two.val.classes)
-        if two.val.classes is not None:
-            read_costs(table, np.asarray(two.val.classes))
+        is_single = two.val.kind in ONE_COLUMN
+        table = read_cost_file(costs, classes, positive, is_single=is_single)
+        read_costs(table, np.asarray(classes))
     return table
 
 

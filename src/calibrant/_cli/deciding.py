@@ -66,15 +66,21 @@ def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
     return is_grouped
 
 
-def read_cost_file(path: Path, classes: Any) -> Any:
-    """Return costs as ``calibrant.decisions`` takes them, rows in the order of the classes."""
+def read_cost_file(
+    path: Path, classes: Any, positive: str | None = None, *, is_single: bool = False
+) -> Any:
+    """Return costs as ``calibrant.decisions`` takes them, with the classes as names of rows.
+
+    The last class is positive if there ``is_single`` column of scores.
+    """
+    import pandas as pd
+
     from calibrant.errors import PredictionFileError
 
     try:
         if path.suffix.lower() == ".json":
-            return json.loads(path.read_text(encoding="utf-8"))
-        import pandas as pd
-
+            told = json.loads(path.read_text(encoding="utf-8"))
+            return _named_costs(told, classes, positive, is_single=is_single)
         frame = pd.read_csv(path, index_col=0, dtype={0: str})
     except (ValueError, UnicodeDecodeError) as error:
         raise PredictionFileError(
@@ -87,18 +93,57 @@ def read_cost_file(path: Path, classes: Any) -> Any:
     return frame
 
 
+def _named_costs(told: Any, classes: Any, positive: str | None, *, is_single: bool) -> Any:
+    """Return costs of a JSON file; those by name as a table, of which the positive class is known.
+
+    In files the classes of columns are always told, which does not tell the positive one.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from calibrant._one_column import tells_positive
+    from calibrant.decisions._cost_tables import read_costs
+    from calibrant.errors import ParameterError, some_in_words
+
+    if not isinstance(told, dict):
+        return told
+    known = np.asarray(classes)
+    by_text = {str(label): label for label in known.tolist()}
+    is_known = is_single or len(known) != 2 or tells_positive(known)
+    if (positive is None and not is_known) or (positive is not None and positive not in by_text):
+        wrong = "" if positive is None else f"--positive {positive} is none of them; "
+        raise ParameterError(
+            "of false_positive and false_negative, and the classes "
+            f"{some_in_words(known)}: {wrong}none is known to be the positive one; name it by "
+            "--positive, or write the costs as CSV with a row for each true class, by its name, "
+            "and a column for each action"
+        )
+    pos_label = None if positive is None else by_text[positive]
+    matrix = read_costs(told, known, pos_label=pos_label, is_told=True).matrix
+    return pd.DataFrame(matrix, known.tolist(), known.tolist())
+
+
 def judge_decisions(
-    found: Aligned, costs: Path | None, coverage: float | None, **draws: int
+    found: Aligned,
+    costs: Path | None,
+    coverage: float | None,
+    positive: str | None = None,
+    **draws: int,
 ) -> tuple[dict[str, Any], list[str]]:
     """Measure what decisions cost, and how often sets hold the label; as numbers and in words."""
+    import numpy as np
+
+    from calibrant import _notices as notices
+    from calibrant._one_column import ONE_COLUMN
     from calibrant.decisions import expected_cost
     from calibrant.report._decisions import money, set_sizes
 
     options: dict[str, Any] = {"classes": found.classes}
     probabilities, result, lines = found.probabilities(), {}, []
     if costs is not None:
-        with naming(costs):
-            table = read_cost_file(costs, found.classes)
+        known = np.unique(found.y).tolist() if found.classes is None else found.classes
+        with naming(costs), notices.kept():  # of the order of columns metrics have warned
+            table = read_cost_file(costs, known, positive, is_single=found.kind in ONE_COLUMN)
             drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
             own = expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
@@ -214,7 +259,7 @@ def read_served(
 @coverage_option
 @groups_option
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
-@reading_options("normalize", "label_column", "columns", "ignore")
+@reading_options("positive", "normalize", "label_column", "columns", "ignore")
 @json_option
 def decide(
     model: Path,
@@ -235,8 +280,9 @@ def decide(
     """  # noqa: D301
     from calibrant import model_file
     from calibrant._files.apply import refuse_inputs
+    from calibrant._one_column import ONE_COLUMN
     from calibrant.decisions import prediction_sets
-    from calibrant.decisions._costs import action_costs, read_costs
+    from calibrant.decisions._cost_tables import action_costs, read_costs
 
     if costs is None and coverage is None:
         raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")
@@ -250,7 +296,9 @@ def decide(
     table = plain_table(f"{len(probabilities):,} rows of {file}", "")
     if costs is not None:
         with naming(costs):
-            told = read_costs(read_cost_file(costs, classes.tolist()), classes)
+            is_single = calibrator.scores in ONE_COLUMN
+            own = read_cost_file(costs, classes.tolist(), reading.positive, is_single=is_single)
+            told = read_costs(own, classes)
         cells = action_costs(probabilities, told.matrix)
         chosen = cells.argmin(axis=1)
         columns["decision"] = [str(told.actions[place]) for place in chosen]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,14 +10,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
-from calibrant.decisions._costs import (
+from calibrant._containers import column_names
+from calibrant._one_column import ONE_COLUMN
+from calibrant.decisions._cost_tables import (
     action_costs,
-    cheapest,
-    expected_cost,
+    is_frame,
+    is_pair,
+    n_columns_of,
     read_costs,
-    read_rows,
+    split_positive,
     threshold_of,
 )
+from calibrant.decisions._costs import cheapest, expected_cost, read_rows
 from calibrant.metrics._predictions import read_predictions
 from calibrant.scale._chunks import is_dask
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.decisions._costs import CostTable
+    from calibrant.decisions._cost_tables import CostTable
     from calibrant.metrics._predictions import Predictions
 
 
@@ -39,15 +42,22 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Rows are true classes, in the order of ``classes_``; columns are actions. The rows of a
         data frame are found by their names, and its columns name the actions. Of two classes, the
         costs of ``"false_positive"`` and ``"false_negative"`` by name. Negative costs are gains.
+        Without an estimator the rows of a data frame need ``fit``, or probabilities whose columns
+        have the same names.
     estimator : classifier or calibrator, optional
         Has ``predict_proba``. ``fit`` fits a copy of it; one that is fitted already needs no
         ``fit``. Without one, what is passed to ``fit`` and ``predict`` are probabilities.
     actions : array-like of shape (n_actions,), optional
-        What ``predict`` returns for each column of the costs. By default the classes where there
-        is one column for each, else the numbers of the columns.
-    abstain : float or array-like of shape (n_classes,), optional
+        What ``predict`` returns for each column of the costs as they are given; of costs by name,
+        for the negative class and the positive one. By default the classes where there is one
+        column for each, else the numbers of the columns.
+    abstain : float, array-like of shape (n_classes,), series or mapping, optional
         Cost of leaving a row to somebody else: ``predict`` returns ``"abstain"`` where that is the
-        least.
+        least. Those of a series or a mapping are found by the names of the classes.
+    pos_label : object, optional
+        Positive class of costs by name, and that of a single column without an estimator. Labels
+        0 and 1, -1 and 1, False and True tell it by themselves: the larger one. So do ``classes``
+        that were told to ``fit`` or to a calibrator: the last one.
 
     Attributes
     ----------
@@ -57,7 +67,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         What ``predict`` may return, abstaining last.
     threshold_ : float
         Of two classes and two actions: the second is taken where its class has a larger
-        probability than this.
+        probability than this. With ``pos_label``, that of this class.
 
     Notes
     -----
@@ -78,6 +88,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     estimator: Any = leading(default=None, kw_only=False)
     actions: Any = None
     abstain: Any = None
+    pos_label: Any = None
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit a copy of the estimator; without one, learn the labels of the columns.
@@ -96,13 +107,20 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         self : object
         """
+        found: dict[str, Any]
         if self.estimator is None:
-            name, found = "fitted_classes_", read_predictions(y, X, **fit_params).classes
+            told = {"pos_label": self.pos_label, "classes": None} | fit_params
+            own = split_positive(self.costs, X, told["classes"], told["pos_label"])
+            told["pos_label"], positive = own
+            classes = read_predictions(y, X, **told).classes
+            found = {"fitted_classes_": classes, "fitted_positive_": positive}
         else:
-            name, found = "estimator_", clone(self.estimator).fit(X, y, **fit_params)
-        classes = np.asarray(getattr(found, "classes_", found))
-        read_costs(self.costs, classes, self.abstain, self.actions)
-        setattr(self, name, found)  # nothing has changed if the costs are refused
+            fitted = clone(self.estimator).fit(X, y, **fit_params)
+            classes, positive = np.asarray(fitted.classes_), self._positive_of(fitted)
+            found = {"estimator_": fitted}
+        read_costs(self.costs, classes, self.abstain, self.actions, **positive)
+        for name, value in found.items():  # nothing has changed if the costs are refused
+            setattr(self, name, value)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -156,9 +174,15 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         float
         """
-        told = {"abstain": self.abstain, "sample_weight": sample_weight, "n_resamples": 0}
         rows, known = self._probabilities(X), self._known()
-        return -expected_cost(y, rows, self.costs, classes=known, **told).realised.value
+        self._check_single(rows)
+        told = {"abstain": self.abstain, "sample_weight": sample_weight, "n_resamples": 0}
+        positive = self.pos_label
+        if known is not None:
+            self._table()  # refuses costs of which nobody knows the positive class
+            positive = self._positive().get("pos_label")
+        told |= {"classes": known, "pos_label": positive}
+        return -expected_cost(y, rows, self.costs, **told).realised.value
 
     def _probabilities(self, X: Any) -> Any:
         """Return what the decisions are made on."""
@@ -166,8 +190,21 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def _read(self, y_proba: Any) -> tuple[Predictions, CostTable]:
         """Return checked probabilities, columns in the order of the classes, and the costs."""
+        self._check_single(y_proba)
         predictions = read_rows(y_proba, classes=self._known())
-        return predictions, self._table(predictions.n_classes)
+        has_names = n_columns_of(y_proba) > 1 and column_names(y_proba) is not None
+        names = predictions.classes if has_names else None
+        return predictions, self._table(predictions.n_classes, names)
+
+    def _check_single(self, y_proba: Any) -> None:
+        """Refuse a single column after a fit to two of which the first is positive."""
+        positive, known = self._positive().get("pos_label"), self._known()
+        is_first = positive is not None and known is not None and known[0] == positive
+        if is_first and n_columns_of(y_proba) == 1:
+            raise errors.ShapeError(
+                f"X has one column, and fit had two, of the classes {errors.some_in_words(known)}; "
+                "pass both columns"
+            )
 
     @property
     def _fitted(self) -> Any:
@@ -194,20 +231,47 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def threshold_(self) -> float:
         """Probability of the second class above which its action is taken."""
         try:
-            return threshold_of(self._table().matrix)
+            return threshold_of(self._table().positive_last)
         except errors.ParameterError as error:
             raise AttributeError(f"threshold_: {error}") from error
 
     def _known(self) -> Any:
         """Return the labels of the columns, or None where nobody has told them."""
         if self.estimator is None and "fitted_classes_" not in vars(self):
-            return list(self.costs.index) if hasattr(self.costs, "columns") else None
+            return None
         return self.classes_
 
-    def _table(self, n_classes: int | None = None) -> CostTable:
-        """Return the costs; without known labels columns have numbers."""
-        known = self._known()
+    def _positive(self) -> dict[str, Any]:
+        """Return what is known of the positive class, as ``read_costs`` takes it."""
+        if self.estimator is not None:
+            return self._positive_of(self._fitted)
+        found: dict[str, Any] = getattr(self, "fitted_positive_", {"pos_label": self.pos_label})
+        return found
+
+    def _positive_of(self, fitted: Any) -> dict[str, Any]:
+        """Return the same of an estimator; calibrators may have been told their classes."""
+        is_single = getattr(fitted, "scores", None) in ONE_COLUMN
+        is_told = is_single or getattr(fitted, "classes", None) is not None
+        return {"pos_label": self.pos_label, "is_told": is_told}
+
+    def _table(self, n_classes: int | None = None, names: Any = None) -> CostTable:
+        """Return the costs; without known labels columns have numbers, or ``names``."""
+        known, is_named = self._known(), is_frame(self.costs) or is_pair(self.costs)
+        if known is None and is_named:
+            known = names
         if known is None:
-            shape = (2,) if isinstance(self.costs, Mapping) else np.shape(self.costs)
+            shape = (2,) if is_pair(self.costs) else np.shape(self.costs)
             known = np.arange(max(shape[:1], default=0) if n_classes is None else n_classes)
-        return read_costs(self.costs, np.asarray(known), self.abstain, self.actions)
+            self._check_numbered(known)
+        told = self._positive()
+        return read_costs(self.costs, np.asarray(known), self.abstain, self.actions, **told)
+
+    def _check_numbered(self, numbers: NDArray[Any]) -> None:
+        """Refuse costs whose rows have other names than the numbers of columns."""
+        rows = [*getattr(self.costs, "index", [])] if is_frame(self.costs) else []
+        if {*map(str, rows)} - {*map(str, numbers)}:
+            raise errors.NotFittedError(
+                f"costs has the rows {errors.some_in_words(rows)}, and nobody has told which of "
+                "them each column of X is; call fit with labels, or pass X as a data frame whose "
+                "columns are named as these rows"
+            )

@@ -3,141 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._containers import column_names
 from calibrant._docstrings import inherit_parameters
+from calibrant.decisions._cost_tables import action_costs, n_columns_of, read_costs, split_positive
 from calibrant.metrics._measures import RowMean
 from calibrant.metrics._predictions import Predictions, exact_sum, read_predictions
 from calibrant.metrics._reading import CountedRows, describe, read, shared
 from calibrant.metrics._resampling import Bootstrap, drawn_by_group
 from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import read_pair
+from calibrant.metrics._table import MOST_CLASSES_CROSSED, Confusion, LabelCounts, find_mismatch
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._measures import Body, Chunk
 
-ABSTAIN = "abstain"
-"""The action of leaving a row to somebody else."""
-
 N_GROUPS = 64
 """Groups of rows that intervals draw, as those of ``metrics.evaluate``."""
-
-MEANING = "rows are true classes and columns are actions"
-
-
-class CostTable(NamedTuple):
-    """What each action costs for each true class: rows are classes, columns are actions."""
-
-    matrix: Floats
-    actions: NDArray[Any]
-
-
-def read_costs(
-    costs: Any, classes: NDArray[Any], abstain: Any = None, actions: Any = None
-) -> CostTable:
-    """Return the table of costs that a caller told, with abstaining as its last action."""
-    n_classes, has_abstain = len(classes), abstain is not None
-    cells, named = _cells(costs, classes)
-    try:
-        matrix = np.array(cells, dtype=np.float64)
-        leaving = np.broadcast_to(np.array(abstain if has_abstain else 0.0, np.float64), n_classes)
-    except (TypeError, ValueError) as error:
-        raise errors.ParameterError(
-            f"costs={errors.in_words(cells)} with abstain={errors.in_words(abstain)} are not "
-            f"numbers; {MEANING}: pass {n_classes} rows, and one number for abstaining or one for "
-            "each class"
-        ) from error
-    if matrix.ndim != 2 or len(matrix) != n_classes or matrix.shape[1] == 0:
-        raise errors.ParameterError(
-            f"costs has shape {matrix.shape} but there are {n_classes} classes; {MEANING}: pass a "
-            f"matrix of shape ({n_classes}, n_actions)"
-        )
-    n_actions = matrix.shape[1]
-    matrix = np.column_stack([matrix, leaving]) if has_abstain else matrix
-    if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
-        raise errors.ParameterError(
-            f"costs[{row}, {column}] is {matrix[row, column]}; {MEANING}, and each is finite: pass "
-            "a large number for what must not happen"
-        )
-    usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
-    told = list(usual if actions is None else actions)
-    is_mixed = len({isinstance(name, str) for name in told}) > 1
-    names = np.array(told, dtype=object if is_mixed else None)  # numbers stay numbers
-    if (
-        names.shape != (n_actions,)
-        or len({*names.tolist()}) < n_actions
-        or (has_abstain and ABSTAIN in names.tolist())
-    ):
-        raise errors.ParameterError(
-            f"actions={errors.in_words(names)} for {n_actions} columns of costs; {MEANING}: give "
-            f"each column a name of its own, and none is {ABSTAIN!r} if abstain= is another"
-        )
-    if has_abstain:
-        names = np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)
-    return CostTable(matrix, names)
-
-
-def _cells(costs: Any, classes: NDArray[Any]) -> tuple[Any, list[Any] | None]:
-    """Return a matrix of costs, rows in the order of the classes, and names of its actions."""
-    if isinstance(costs, Mapping):
-        if {*costs} != {"false_positive", "false_negative"} or len(classes) != 2:
-            raise errors.ParameterError(
-                f"costs names {errors.some_in_words(sorted(map(str, costs)))} for {len(classes)} "
-                "classes; of two classes name 'false_positive' and 'false_negative', else pass a "
-                f"matrix: {MEANING}"
-            )
-        for name, value in costs.items():
-            simplex.check_number(f"costs[{name!r}]", value, low=0.0)
-        return [[0.0, costs["false_positive"]], [costs["false_negative"], 0.0]], None
-    if not hasattr(costs, "columns"):
-        return costs, None
-    index, columns = [*map(str, costs.index)], [*map(str, costs.columns)]
-    labels = {str(label): label for label in classes.tolist()}  # files name numbers by texts
-    cells, names = costs.to_numpy(), [labels.get(str(c), c) for c in costs.columns]
-    if sorted(columns) == sorted(labels):
-        cells, names = cells[:, [columns.index(label) for label in labels]], [*labels.values()]
-    if sorted(index) == sorted(labels):
-        cells = cells[[index.index(label) for label in labels]]
-    elif index != [str(place) for place in range(len(index))]:
-        raise errors.ParameterError(
-            f"costs has the rows {errors.some_in_words(list(costs.index))} but the classes are "
-            f"{errors.some_in_words(classes)}; {MEANING}: name the rows as the classes"
-        )
-    is_numbered = columns == [str(place) for place in range(len(columns))]
-    return cells, None if is_numbered else names
-
-
-def action_costs(rows: Floats, matrix: Floats) -> Floats:
-    """Return the expected cost of every action for rows of probabilities."""
-    found: Floats = np.einsum("nk,ka->na", rows, matrix)  # no BLAS, whose bits depend on threads
-    return found
-
-
-def threshold_of(matrix: Floats) -> float:
-    """Return the probability of the second class above which its action costs less."""
-    if matrix.shape != (2, 2):
-        raise errors.ParameterError(
-            f"costs has shape {matrix.shape}, abstaining included; a threshold is of two classes "
-            "(rows) and two actions (columns)"
-        )
-    (right, wrong), (missed, found) = matrix.tolist()
-    if min(wrong - right, missed - found) < 0 or wrong - right + missed - found == 0:
-        raise errors.ParameterError(
-            "one action of costs is never dearer than the other, whatever the class (row); no "
-            "threshold tells them apart"
-        )
-    return float((wrong - right) / (wrong - right + missed - found))
 
 
 def read_rows(
@@ -152,10 +42,31 @@ def read_rows(
             f"{errors.some_in_words(classes)}; pass one column for each"
         )
     if y_true is None:
+        is_unknown = pos_label is not None and pos_label not in (0, 1)
+        if classes is None and is_unknown and n_columns == 1:
+            raise errors.ParameterError(
+                f"pos_label={errors.in_words(pos_label)} is one of two classes, and without y_true "
+                f"nobody tells the other; pass classes=[other, {errors.in_words(pos_label)}]"
+            )
         if classes is None:
             classes = names if names and n_columns > 1 else np.arange(max(2, n_columns))
         y_true = np.repeat(np.asarray(classes)[:1], shape[0] if shape else 1)  # any will do
     return read_predictions(y_true, y_proba, None, classes, pos_label)
+
+
+def order_bodies(n_classes: int) -> dict[str, Body]:
+    """Return what is added up to see whether columns are in another order."""
+    if n_classes > MOST_CLASSES_CROSSED:
+        return {}
+    return {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
+
+
+def warn_of_order(states: dict[str, Any], classes: Any) -> None:
+    """Warn as ``metrics.evaluate`` does if the labels fit other columns far better."""
+    if "confusion" in states:
+        found = find_mismatch(states["confusion"].total, states["labels"].total, classes)
+        if found is not None:
+            notices.warn(found)
 
 
 class DecisionCost(RowMean):
@@ -207,9 +118,14 @@ def expected_cost(
     costs : array-like of shape (n_classes, n_actions), data frame or mapping
         Rows are true classes, in the order of the columns of ``y_proba``; columns are actions. The
         rows of a data frame are found by their names. Of two classes, the costs of
-        ``"false_positive"`` and ``"false_negative"`` by name. Negative costs are gains.
-    abstain : float or array-like of shape (n_classes,), optional
-        Cost of leaving a row to somebody else, which is one more action then.
+        ``"false_positive"`` and ``"false_negative"`` by name; the positive one is ``pos_label``,
+        or the last of ``classes``, unless the labels tell it. Negative costs are gains.
+    abstain : float, array-like of shape (n_classes,), series or mapping, optional
+        Cost of leaving a row to somebody else, which is one more action then. Those of a series or
+        a mapping are found by the names of the classes.
+    pos_label : object, optional
+        Positive class of named costs, and that of a single column. Labels 0 and 1, -1 and 1, False
+        and True tell it by themselves: the larger one.
 
     Returns
     -------
@@ -232,9 +148,10 @@ def expected_cost(
     (0.25, 0.575)
     """
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    predictions = read(y_true, y_proba, sample_weight, classes, pos_label)
-    matrix = read_costs(costs, predictions.classes, abstain).matrix
-    bodies: dict[str, Body] = {
+    of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)
+    predictions = read(y_true, y_proba, sample_weight, classes, of_rows)
+    matrix = read_costs(costs, predictions.classes, abstain, **of_costs).matrix
+    bodies: dict[str, Body] = order_bodies(len(predictions.classes)) | {
         "realised": DecisionCost(matrix),
         "predicted": DecisionCost(matrix, by_labels=False),
     }
@@ -245,6 +162,8 @@ def expected_cost(
         else:
             empty = CountedRows(predictions.classes, n_groups=n_groups, counts=describe(bodies))
             states = predictions.counted(empty).parts
+        warn_of_order(states, predictions.classes)
+        states = {name: states[name] for name in ("realised", "predicted")}
         found = {
             name: Estimate(state.value(), math.nan, math.nan) for name, state in states.items()
         }
@@ -312,7 +231,8 @@ def value_of_calibration(
 
     Notes
     -----
-    Intervals are percentiles over rows drawn with replacement, each with both of its decisions.
+    Intervals are percentiles over rows drawn with replacement, each with both of its decisions. Of
+    a few hundred rows, of which few are decided otherwise, they are a little too short.
 
     Examples
     --------
@@ -328,9 +248,17 @@ def value_of_calibration(
     """
     simplex.check_number("n_decisions", n_decisions, low=0)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    told = sample_weight, classes, pos_label
-    first, second = read_pair(y_true, y_proba, y_calibrated, told)
-    matrix = read_costs(costs, first.classes, abstain).matrix
+    if pos_label is not None and (n_columns_of(y_proba) == 1) != (n_columns_of(y_calibrated) == 1):
+        raise errors.ParameterError(
+            f"pos_label={errors.in_words(pos_label)}: of y_proba and y_calibrated one is a single "
+            "column and the other has two, whose order it does not tell; pass classes=[other, "
+            f"{errors.in_words(pos_label)}] and the two columns in this order"
+        )
+    of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)
+    first, second = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
+    matrix = read_costs(costs, first.classes, abstain, **of_costs).matrix
+    for own in (first, second):
+        warn_of_order(own.add_up(order_bodies(own.n_classes)), own.classes)
     old, new = cheapest(first, matrix), cheapest(second, matrix)
     weight = first.row_weights()
     paid = [matrix[first.class_index, action] for action in (old, new)]

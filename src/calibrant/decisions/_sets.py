@@ -16,7 +16,7 @@ from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, choice, leading
 from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_weights
-from calibrant.decisions._costs import read_rows
+from calibrant.decisions._costs import order_bodies, read_rows, warn_of_order
 from calibrant.metrics._predictions import exact_sum, read_predictions
 from calibrant.metrics._reading import shared
 from calibrant.metrics._result import Estimate, Result, doc, result
@@ -225,6 +225,7 @@ class ConformalSets(Parameters, BaseEstimator):
         self._check_parameters()
         check_coverage(self.coverage)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
+        warn_of_order(predictions.add_up(order_bodies(predictions.n_classes)), predictions.classes)
         n_rows = predictions.n_rows
         score = SCORES[self.score]
         parts = [score(c.rows)[np.arange(len(c.rows)), c.class_index] for c in predictions.chunks()]

@@ -11,7 +11,8 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
 from calibrant._kernels.metrics import HIT, WEIGHT, add_binned
-from calibrant.decisions._costs import expected_cost, read_costs, threshold_of
+from calibrant.decisions._cost_tables import read_costs, split_positive, threshold_of
+from calibrant.decisions._costs import expected_cost
 from calibrant.metrics._measures import RowSums
 from calibrant.metrics._predictions import column_of, name_of
 from calibrant.metrics._reading import of_predictions, read, shared
@@ -155,21 +156,22 @@ def cost_curve(
     >>> curve.cost, curve.threshold
     (array([0.25, 1.  ]), 0.2)
     """
-    predictions = read(y_true, y_proba, sample_weight, classes, pos_label)
+    of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)
+    predictions = read(y_true, y_proba, sample_weight, classes, of_rows)
     if len(predictions.classes) != 2:
         raise errors.ParameterError(
             f"y_proba has {len(predictions.classes)} classes; a curve over thresholds is of two: "
             "pass the column of one class, and y_true == that class"
         )
-    table = read_costs(costs, predictions.classes)
-    threshold = threshold_of(table.matrix)
+    table = read_costs(costs, predictions.classes, **of_costs)
+    threshold = threshold_of(table.positive_last)
     points = _read_thresholds(thresholds, 1.0)
-    true, false, share, _ = _acted(predictions, points, 1)
-    (right, wrong), (missed, found) = table.matrix.tolist()
+    true, false, share, _ = _acted(predictions, points, table.positive)
+    (right, wrong), (missed, found) = table.positive_last.tolist()
     cost = true * found + (share - true) * missed + false * wrong + (1 - share - false) * right
     best = int(np.argmin(cost))
     return CostCurve(
-        name_of(predictions.classes, 1),
+        name_of(predictions.classes, table.positive),
         points,
         cost,
         float(points[best]),

@@ -25,7 +25,7 @@ from calibrant._docstrings import inherit_parameters
 from calibrant._labels import read_groups
 from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
-from calibrant.decisions._costs import read_costs
+from calibrant.decisions._cost_tables import read_costs
 from calibrant.decisions._sets import check_coverage
 from calibrant.metrics._reading import shared
 from calibrant.report._results import BASELINE, Comparison, Failure, Judge, MethodResult
@@ -144,7 +144,8 @@ def compare(
         told: dict[str, Any] = {"kind": scores, "classes": val.classes, "normalize": normalize}
         test = simplex.check_batch(scores_test, y_test, sample_weight_test, **told)
     if costs is not None:
-        costs = read_costs(costs, val.classes).matrix
+        is_told = classes is not None or scores in ONE_COLUMN
+        costs = read_costs(costs, val.classes, is_told=is_told).matrix
     if coverage is not None:
         check_coverage(coverage)
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
 from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.plots._style import percent
@@ -96,9 +97,10 @@ def judge_decisions(
     told: dict[str, Any] = {"classes": np.arange(first.shape[1]), "sample_weight": weight}
     value, paid, sets = None, {}, {}
     if costs is not None:
-        for method, own in rows.items():
-            paid[method] = expected_cost(class_index, own, costs, **told, **draws)
-        value = value_of_calibration(class_index, first, last, costs, **told, **draws)
+        with notices.kept():  # of the order of columns metrics have warned
+            for method, own in rows.items():
+                paid[method] = expected_cost(class_index, own, costs, **told, **draws)
+            value = value_of_calibration(class_index, first, last, costs, **told, **draws)
     if coverage is not None:
         for method, own in rows.items():
             sets[method] = set_sizes(class_index, own, coverage, **told)

@@ -1,0 +1,248 @@
+"""Tables of costs: rows are true classes, columns are actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._one_column import tells_positive
+from calibrant.metrics._predictions import Predictions
+from calibrant.scale._sources import RowSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import Floats
+
+ABSTAIN = "abstain"
+"""The action of leaving a row to somebody else."""
+
+MEANING = "rows are true classes and columns are actions"
+
+
+class CostTable(NamedTuple):
+    """What each action costs for each true class: rows are classes, columns are actions."""
+
+    matrix: Floats
+    actions: NDArray[Any]
+    positive: int = 1
+    """Row of the positive class, of two."""
+
+    @property
+    def positive_last(self) -> Floats:
+        """The matrix with the positive class, and its action, as the second one."""
+        return self.matrix[::-1, ::-1] if self.positive == 0 else self.matrix
+
+
+def is_pair(costs: Any) -> bool:
+    """Whether costs are named, and not a table."""
+    return isinstance(costs, Mapping)
+
+
+def is_frame(costs: Any) -> bool:
+    """Whether costs are a data frame, of any library."""
+    return hasattr(costs, "columns")
+
+
+def n_columns_of(y_proba: Any) -> int:
+    """Return how many columns probabilities have; a vector has one."""
+    if isinstance(y_proba, RowSource):
+        return y_proba.n_classes
+    try:
+        shape = np.shape(y_proba.matrix if isinstance(y_proba, Predictions) else y_proba)
+    except ValueError:  # rows of different lengths: whoever reads them says so
+        return 2
+    return shape[1] if len(shape) == 2 else 1
+
+
+def split_positive(
+    costs: Any, y_proba: Any, classes: Any, pos_label: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Return the ``pos_label`` that rows are read by, and what ``read_costs`` knows of it.
+
+    Of two columns it tells the positive class of named costs. A single column is of the positive
+    class, and ``classes`` that a caller told have it last.
+    """
+    is_single = n_columns_of(y_proba) == 1
+    if is_pair(costs) and not is_single:
+        return None, {"pos_label": pos_label, "is_told": classes is not None}
+    return pos_label, {"is_told": is_single or classes is not None}
+
+
+def read_costs(
+    costs: Any,
+    classes: NDArray[Any],
+    abstain: Any = None,
+    actions: Any = None,
+    *,
+    pos_label: Any = None,
+    is_told: bool = False,
+) -> CostTable:
+    """Return the table of costs that a caller told, with abstaining as its last action.
+
+    ``is_told`` says that somebody chose the last of two classes as the positive one.
+    """
+    n_classes, has_abstain = len(classes), abstain is not None
+    positive = 1
+    if is_pair(costs):
+        positive = _place_of_positive(costs, classes, pos_label, is_told=is_told)
+    elif pos_label is not None:
+        raise errors.ParameterError(
+            f"pos_label={errors.in_words(pos_label)} tells the positive class of the costs "
+            f"'false_positive' and 'false_negative', and costs is a table; {MEANING}: leave it out"
+        )
+    cells, named, order = _cells(costs, classes, positive)
+    abstain = _by_class("abstain", abstain, classes)
+    try:
+        matrix = np.array(cells, dtype=np.float64)
+        leaving = np.broadcast_to(np.array(abstain if has_abstain else 0.0, np.float64), n_classes)
+    except (TypeError, ValueError) as error:
+        raise errors.ParameterError(
+            f"costs={errors.in_words(cells)} with abstain={errors.in_words(abstain)} are not "
+            f"numbers; {MEANING}: pass {n_classes} rows, and one number for abstaining or one for "
+            "each class"
+        ) from error
+    if matrix.ndim != 2 or len(matrix) != n_classes or matrix.shape[1] == 0:
+        raise errors.ParameterError(
+            f"costs has shape {matrix.shape} but there are {n_classes} classes; {MEANING}: pass a "
+            f"matrix of shape ({n_classes}, n_actions)"
+        )
+    n_actions = matrix.shape[1]
+    matrix = np.column_stack([matrix, leaving]) if has_abstain else matrix
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        raise errors.ParameterError(
+            f"costs[{row}, {column}] is {matrix[row, column]}; {MEANING}, and each is finite: pass "
+            "a large number for what must not happen"
+        )
+    usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
+    told = list(usual if actions is None else actions)
+    is_mixed = len({isinstance(name, str) for name in told}) > 1
+    names = np.array(told, dtype=object if is_mixed else None)  # numbers stay numbers
+    if actions is not None and order is not None and len(names) == n_actions:
+        names = names[order]  # they are told in the order of the columns as given
+    if (
+        names.shape != (n_actions,)
+        or len({*names.tolist()}) < n_actions
+        or (has_abstain and ABSTAIN in names.tolist())
+    ):
+        raise errors.ParameterError(
+            f"actions={errors.in_words(names)} for {n_actions} columns of costs; {MEANING}: give "
+            f"each column a name of its own, and none is {ABSTAIN!r} if abstain= is another"
+        )
+    if has_abstain:
+        names = np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)
+    return CostTable(matrix, names, positive)
+
+
+def _place_of_positive(
+    costs: Mapping[Any, Any], classes: NDArray[Any], pos_label: Any, *, is_told: bool
+) -> int:
+    """Return which of two classes is positive; refuse named costs of which nobody knows it."""
+    if {*costs} != {"false_positive", "false_negative"} or len(classes) != 2:
+        raise errors.ParameterError(
+            f"costs names {errors.some_in_words(sorted(map(str, costs)))} for {len(classes)} "
+            "classes; of two classes name 'false_positive' and 'false_negative', else pass a "
+            f"matrix: {MEANING}"
+        )
+    known = errors.some_in_words(classes)
+    if pos_label is not None:
+        place = np.flatnonzero(classes == pos_label)
+        if len(place) != 1:
+            raise errors.ParameterError(
+                f"pos_label={errors.in_words(pos_label)} is not one of the classes {known}"
+            )
+        return int(place[0])
+    if not is_told and not tells_positive(classes):
+        raise errors.LabelError(
+            "costs names 'false_positive' and 'false_negative', and of the classes "
+            f"{known} none is known to be the positive one; pass costs as a data frame whose rows "
+            "(true classes) and columns (actions) are named as the classes, or pos_label= to what "
+            "calibrant.decisions has"
+        )
+    return 1
+
+
+def _cells(
+    costs: Any, classes: NDArray[Any], positive: int
+) -> tuple[Any, list[Any] | None, list[int] | None]:
+    """Return a matrix of costs, rows in the order of the classes, and names of its actions.
+
+    The last is the order of the columns, where it is not the one they were given in.
+    """
+    if is_pair(costs):
+        for name, value in costs.items():
+            simplex.check_number(f"costs[{name!r}]", value, low=0.0)
+        right_wrong = np.array([[0.0, costs["false_positive"]], [costs["false_negative"], 0.0]])
+        if positive == 0:
+            return right_wrong[::-1, ::-1], None, [1, 0]
+        return right_wrong, None, None
+    if not is_frame(costs):
+        return costs, None, None
+    if not hasattr(costs, "index"):
+        raise errors.ParameterError(
+            f"costs is a data frame of {type(costs).__module__.partition('.')[0]}, whose rows have "
+            f"no names; {MEANING}: pass a data frame of pandas with the classes as its index, or "
+            "to_numpy() of the columns of costs with rows in the order of the classes"
+        )
+    columns, order = [*map(str, costs.columns)], None
+    labels = {str(label): label for label in classes.tolist()}  # files name numbers by texts
+    cells, names = costs.to_numpy(), [labels.get(str(c), c) for c in costs.columns]
+    if sorted(columns) == sorted(labels):
+        order = [columns.index(label) for label in labels]
+        cells, names = cells[:, order], [*labels.values()]
+    rows = _order_of("costs", [*costs.index], classes)
+    cells = cells if rows is None else cells[rows]
+    is_numbered = columns == [str(place) for place in range(len(columns))]
+    return cells, None if is_numbered else names, order
+
+
+def _order_of(argument: str, told: list[Any], classes: NDArray[Any]) -> list[int] | None:
+    """Return where each class is among the names of rows; None if these are their numbers."""
+    names, labels = [*map(str, told)], [*map(str, classes.tolist())]
+    if sorted(names) == sorted(labels):
+        return [names.index(label) for label in labels]
+    if names != [str(place) for place in range(len(names))]:
+        raise errors.ParameterError(
+            f"{argument} has the rows {errors.some_in_words(told)} but the classes are "
+            f"{errors.some_in_words(classes)}; {MEANING}: name the rows as the classes"
+        )
+    return None
+
+
+def _by_class(argument: str, told: Any, classes: NDArray[Any]) -> Any:
+    """Return numbers in the order of the classes, found by name in a mapping or a series."""
+    if isinstance(told, Mapping):
+        names, values = [*told], [*told.values()]
+    elif hasattr(told, "to_numpy") and hasattr(told, "index"):
+        names, values = [*told.index], told.to_numpy()
+    else:
+        return told
+    order = _order_of(argument, names, classes)
+    return values if order is None else [values[place] for place in order]
+
+
+def action_costs(rows: Floats, matrix: Floats) -> Floats:
+    """Return the expected cost of every action for rows of probabilities."""
+    found: Floats = np.einsum("nk,ka->na", rows, matrix)  # no BLAS, whose bits depend on threads
+    return found
+
+
+def threshold_of(matrix: Floats) -> float:
+    """Return the probability of the second class above which its action costs less."""
+    if matrix.shape != (2, 2):
+        raise errors.ParameterError(
+            f"costs has shape {matrix.shape}, abstaining included; a threshold is of two classes "
+            "(rows) and two actions (columns)"
+        )
+    (right, wrong), (missed, found) = matrix.tolist()
+    if min(wrong - right, missed - found) < 0 or wrong - right + missed - found == 0:
+        raise errors.ParameterError(
+            "one action of costs is never dearer than the other, whatever the class (row); no "
+            "threshold tells them apart"
+        )
+    return float((wrong - right) / (wrong - right + missed - found))
