@@ -2,7 +2,7 @@
 
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps, TopLabelMap
-from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
+from calibrant._maps.compositions import ChainMap, GroupedMap, MaskedMap, MixtureMap, Stage
 from calibrant._maps.curves import (
     AveragedHistogram,
     BetaMap,
@@ -24,8 +24,10 @@ __all__ = [
     "ClasswiseCurves",
     "Curve",
     "DirichletMap",
+    "GroupedMap",
     "Histogram",
     "LogOddsCurve",
+    "MaskedMap",
     "MixtureMap",
     "PiecewiseLinear",
     "PriorMap",
