@@ -11,7 +11,7 @@ from calibrant._files import tables
 from calibrant._files.align import LONGEST_LABEL, read_labels
 from calibrant._files.arrays import decoding
 from calibrant._files.records import is_log, read_records
-from calibrant._files.text import Place, open_text, read_start, suffix_of
+from calibrant._files.text import Place, explain, open_text, read_start, suffix_of
 from calibrant._simplex import check_memory
 from calibrant.errors import PredictionFileError, some_in_words
 
@@ -150,12 +150,15 @@ def _of_table(path: Path, name: str, remedy: str, *, as_text: bool) -> Any:
             with open_text(path) as file:
                 names, separator, _, rest = read_start(file, path)
                 options = {"column_types": {name: pa.string()}} if as_text else {}
-                table = csv.read_csv(
-                    pa.PythonFile(rest, mode="r"),
-                    csv.ReadOptions(column_names=names),
+                how = (
+                    csv.ReadOptions(use_threads=False, column_names=names),  # to tell a row
                     csv.ParseOptions(delimiter=separator),
                     csv.ConvertOptions(**options),
                 )
+                try:
+                    table = csv.read_csv(pa.PythonFile(rest, mode="r"), *how)
+                except pa.ArrowInvalid as error:
+                    raise PredictionFileError(explain(path, names, str(error))) from error
     if name not in table.column_names:
         has = some_in_words(table.column_names)
         raise PredictionFileError(f"{path} has no column {name!r}; it has {has}; {remedy}")

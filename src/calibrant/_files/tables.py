@@ -269,7 +269,7 @@ def make_layout(
     ``samples`` are the first values of each column, empty ones left out; None for a column that is
     text whatever it holds. ``where`` is the file, for messages.
     """
-    ignored = _chosen(names, selection.ignore, "--ignore", where)
+    ignored = _chosen(names, selection.ignore, "--ignore or --groups", where)
     ignored |= {n for n in names if n in INDEX_NAMES or n.casefold() in PREDICTION_NAMES}
     text = {name for name in names if _is_text(samples[name])}
     free = [name for name in names if name not in ignored]
