@@ -12,7 +12,6 @@ from calibrant._cli.deciding import (
     costs_option,
     coverage_option,
     decide,
-    describe_decisions,
     groups_option,
     judge_decisions,
     read_groups,
@@ -69,6 +68,7 @@ def evaluate(
     from calibrant._cli.showing import evaluation_table
 
     decided: dict[str, Any] = {}
+    lines: list[str] = []
     if chunks or is_of_tables(file):
         if costs or coverage or groups:
             raise click.UsageError("--costs, --coverage and --groups are for a file, read whole")
@@ -82,7 +82,7 @@ def evaluate(
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
             result, test, shares = evaluate_file(found, advance, groups=named, **draws)
-            decided = judge_decisions(found, costs, coverage, reading.positive, **draws)
+            decided, lines = judge_decisions(found, costs, coverage, reading.positive, **draws)
     summary = {
         "source": source,
         **result.to_dict(),
@@ -90,7 +90,6 @@ def evaluate(
         "shares": shares.to_dict(),
         **decided,
     }
-    lines = describe_decisions(decided)
     show(summary, as_json, evaluation_table(source, result, test, shares, lines))
 
 

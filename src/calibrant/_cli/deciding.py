@@ -66,6 +66,21 @@ def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
     return is_grouped
 
 
+def classes_of(*parts: Aligned) -> list[Any] | None:
+    """Return the classes that files tell, by names or by their labels."""
+    import numpy as np
+
+    from calibrant._one_column import ONE_COLUMN
+
+    first = parts[0]
+    if first.classes is not None or any(own.y.ndim != 1 for own in parts):
+        return first.classes
+    known: list[Any] = np.unique(np.concatenate([own.y for own in parts])).tolist()
+    return (
+        known if len(known) == (2 if first.kind in ONE_COLUMN else first.matrix.shape[1]) else None
+    )
+
+
 def read_cost_file(
     path: Path, classes: Any, positive: str | None = None, *, is_single: bool = False
 ) -> Any:
@@ -105,7 +120,7 @@ def _named_costs(told: Any, classes: Any, positive: str | None, *, is_single: bo
     from calibrant.decisions._cost_tables import read_costs
     from calibrant.errors import ParameterError, some_in_words
 
-    if not isinstance(told, dict):
+    if not isinstance(told, dict) or classes is None:
         return told
     known = np.asarray(classes)
     by_text = {str(label): label for label in known.tolist()}
@@ -129,51 +144,29 @@ def judge_decisions(
     coverage: float | None,
     positive: str | None = None,
     **draws: int,
-) -> dict[str, Any]:
-    """Measure what decisions cost, and how often sets hold the label, for ``evaluate``."""
-    import numpy as np
-
+) -> tuple[dict[str, Any], list[str]]:
+    """Measure what decisions cost, and how often sets hold the label; as numbers and in words."""
     from calibrant import _notices as notices
-    from calibrant import decisions
     from calibrant._one_column import ONE_COLUMN
+    from calibrant.decisions import expected_cost
+    from calibrant.report._decisions import money, set_sizes
 
     options: dict[str, Any] = {"classes": found.classes}
-    probabilities, result = found.probabilities(), {}
+    probabilities, result, lines = found.probabilities(), {}, []
     if costs is not None:
-        known = np.unique(found.y).tolist() if found.classes is None else found.classes
         with naming(costs), notices.kept():  # of the order of columns metrics have warned
-            table = read_cost_file(costs, known, positive, is_single=found.kind in ONE_COLUMN)
+            told = {"positive": positive, "is_single": found.kind in ONE_COLUMN}
+            table = read_cost_file(costs, classes_of(found), **told)
             drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
-            own = decisions.expected_cost(found.y, probabilities, table, **drawn)
+            own = expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
+        words = f"{money(own.realised)}; the probabilities say {money(own.predicted)}"
+        lines.append(f"Cost of decisions a row: {words}.")
     if coverage is not None:
-        sets = decisions.prediction_sets(probabilities, coverage, y_true=found.y, **options)
-        result["sets"] = {
-            "coverage": coverage,
-            "measured": sets.measured._asdict(),
-            "mean_size": float(sets.sizes.mean()),
-        }
-    return result
-
-
-def describe_decisions(result: dict[str, Any]) -> list[str]:
-    """Say in words what :func:`judge_decisions` found."""
-    lines = []
-    if "cost" in result:
-        texts = [
-            f"{own['value']:.4g} ({own['low']:.4g} .. {own['high']:.4g})"
-            for own in (result["cost"]["realised"], result["cost"]["predicted"])
-        ]
-        lines.append(f"Cost of decisions a row: {texts[0]}; the probabilities say {texts[1]}.")
-    if "sets" in result:
-        own = result["sets"]
-        held = own["measured"]
-        lines.append(
-            f"Sets for {own['coverage']:.0%}: they hold the label of {held['value']:.1%} "
-            f"({held['low']:.1%} .. {held['high']:.1%}) of the rows, with "
-            f"{own['mean_size']:.2f} classes on average."
-        )
-    return lines
+        sets = set_sizes(found.y, probabilities, coverage, **options)
+        result["sets"] = sets.to_dict()
+        lines.append(str(sets).capitalize())
+    return result, lines
 
 
 def to_priors(calibrator: Any, priors: str, found: Aligned, reading: Reading) -> Any:

@@ -28,6 +28,14 @@ class SetSizes(Result):
     measured: Estimate = doc("Share of them that do.")
     mean_size: float = doc("Classes in a set, on average.")
 
+    def __str__(self) -> str:
+        own = self.measured
+        return (
+            f"sets for {100 * self.coverage:g}%: they hold the label of {own.value:.1%} "
+            f"({own.low:.1%} .. {own.high:.1%}) of the rows, with {self.mean_size:.2f} classes on "
+            "average."
+        )
+
 
 @result()
 class Decisions:
@@ -52,22 +60,16 @@ class Decisions:
         if self.value is not None:
             saved = self.value.total
             chance = ", which may be chance" if saved.low <= 0.0 <= saved.high else ""
-            words = f"saves {_money(saved)}"
+            words = f"saves {money(saved)}"
             if saved.value < 0.0:
-                words = f"loses {_money(Estimate(-saved.value, -saved.high, -saved.low))}"
+                words = f"loses {money(Estimate(-saved.value, -saved.high, -saved.low))}"
             lines.append(
                 f"{self.method} {words} in {self.value.n_decisions:,.0f} decisions{chance}; it "
                 f"decides otherwise for {percent(self.value.changed)} of the rows."
             )
-            first, *_, last = [_money(own.realised) for own in self.costs.values()] * 2
+            first, *_, last = [money(own.realised) for own in self.costs.values()] * 2
             lines.append(f"A decision costs {first} before calibration and {last} after.")
-        for when, own in zip(("before", "after"), self.sets.values(), strict=False):
-            low, high = percent(own.measured.low), percent(own.measured.high)
-            lines.append(
-                f"Sets for {100 * own.coverage:g} % {when}: {percent(own.measured.value)} "
-                f"({low} to {high}) hold the label, with {own.mean_size:.2f} classes on average."
-            )
-        return lines
+        return [*lines, *(f"{method}: {own}" for method, own in self.sets.items())]
 
 
 def amount(value: float, scale: float) -> str:
@@ -75,7 +77,8 @@ def amount(value: float, scale: float) -> str:
     return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:#.3g}"
 
 
-def _money(own: Estimate) -> str:
+def money(own: Estimate) -> str:
+    """Write an amount with its interval."""
     value, low, high = (amount(number, own.value) for number in own)
     return value if math.isnan(own.low) else f"{value} ({low} to {high})"
 
@@ -100,7 +103,15 @@ def judge_decisions(
             value = value_of_calibration(class_index, first, last, costs, **told, **draws)
     if coverage is not None:
         for method, own in rows.items():
-            found = prediction_sets(own, coverage, y_true=class_index, **told)
-            size = float(np.average(found.sizes, weights=weight))
-            sets[method] = SetSizes(coverage, found.measured, size)
+            sets[method] = set_sizes(class_index, own, coverage, **told)
     return Decisions(methods[-1], value, paid, sets)
+
+
+def set_sizes(
+    y: Any, rows: Any, coverage: float, sample_weight: Any = None, **told: Any
+) -> SetSizes:
+    """Measure how many sets of the most probable classes hold the label, and how large they are."""
+    told["sample_weight"] = sample_weight
+    found = prediction_sets(rows, coverage, y_true=y, **told)
+    size = float(np.average(found.sizes, weights=sample_weight))
+    return SetSizes(coverage, found.measured, size)
