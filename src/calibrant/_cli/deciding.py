@@ -92,16 +92,19 @@ def read_cost_file(
 
     from calibrant.errors import PredictionFileError
 
+    is_json = path.suffix.lower() == ".json"
     try:
-        if path.suffix.lower() == ".json":
+        if is_json:
             told = json.loads(path.read_text(encoding="utf-8"))
-            return _named_costs(told, classes, positive, is_single=is_single)
-        frame = pd.read_csv(path, index_col=0, dtype={0: str})
+        else:
+            frame = pd.read_csv(path, index_col=0, dtype={0: str})
     except (ValueError, UnicodeDecodeError) as error:
         raise PredictionFileError(
             f"{path} is no CSV with a row for each true class and a column for each action, nor "
             f"JSON: {error}"
         ) from error
+    if is_json:
+        return _named_costs(told, classes, positive, is_single=is_single)
     if classes is not None:
         by_text = {str(label): label for label in classes}
         frame.index = [by_text.get(str(name), name) for name in frame.index]
@@ -126,10 +129,9 @@ def _named_costs(told: Any, classes: Any, positive: str | None, *, is_single: bo
     by_text = {str(label): label for label in known.tolist()}
     is_known = is_single or len(known) != 2 or tells_positive(known)
     if (positive is None and not is_known) or (positive is not None and positive not in by_text):
-        wrong = "" if positive is None else f"--positive {positive} is none of them; "
+        wrong = "none is known to be positive" if positive is None else f"{positive!r} is none"
         raise ParameterError(
-            "of false_positive and false_negative, and the classes "
-            f"{some_in_words(known)}: {wrong}none is known to be the positive one; name it by "
+            f"costs are by name, and of the classes {some_in_words(known)} {wrong}; name one by "
             "--positive, or write the costs as CSV with a row for each true class, by its name, "
             "and a column for each action"
         )
@@ -155,8 +157,8 @@ def judge_decisions(
     probabilities, result, lines = found.probabilities(), {}, []
     if costs is not None:
         with naming(costs), notices.kept():  # of the order of columns metrics have warned
-            told = {"positive": positive, "is_single": found.kind in ONE_COLUMN}
-            table = read_cost_file(costs, classes_of(found), **told)
+            known, is_single = classes_of(found), found.kind in ONE_COLUMN
+            table = read_cost_file(costs, known, positive, is_single=is_single)
             drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
             own = expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
