@@ -224,7 +224,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
         words = [*words, "--json", "--costs"]
         assert run([*map(str, [*words, risks / "costs.json"])]) == 3
         told = capsys.readouterr().err
-        assert "costs.json" in told
+        assert "costs.json: costs are by name" in told
         assert "'bad', 'good'" in told
         assert "--positive" in told
         found = [
@@ -245,7 +245,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
     assert run([*map(str, [*words, risks / "costs.json", "--positive", "good"])]) == 0
     assert (pd.read_csv(tmp_path / "out.csv")["decision"] != decided).any()
     assert run([*map(str, [*words, risks / "costs.json", "--positive", "fair"])]) == 3
-    assert "--positive fair" in capsys.readouterr().err
+    assert "'fair' is none; name one by --positive" in capsys.readouterr().err
 
 
 def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):

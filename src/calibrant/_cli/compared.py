@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant._cli.deciding import read_cost_file, read_groups, without_groups
+from calibrant._cli.deciding import classes_of, read_cost_file, read_groups, without_groups
 from calibrant._cli.showing import naming
 from calibrant._files.predictions import has_parts
 from calibrant.errors import PredictionFileError
@@ -100,11 +100,17 @@ def read_two_costs(costs: Path | None, two: Two, positive: str | None) -> Any:
 
     if costs is None:
         return None
-    classes = two.val.classes or np.unique(np.append(two.val.y, two.test.y)).tolist()
     with naming(costs):
+<<<<<<< HEAD
         is_single = two.val.kind in ONE_COLUMN
         table = read_cost_file(costs, classes, positive, is_single=is_single)
         read_costs(table, np.asarray(classes))
+=======
+        classes, is_single = classes_of(two.val, two.test), two.val.kind in ONE_COLUMN
+        table = read_cost_file(costs, classes, positive, is_single=is_single)
+        if classes is not None:
+            read_costs(table, np.asarray(classes))
+>>>>>>> decide
     return table
 
 

@@ -66,6 +66,21 @@ def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
     return is_grouped
 
 
+def classes_of(*parts: Aligned) -> list[Any] | None:
+    """Return the classes that files tell, by names or by their labels."""
+    import numpy as np
+
+    from calibrant._one_column import ONE_COLUMN
+
+    first = parts[0]
+    if first.classes is not None or any(own.y.ndim != 1 for own in parts):
+        return first.classes
+    known: list[Any] = np.unique(np.concatenate([own.y for own in parts])).tolist()
+    return (
+        known if len(known) == (2 if first.kind in ONE_COLUMN else first.matrix.shape[1]) else None
+    )
+
+
 def read_cost_file(
     path: Path, classes: Any, positive: str | None = None, *, is_single: bool = False
 ) -> Any:
@@ -77,16 +92,19 @@ def read_cost_file(
 
     from calibrant.errors import PredictionFileError
 
+    is_json = path.suffix.lower() == ".json"
     try:
-        if path.suffix.lower() == ".json":
+        if is_json:
             told = json.loads(path.read_text(encoding="utf-8"))
-            return _named_costs(told, classes, positive, is_single=is_single)
-        frame = pd.read_csv(path, index_col=0, dtype={0: str})
+        else:
+            frame = pd.read_csv(path, index_col=0, dtype={0: str})
     except (ValueError, UnicodeDecodeError) as error:
         raise PredictionFileError(
             f"{path} is no CSV with a row for each true class and a column for each action, nor "
             f"JSON: {error}"
         ) from error
+    if is_json:
+        return _named_costs(told, classes, positive, is_single=is_single)
     if classes is not None:
         by_text = {str(label): label for label in classes}
         frame.index = [by_text.get(str(name), name) for name in frame.index]
@@ -105,16 +123,15 @@ def _named_costs(told: Any, classes: Any, positive: str | None, *, is_single: bo
     from calibrant.decisions._cost_tables import read_costs
     from calibrant.errors import ParameterError, some_in_words
 
-    if not isinstance(told, dict):
+    if not isinstance(told, dict) or classes is None:
         return told
     known = np.asarray(classes)
     by_text = {str(label): label for label in known.tolist()}
     is_known = is_single or len(known) != 2 or tells_positive(known)
     if (positive is None and not is_known) or (positive is not None and positive not in by_text):
-        wrong = "" if positive is None else f"--positive {positive} is none of them; "
+        wrong = "none is known to be positive" if positive is None else f"{positive!r} is none"
         raise ParameterError(
-            "of false_positive and false_negative, and the classes "
-            f"{some_in_words(known)}: {wrong}none is known to be the positive one; name it by "
+            f"costs are by name, and of the classes {some_in_words(known)} {wrong}; name one by "
             "--positive, or write the costs as CSV with a row for each true class, by its name, "
             "and a column for each action"
         )
@@ -131,8 +148,11 @@ def judge_decisions(
     **draws: int,
 ) -> tuple[dict[str, Any], list[str]]:
     """Measure what decisions cost, and how often sets hold the label; as numbers and in words."""
+<<<<<<< HEAD
     import numpy as np
 
+=======
+>>>>>>> decide
     from calibrant import _notices as notices
     from calibrant._one_column import ONE_COLUMN
     from calibrant.decisions import expected_cost
@@ -141,9 +161,9 @@ def judge_decisions(
     options: dict[str, Any] = {"classes": found.classes}
     probabilities, result, lines = found.probabilities(), {}, []
     if costs is not None:
-        known = np.unique(found.y).tolist() if found.classes is None else found.classes
         with naming(costs), notices.kept():  # of the order of columns metrics have warned
-            table = read_cost_file(costs, known, positive, is_single=found.kind in ONE_COLUMN)
+            known, is_single = classes_of(found), found.kind in ONE_COLUMN
+            table = read_cost_file(costs, known, positive, is_single=is_single)
             drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
             own = expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
