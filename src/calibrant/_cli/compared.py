@@ -101,16 +101,10 @@ def read_two_costs(costs: Path | None, two: Two, positive: str | None) -> Any:
     if costs is None:
         return None
     with naming(costs):
-<<<<<<< HEAD
-        is_single = two.val.kind in ONE_COLUMN
-        table = read_cost_file(costs, classes, positive, is_single=is_single)
-        read_costs(table, np.asarray(classes))
-=======
         classes, is_single = classes_of(two.val, two.test), two.val.kind in ONE_COLUMN
         table = read_cost_file(costs, classes, positive, is_single=is_single)
         if classes is not None:
             read_costs(table, np.asarray(classes))
->>>>>>> decide
     return table
 
 

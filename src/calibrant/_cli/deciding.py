@@ -148,11 +148,6 @@ def judge_decisions(
     **draws: int,
 ) -> tuple[dict[str, Any], list[str]]:
     """Measure what decisions cost, and how often sets hold the label; as numbers and in words."""
-<<<<<<< HEAD
-    import numpy as np
-
-=======
->>>>>>> decide
     from calibrant import _notices as notices
     from calibrant._one_column import ONE_COLUMN
     from calibrant.decisions import expected_cost
