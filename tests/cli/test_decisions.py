@@ -258,3 +258,29 @@ def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):
         )
     )
     assert one["value"] == pytest.approx(two["value"], rel=1e-9)
+
+
+@pytest.mark.parametrize("names", [None, ["p0", "p1"], ["bad", "good"]])
+def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, capsys, tmp_path, names):
+    val, test = (pd.read_csv(risks / f"{part}.csv") for part in ("val", "test"))
+    if names is None:
+        paths, arrays = [tmp_path / "both.npz"], {}
+        for part, own in (("val", val), ("test", test)):
+            arrays[f"{part}_labels"] = own["label"].to_numpy().astype(str)
+            arrays[f"{part}_probs"] = own[["bad", "good"]].to_numpy()
+        np.savez(paths[0], **arrays)
+    else:
+        paths = [tmp_path / "val.csv", tmp_path / "test.csv"]
+        for path, own in zip(paths, (val, test), strict=True):
+            own.set_axis([*names, "label"], axis=1).to_csv(path, index=False)
+    words = ["compare", *paths, "--methods", "ts", "--positive", "bad"]
+    found = json.loads(call(capsys, *words, "--costs", risks / "costs.json", "--json"))
+    own = expected_cost(
+        test["label"],
+        test[["bad", "good"]].to_numpy(),
+        {"false_positive": 1, "false_negative": 20},
+        pos_label="bad",
+        n_resamples=0,
+    )
+    cost = found["decisions"]["costs"]["uncalibrated"]["realised"]["value"]
+    assert cost == pytest.approx(own.realised.value, rel=1e-9)

@@ -48,6 +48,7 @@ class Aligned:
     kind: str
     normalize: str | None
     has_absent: bool = False
+    is_flipped: bool = False
 
     @property
     def scores(self) -> Any:
@@ -69,13 +70,16 @@ class Aligned:
         place = replace(self.place, names=names[::-1])
         return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
 
-    def flipped(self, two: list[Any] | None, *, by_name: bool = False) -> Aligned:
-        """Exchange two columns unless the second one is of the second class.
+    def flipped(
+        self, two: list[Any] | None, like: Aligned | None, *, by_name: bool = False
+    ) -> Aligned:
+        """Exchange two columns unless the second one is of the second class; as ``like`` did.
 
         With ``by_name`` only those that are named after their classes: a model has to find them.
         """
         classes = sorted(np.unique(self.y).tolist()) if self.classes is None else self.classes
-        if two is None or classes == two:
+        is_turned = like is not None and like.is_flipped  # its classes are in the new order
+        if two is None or (classes == two and not is_turned):
             return replace(self, classes=two)
         if by_name and match_columns(self.place.names or [], two, self.place) is None:
             raise PredictionFileError(
@@ -85,7 +89,8 @@ class Aligned:
             )
         names = self.place.names and self.place.names[::-1]
         place = replace(self.place, names=names)
-        return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
+        turned = self.matrix[:, ::-1]
+        return replace(self, matrix=turned, classes=two, place=place, is_flipped=True)
 
     def take(self, rows: NDArray[Any]) -> Aligned:
         """Return some of the rows."""
@@ -176,7 +181,7 @@ def align(
     has_absent = found.log is not None and found.log.has_absent
     whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
     if positive is not None and positive_last and not is_single:
-        return whole.flipped(two, by_name=by_name)
+        return whole.flipped(two, like, by_name=by_name)
     if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
