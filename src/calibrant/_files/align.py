@@ -70,9 +70,7 @@ class Aligned:
         place = replace(self.place, names=names[::-1])
         return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
 
-    def flipped(
-        self, two: list[Any] | None, like: Aligned | None, *, by_name: bool = False
-    ) -> Aligned:
+    def flipped(self, two: list[Any] | None, like: Aligned | None, by_name: bool) -> Aligned:
         """Exchange two columns unless the second one is of the second class; as ``like`` did.
 
         With ``by_name`` only those that are named after their classes: a model has to find them.
@@ -87,8 +85,7 @@ class Aligned:
                 "column, and a model finds columns in another order by their names only; name them "
                 "after their classes, or leave out --positive"
             )
-        names = self.place.names and self.place.names[::-1]
-        place = replace(self.place, names=names)
+        place = replace(self.place, names=self.place.names and self.place.names[::-1])
         turned = self.matrix[:, ::-1]
         return replace(self, matrix=turned, classes=two, place=place, is_flipped=True)
 
@@ -181,7 +178,7 @@ def align(
     has_absent = found.log is not None and found.log.has_absent
     whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
     if positive is not None and positive_last and not is_single:
-        return whole.flipped(two, like, by_name=by_name)
+        return whole.flipped(two, like, by_name)
     if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
