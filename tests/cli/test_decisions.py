@@ -284,3 +284,29 @@ def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, capsys, 
     )
     cost = found["decisions"]["costs"]["uncalibrated"]["realised"]["value"]
     assert cost == pytest.approx(own.realised.value, rel=1e-9)
+
+
+def test_costs_that_are_nested_too_deeply_are_refused(credit, capsys, tmp_path):
+    home, _, _ = credit
+    costs = tmp_path / "costs.json"
+    costs.write_text("[" * 100_000 + "]" * 100_000)
+    assert run(["evaluate", str(home / "test.csv"), "--costs", str(costs)]) == 3
+    assert "is no CSV with a row for each true class" in capsys.readouterr().err
+
+
+def test_options_that_a_row_lacks_are_not_decided(capsys, tmp_path):
+    """Also by a model that knows of no absent ones: the best of the others is."""
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet([1, 1, 3], 300)
+    y = [rng.choice([*"ABC"], p=row) for row in rows]
+    val = [
+        {"scores": dict(zip("ABC", row, strict=True)), "label": label}
+        for row, label in zip(rows.tolist(), y, strict=True)
+    ]
+    new = [val[0] | {"scores": {"A": 0.3, "B": 0.7}, "label": "B"}, *val[1:40]]
+    for name, records in (("val", val), ("new", new)):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
+    model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
+    call(capsys, "fit", tmp_path / "val.jsonl", "-m", "ts", "-o", model)
+    call(capsys, "decide", model, tmp_path / "new.jsonl", "-o", out, "--coverage", "1")
+    assert pd.read_csv(out)["set"][0] == "A;B"

@@ -98,7 +98,7 @@ def read_cost_file(
             told = json.loads(path.read_text(encoding="utf-8"))
         else:
             frame = pd.read_csv(path, index_col=0, dtype={0: str})
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise PredictionFileError(
             f"{path} is no CSV with a row for each true class and a column for each action, nor "
             f"JSON: {error}"
@@ -234,6 +234,7 @@ def read_served(
     from calibrant._files.align import read_labels
     from calibrant._files.apply import calibrate_rows, find_order
     from calibrant._files.column import groups_like, read_column
+    from calibrant._files.logs import leave_out_absent
     from calibrant._files.predictions import open_source
 
     if reading.normalize:
@@ -257,7 +258,10 @@ def read_served(
             raise click.UsageError("the model is a fit by group: name the column by --groups")
         by_group["groups"] = groups_like(rows["groups"], calibrator.groups_)
     with naming(path):
-        rows["probabilities"], _ = calibrate_rows(calibrator, scores, order, source, 0, by_group)
+        found, _ = calibrate_rows(calibrator, scores, order, source, 0, by_group)
+        if source.log is not None and source.log.has_absent:
+            found = leave_out_absent(found, scores, source.kind, order)
+    rows["probabilities"] = found
     raw = [own for _, own in chunks if own is not None]
     y = np.concatenate(raw) if raw else None
     is_sure = layout is None or layout.is_named

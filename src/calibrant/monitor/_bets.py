@@ -7,6 +7,7 @@ normal approximation: a block of rows adds its gradient and Hessian at what it w
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float
     return Block(floored, log_p, label, weight, of_label, log_odds, hats, event, of_event)
 
 
-class Bet:
+class Bet(ABC):
     """A family of recalibrations, fitted to past rows by sums of second-order models of their loss.
 
     The parameters x minimise x' precision x / 2 - linear' x + ridge x' x / 2; x = 0, where the sums
@@ -89,9 +90,9 @@ class Bet:
         self.precision, self.hessian = np.zeros((2, *shape))
         self.linear, self.value, self.gradient = np.zeros((3, size))
 
+    @abstractmethod
     def log_ratio(self, block: Block) -> Floats:
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
-        raise NotImplementedError
 
     def learn(self, n_rows: float) -> None:
         """Move the parameters: later rows are bet with what the rows since the last time taught."""
