@@ -82,7 +82,9 @@ def skip_what_scikit_learn_documents(_app, _what, _name, found, _skip, _options)
 
 def link_to_pages(_app, _name, source):
     """Point links to files above this directory at the pages that include them."""
-    source[0] = re.sub(r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/contributing.md", source[0])
+    source[0] = re.sub(
+        r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/explanation/contributing.md", source[0]
+    )
 
 
 def setup(app):
