@@ -204,13 +204,17 @@ def _is_refused(kind, match, function, *arguments, **named):
 SCORES, LABELS = simulate(30, 3, 0)
 GOOD = np.repeat(["a", "b"], 15)
 BAD_GROUPS = {
-    "none": (None, errors.ShapeError, r"groups are not given, for 30 rows; pass the group of each"),
+    "none": (
+        None,
+        errors.ShapeError,
+        r"groups are not given, for 30 rows; pass groups=, a vector with the",
+    ),
     "short": (GOOD[:9], errors.ShapeError, r"groups have shape \(9,\), for 30 rows"),
     "columns": (np.tile(GOOD, (2, 1)).T, errors.ShapeError, r"shape \(30, 2\).*a vector"),
     "scalar": ("a", errors.ShapeError, r"shape \(\)"),
     "nan": ([np.nan, *[1.0] * 29], errors.LabelError, r"groups\[0\] is nan.*'unknown'"),
     "missing": ([None, *GOOD[1:]], errors.LabelError, r"groups\[0\] is None.*'unknown'"),
-    "mixed": (np.array([1, *GOOD[1:]], object), errors.LabelError, "all of one type"),
+    "mixed": (np.array([1, *GOOD[1:]], object), errors.LabelError, "all the same type"),
     "fractions": (np.linspace(0, 1, 30), errors.LabelError, r"groups\[1\] is 0.03"),
 }
 
@@ -247,7 +251,7 @@ def test_what_else_is_refused():
     _is_refused(errors.ParameterError, "'ts' must be a cal", wrong.fit, SCORES, LABELS, groups=GOOD)
     one = fit()
     _is_refused(errors.LabelError, r"'west' is not among.*None", one.for_group, "west")
-    match = "groups of the fit are.*same type"
+    match = "groups seen at fit are.*same type"
     _is_refused(errors.LabelError, match, one.predict_proba, SCORES, groups=np.zeros(30, int))
     with pytest.raises(errors.ParameterError, match=r"for_group\(name\)"):
         one.map_(SCORES)

@@ -201,7 +201,7 @@ def test_told_classes_are_the_order_of_columns_and_of_arrays():
         (pd.Series(["a", "b", pd.NA], dtype="string"), r"y\[2\] is <NA>"),
         ([0.0, 1.0, np.nan], r"y\[2\] is nan"),
         ([0.0, 1.0, 0.5], r"y\[2\] is 0.5.*class labels"),
-        (np.array(["a", 1, 2], object), "make them all of one type"),
+        (np.array(["a", 1, 2], object), "make them all the same type"),
         (None, "requires y"),
     ],
 )
