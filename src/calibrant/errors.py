@@ -253,7 +253,7 @@ class StoredClassesError(ModelFileError):
 
 
 class UnknownMethodError(ModelFileError):
-    """This version does not know the method in the file; update calibrant."""
+    """The file has a method that this version does not know; update calibrant."""
 
 
 class StoredParameterError(ModelFileError):
