@@ -9,7 +9,7 @@ from importlib.util import find_spec
 EXPORT, SCALE = "src/calibrant/export", "src/calibrant/scale"
 MODULES = {
     "mlflow": [f"{EXPORT}/*mlflow*.py"],
-    "onnx": [f"{EXPORT}/*onnx*.py", "docs/measure_runtimes.py"],
+    "onnx": [f"{EXPORT}/*onnx*.py", "tools/measure_runtimes.py"],
     "probmetrics": [f"{EXPORT}/*probmetrics.py"],
     "pyspark": [f"{SCALE}/*spark*.py"],
     "skl2onnx": [f"{EXPORT}/*skl2onnx*.py"],

@@ -23,7 +23,7 @@ def build(results, lines):
 INTRODUCTION = (
     "How long default fits take, how time and memory grow, and both beside other packages. Speeds "
     "are ratios measured in one run, seconds those of the processor on one thread; they are no "
-    "promise for another machine. `python docs/write_benchmarks.py` writes this page from what "
+    "promise for another machine. `python tools/write_benchmarks.py` writes this page from what "
     "`make bench-defaults`, `make bench-growth` and `make bench-peers` leave in `build`."
 )
 
@@ -80,8 +80,8 @@ def growth(found):
         "them and make slopes smaller. Memory is what the fit needs beyond its rows, as a multiple "
         "of them in float64.",
         table(head, rows),
-        "![Seconds of fits over rows and classes](images/benchmarks-fit.png)",
-        "![Seconds of predictions over rows and classes](images/benchmarks-predict.png)",
+        "![Seconds of fits over rows and classes](../images/benchmarks-fit.png)",
+        "![Seconds of predictions over rows and classes](../images/benchmarks-predict.png)",
         _left_out(found["growth"], found.get("limit")),
         _sizes_run(found),
     )

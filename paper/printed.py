@@ -51,7 +51,7 @@ DATA_SETS_HERE = {
     "udhr-langid": DataSet("text", 493, 3_328),
     "yelp": DataSet("text", 5, 2_499),
 }
-"""Data sets of the study in docs/claims.md, by the first half of the file's name.
+"""Data sets of the study in docs/evidence/claims.md, by the first half of the file's name.
 
 Others have no kind, and take no part in claims that need one.
 """

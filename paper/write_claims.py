@@ -9,7 +9,7 @@ from pathlib import Path
 from calibrant.study import read_table
 from claims import write_claims
 
-PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "claims.md"
 
 
 def main() -> None:

@@ -117,7 +117,7 @@ def test_growth_has_slopes_memory_and_what_was_left_out(text):
     assert re.sub(" +", " ", slopes) == f"| `fir` | 1.25 | 1.25 | 1.00 | | {largest} |"
     assert "took over 30 s: `fir` from 1,000 classes on." in text
     assert "Here sizes went up to 100 classes. Methods that were not run: ms." in text
-    assert "(images/benchmarks-fit.png)" in text
+    assert "(../images/benchmarks-fit.png)" in text
 
 
 def test_ratios_limits_and_failures_stand_beside_each_other(text):
@@ -167,7 +167,7 @@ def test_parts_may_be_missing():
 
 
 def test_the_script_writes_page_and_pictures(tmp_path):
-    spec = importlib.util.spec_from_file_location("writer", ROOT / "docs" / "write_benchmarks.py")
+    spec = importlib.util.spec_from_file_location("writer", ROOT / "tools" / "write_benchmarks.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     with pytest.raises(SystemExit):
@@ -179,7 +179,7 @@ def test_the_script_writes_page_and_pictures(tmp_path):
         table.writerows(LINES)
     with importing():
         script.main([str(tmp_path), "-o", str(tmp_path / "docs")])
-    text = (tmp_path / "docs" / "benchmarks.md").read_text()
+    text = (tmp_path / "docs" / "evidence" / "benchmarks.md").read_text()
     assert "## Growth" in text
     assert "## Quality" in text
     for what in ("fit", "predict"):

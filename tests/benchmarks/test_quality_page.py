@@ -30,7 +30,7 @@ def lines():
 
 
 def test_every_kind_of_data_has_its_table_and_says_where_it_loses(tmp_path):
-    spec = importlib.util.spec_from_file_location("writer", ROOT / "docs" / "write_quality.py")
+    spec = importlib.util.spec_from_file_location("writer", ROOT / "tools" / "write_quality.py")
     with importing():
         script = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(script)

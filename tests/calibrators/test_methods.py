@@ -38,7 +38,7 @@ def test_every_public_calibrator_is_a_method():
 
 
 def test_the_table_of_the_page_is_that_of_the_methods():
-    assert methods_table() in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert methods_table() in (ROOT / "docs" / "start" / "methods.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("cls", saved_methods().values())

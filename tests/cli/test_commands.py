@@ -19,7 +19,7 @@ from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
-DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What ``--json`` prints: one object with a version, as docs/cli.md has it, also of an error."""
+"""What ``--json`` prints: one object with a version, as docs/guides/cli.md has it."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from calibrant._cli.main import run
 from calibrant.datasets import simulated_scores
 from calibrant.scale import _statistics as statistics
 
-DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
 NAMES = ["ant", "bee", "cow"]
 SCORES, Y = simulated_scores(900)
 FRAME = pd.DataFrame(SCORES, columns=NAMES).assign(label=np.array(NAMES)[Y])

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from calibrant.study import read_table
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture

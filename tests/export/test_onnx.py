@@ -29,7 +29,7 @@ from calibrant.export import merge_onnx, to_onnx  # noqa: E402
 
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 4))
 FEATURES = np.random.default_rng(1).normal(size=(200, 5))
-WORKER = Path(__file__).parents[2] / "docs" / "runtime_worker.py"
+WORKER = Path(__file__).parents[2] / "tools" / "runtime_worker.py"
 LONG = {TensorProto.DOUBLE, TensorProto.INT64}
 SOME = ("fir", "na-fir", "scir", "platt-ovr", "m2b-ir", "ir-ovr", "ms", "spline", "chain")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("into-production.md", "calarena.md")
+PAGES = ("guides/into-production.md", "evidence/calarena.md")
+PAGE = ROOT / "docs" / "guides" / "into-production.md"
 IMPORTED = {"sklearn", "pandas", "calibrant", "tempfile", "pathlib", "h5py", "numpy"}
 
 
@@ -22,7 +23,7 @@ def blocks(page):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_probmetrics_takes_calibrators_as_the_page_has_it():
     pytest.importorskip("probmetrics")
-    (block,) = blocks("calarena.md")
+    (block,) = blocks("evidence/calarena.md")
     names = {}
     exec(compile(block, "calarena.md", "exec"), names)
     assert "calibrant-auto" in names["CUSTOM_CALIBRATORS"]
@@ -30,8 +31,8 @@ def test_probmetrics_takes_calibrators_as_the_page_has_it():
 
 def test_what_the_page_imports_is_named_in_its_first_lines_and_asked_for():
     """PyTorch writes ONNX by a package that it does not install."""
-    text = (ROOT / "docs" / "into-production.md").read_text()
-    needed = runpy.run_path(str(ROOT / "docs" / "conftest.py"))["NEEDED"]["into-production.md"]
+    text = PAGE.read_text()
+    needed = runpy.run_path(str(PAGE.with_name("conftest.py")))["NEEDED"][PAGE.name]
     assert "torch.onnx.export" in text
     assert "onnxscript" in needed
     install = re.search(r"`pip install '([^']*)' (\w+)`", text)
@@ -45,8 +46,8 @@ def test_what_the_page_imports_is_named_in_its_first_lines_and_asked_for():
 def test_every_page_about_export_runs_with_what_it_needs():
     text = (ROOT / "Makefile").read_text()
     target = text.split("\ntest-export:")[1].split("\n\n")[0]
-    assert {*re.findall(r"docs/([\w-]+\.md)", target)} == {*PAGES}
+    assert {*re.findall(r"docs/([\w/-]+\.md)", target)} == {*PAGES}
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     asked = {re.match(r"[\w-]+", one)[0] for one in groups["export"]}
-    needed = runpy.run_path(str(ROOT / "docs" / "conftest.py"))["NEEDED"]["into-production.md"]
+    needed = runpy.run_path(str(PAGE.with_name("conftest.py")))["NEEDED"][PAGE.name]
     assert {*needed} <= asked

@@ -15,7 +15,7 @@ from calibrant.model_file import dumps, loads
 from hostile_files.mutations import mutate
 
 MEMORY_PER_BYTE, SMALL_MEMORY = 4, 2**29
-"""What docs/model-files.md promises of loading a file and predicting one row."""
+"""What docs/reference/model-files.md promises of loading a file and predicting one row."""
 
 
 def extreme_rows(calibrator, n_rows=5, seed=1):

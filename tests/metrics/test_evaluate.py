@@ -27,7 +27,7 @@ def test_values_are_those_of_the_functions(n_classes):
 
 
 def test_the_documentation_lists_every_metric():
-    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "metrics.md").read_text()
     first_table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE).group()
     listed = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]*\|", first_table, re.MULTILINE)))
     alone = ["smooth_ece", "kuiper_error", "kolmogorov_smirnov_error"]

@@ -109,7 +109,7 @@ def test_honest_predictions_are_left_alone():
 
 @pytest.mark.slow
 def test_the_verdict_leaves_honest_predictions_alone():
-    """With one method and p-values at 5 %: the rate of docs/report.md."""
+    """With one method and p-values at 5 %: the rate of docs/guides/report.md."""
     rng = np.random.default_rng(4)
     chosen = []
     for _ in range(200):

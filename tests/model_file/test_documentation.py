@@ -6,7 +6,7 @@ from calibrant import errors
 from calibrant._maps.logits import MAX_KNOTS
 from calibrant.model_file import _format as frame
 
-PAGE = Path(__file__).parents[2] / "docs" / "model-files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "model-files.md"
 
 
 def test_every_error_is_specified():

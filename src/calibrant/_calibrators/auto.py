@@ -38,7 +38,7 @@ FAVOURITES |= {"ts": 0.16, "identity": 0.16}
 """Parts of the prior: what is good where there is too little to tell.
 
 Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
-and cut to 200 rows (see auto.md).
+and cut to 200 rows (see docs/explanation/auto.md).
 """
 PATHS = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
 PATHS_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
@@ -145,7 +145,7 @@ class AutoCalibrator(Composed):
     method = "auto"
     title = "Auto"
     summary = "a mixture of several of these, by held-out likelihood"
-    good_for = "whoever does not want to choose; the [best of all](auto.md) on 47 real classifiers"
+    good_for = "a first try; the [best of all](../explanation/auto.md) on 47 real classifiers"
     place = 17
 
     candidates: Any = None

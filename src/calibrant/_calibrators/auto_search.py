@@ -54,7 +54,7 @@ weak penalties it is there, too: where few rows tell of a real bias, the evidenc
 
 None of them chooses a parameter by folds of its own: weights of the mixture do what a prior towards
 temperature scaling would do. Within the validation parts of real classifiers this is as good as
-choosing the parameters by cross-validation in each fold (``docs/measure_auto.py``).
+choosing the parameters by cross-validation in each fold (``tools/measure_auto.py``).
 """
 
 FINISH: dict[str, tuple[str, dict[str, Any]]] = {

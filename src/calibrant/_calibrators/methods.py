@@ -45,7 +45,7 @@ def make_calibrator(method: str, *, has_absent: bool = False, **parameters: Any)
 
 
 def methods_table() -> str:
-    """Return the table of methods of docs/methods.md, in Markdown."""
+    """Return the table of methods of docs/start/methods.md, in Markdown."""
     head = "class", "`-m`", "map", "keeps the order", "same for all classes", "good for"
     rows = [head, ("---",) * len(head)]
     for method, cls in methods().items():

@@ -150,7 +150,7 @@ class NormalizationAwareIsotonic(Calibrator):
     summary = "one isotonic step function, fitted with the normalisation"
     good_for = (
         "many classes that are biased alike; two keep their base rate; the paper's method, "
-        "[solved exactly](why-na-fir-is-convex.md)"
+        "[solved exactly](../explanation/why-na-fir-is-convex.md)"
     )
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JSON_VERSION = 1
-"""Of what ``--json`` prints; docs/cli.md has the fields. New fields do not change it."""
+"""Of what ``--json`` prints; docs/guides/cli.md has the fields. New fields do not change it."""
 
 MOST_VALUES, LONGEST, NOTE_WIDTH = 8, 60, 80
 """Lists, such as the classes, are cut after so many values or letters."""

@@ -60,7 +60,7 @@ CHOICE_CELLS = 1 << 16
 LEAST_CHOICE_ROWS = 2500
 """Different rows that a choice by cross-validation is made on: so many cells of them, but never
 fewer rows than these. From a thousand rows on, what is chosen hardly changes, and what it changes
-in the fit to all rows is less still. How the bound was found is told in ``docs/choices.md``."""
+in the fit to all rows is less still. ``docs/evidence/choices.md`` has how the bound was found."""
 
 
 def choice_rows(batch: SimplexBatch) -> NDArray[np.bool_] | None:

@@ -1,6 +1,6 @@
 """Save and load fitted calibrators, without pickle: numbers and strings only.
 
-``docs/model-files.md`` specifies the format and its limits.
+``docs/reference/model-files.md`` specifies the format and its limits.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Limits, which docs/model-files.md explains.
+# Limits, which docs/reference/model-files.md explains.
 MAX_FILE = 2**30  # bytes, unless ``max_bytes`` says otherwise
 MAX_HEADER = 16 * 2**20  # bytes
 MAX_ARRAYS = 16384  # a group's fit has seven or more

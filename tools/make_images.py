@@ -1,0 +1,190 @@
+"""Draw the pictures of README and docs: ``python tools/make_images.py [FILE.npz]``.
+
+By default an over-confident network on the digits of scikit-learn; or a file with ``val_probs``,
+``val_labels``, ``test_probs`` and ``test_labels``. With playwright and Chromium installed, the
+report is photographed as well.
+"""
+
+from __future__ import annotations
+
+import doctest
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+
+import calibrant
+from calibrant._files.logs import read_log
+from calibrant.datasets import overconfident_digits
+from calibrant.decisions import cost_curve, decision_curve
+from calibrant.metrics import negative_log_likelihood, reliability_curve
+from calibrant.plots import _style as style
+from calibrant.plots import (
+    compute_classwise,
+    compute_confidence_histogram,
+    compute_effect,
+    compute_map,
+    compute_reliability_grid,
+    compute_top_r,
+    draw_classwise,
+    draw_confidence_histogram,
+    draw_cost_curve,
+    draw_decision_curve,
+    draw_effect,
+    draw_map,
+    draw_reliability,
+    draw_reliability_grid,
+    draw_top_r,
+)
+from calibrant.report import compare, write_report
+
+mpl.use("Agg")
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+METHODS = ["na-fir", "scir", "ir-ovr", "ts", "vs"]
+
+
+def load(path):
+    with np.load(path) as file:
+        return [file[f"{part}_{name}"] for part in ("val", "test") for name in ("probs", "labels")]
+
+
+def save(figure, name):
+    figure.savefig(IMAGES / f"{name}.png", dpi=120)
+    plt.close(figure)
+    print(IMAGES / f"{name}.png")
+
+
+def draw_all(data):
+    scores, y, new_scores, new_y = data
+    fitted = {
+        "one-vs-rest isotonic": calibrant.OneVsRestIsotonic(),
+        "NormalizationAwareIsotonic": calibrant.NormalizationAwareIsotonic(),
+    }
+    found = {"uncalibrated": new_scores}
+    for name, calibrator in fitted.items():
+        found[name] = calibrator.fit(scores, y).predict_proba(new_scores)
+    notes = {name: [f"NLL {negative_log_likelihood(new_y, p):.3f}"] for name, p in found.items()}
+    save(draw_reliability_grid(compute_reliability_grid(new_y, found), notes=notes), "reliability")
+
+    save(draw_classwise(compute_classwise(new_y, new_scores, n_worst=5)), "classwise")
+
+    ts = calibrant.TemperatureScaling().fit(scores, y)
+    scir = calibrant.SortedCumulativeIsotonic().fit(scores, y)
+    figure, axes = style.new_grid(3, 3, (4.0, 4.4))
+    draw_map(compute_map(ts), axes[0], title="TemperatureScaling")
+    draw_map(
+        compute_map(fitted["NormalizationAwareIsotonic"]),
+        axes[1],
+        title="NormalizationAwareIsotonic",
+    )
+    draw_map(compute_map(scir), axes[2], title="SortedCumulativeIsotonic")
+    save(figure, "maps")
+
+    ours = found["NormalizationAwareIsotonic"]
+    figure, axes = style.new_grid(3, 3, (4.0, 4.0))
+    draw_confidence_histogram(
+        compute_confidence_histogram(new_y, new_scores), axes[0], title="uncalibrated"
+    )
+    draw_effect(compute_effect(new_scores, ours), axes[1], title="NormalizationAwareIsotonic")
+    curves = {
+        "uncalibrated": new_scores,
+        "temperature scaling": ts.predict_proba(new_scores),
+        "NA-FIR": ours,
+    }
+    draw_top_r(
+        {name: compute_top_r(new_y, p) for name, p in curves.items()}, axes[2], title="top r"
+    )
+    save(figure, "confidence")
+
+
+def draw_letters():
+    """Draw how often each letter is right, and how often a language model says so."""
+    logs = Path(__file__).parents[1] / "tests" / "data" / "logs"
+    parts = [read_log(logs / f"mmlu_yi-34b-chat_{part}.jsonl") for part in ("val", "test")]
+    (z, y), (new_z, new_y) = ((log.scores, log.labels) for log in parts)
+    letters = parts[0].classes
+    shown = {"how often it is right": np.array([np.mean(new_y == letter) for letter in letters])}
+    told = {"scores": "logits", "classes": letters}
+    for name, calibrator in {
+        "the model": calibrant.TemperatureScaling(prior_strength=1e12, **told),
+        "temperature scaling": calibrant.TemperatureScaling(**told),
+        "auto": calibrant.AutoCalibrator(**told),
+    }.items():
+        shown[name] = calibrator.fit(z, y).predict_proba(new_z).mean(axis=0)
+    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+    colours = (style.BLACK, style.VERMILION, style.ORANGE, style.BLUE)
+    for i, ((name, shares), colour) in enumerate(zip(shown.items(), colours, strict=True)):
+        place = np.arange(len(letters)) + 0.2 * (i - 1.5)
+        axes.bar(place, 100 * shares, 0.18, color=colour, label=name)
+    axes.set_xticks(np.arange(len(letters)), letters)
+    axes.set_xlabel("option")
+    axes.set_ylabel("mean probability, %")
+    axes.set_title("Yi-34B-chat on MMLU: 300 questions", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    save(figure, "letters")
+
+
+def draw_decisions():
+    """Draw the pictures of the guide to decisions, from the data of its own first examples."""
+    text = (IMAGES.parent / "guides" / "decisions.md").read_text(encoding="utf-8")
+    told = {}
+    for example in doctest.DocTestParser().get_examples(text.partition("## Look")[0]):
+        exec(example.source, told)
+    y, raw, honest, use = (told[name] for name in ("y", "raw", "honest", "use"))
+    named = {"as they came": raw[use], "calibrated": honest[use]}
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+    for place, (ax, (name, p)) in enumerate(zip(axes, named.items(), strict=True)):
+        draw_reliability(reliability_curve(y[use], p), ax, title=name, place=place)
+    save(figure, "decisions")
+    costs = {"false_positive": 300, "false_negative": 5_000}
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    lines = {name: cost_curve(y[use], p, costs) for name, p in named.items()}
+    draw_cost_curve(lines, axes[0], title="cost of an application, euros")
+    points = np.linspace(0.005, 0.5, 100)
+    lines = {name: decision_curve(y[use], p, thresholds=points) for name, p in named.items()}
+    draw_decision_curve(lines, axes[1], title="net benefit of refusing")
+    save(figure, "decision-curves")
+
+
+def photograph(data):
+    scores, y, new_scores, new_y = data
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        chromium = None
+    if chromium is None:
+        print("no playwright or no Chromium: the report is not photographed")
+        return
+    sources = {"calibration": "val.npz", "test": "test.npz"}
+    comparison = compare(y, scores, new_y, new_scores, METHODS, sources=sources)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        path = Path(folder) / "report.html"
+        write_report(path, comparison, title="Digits")
+        browser = driver.chromium.launch(
+            executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(path.as_uri())
+        page.screenshot(path=IMAGES / "report.png")
+        page.locator("#diagrams").screenshot(path=IMAGES / "report-diagrams.png")
+        browser.close()
+    print(IMAGES / "report.png")
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(exist_ok=True)
+    predictions = load(sys.argv[1]) if len(sys.argv) > 1 else overconfident_digits()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", calibrant.errors.CalibrantWarning)
+        draw_all(predictions)
+        draw_letters()
+        draw_decisions()
+        photograph(predictions)

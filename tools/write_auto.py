@@ -1,0 +1,64 @@
+"""Write ``auto.md``'s table of all methods from the results of a study.
+
+calibrant study DIR -o OUT --methods all
+python tools/write_auto.py OUT/study.parquet
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from calibrant.study import StudyTable, read_table
+from calibrant.study._ranks import rank_methods
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "auto.md"
+START, END = "<!-- table -->", "<!-- end of table -->"
+COLUMNS = (
+    *("method", "NLL / TS", "worst file", "Brier / TS", "worst file", "conf-ECE %", "cw-ECE %"),
+    *("NLL rank", "Brier rank", "conf-ECE rank", "fit, s"),
+)
+
+
+def lines(table: StudyTable) -> list[str]:
+    """Return the rows of the table, the best average rank in NLL first."""
+    nll, brier = (table.wide(m).div(table.wide(m)["ts"], axis=0) for m in ("nll", "brier"))
+    metrics = ("nll", "brier", "conf-ece")
+    ranks = [rank_methods(table.wide(metric), metric).mean() for metric in metrics]
+    columns = [
+        (nll.mean(), ".3f"),
+        (nll.max(), ".3f"),
+        (brier.mean(), ".3f"),
+        (brier.max(), ".3f"),
+        (100 * table.wide("conf-ece").mean(), ".2f"),
+        (100 * table.wide("cw-ece").mean(), ".2f"),
+        *((rank, ".2f") for rank in ranks),
+        (table.seconds().median(), ".2f"),
+    ]
+    best = [np.nanmin(values) for values, _ in columns]
+    found = []
+    for method in ranks[0].sort_values().index:
+        cells = [
+            f"**{values[method]:{form}}**"
+            if values[method] == least
+            else f"{values[method]:{form}}"
+            for (values, form), least in zip(columns, best, strict=True)
+        ]
+        found.append("| " + " | ".join([f"`{method}`", *cells]) + " |")
+    head = ["| " + " | ".join(COLUMNS) + " |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
+    return head + found
+
+
+def main() -> None:
+    """Replace what is between the two marks."""
+    table = read_table(Path(sys.argv[1]))
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(START)
+    after = rest.split(END)[1]
+    count = f"{len(table.cases)} classifiers, {len(table.methods)} methods."
+    middle = "\n".join([START, "", count, "", *lines(table), "", END])
+    PAGE.write_text(before + middle + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Write the table of methods: ``python tools/write_methods.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calibrant._calibrators.methods import methods_table
+
+PAGE = Path(__file__).parents[1] / "docs" / "start" / "methods.md"
+START, END = "<!-- methods -->", "<!-- end of methods -->"
+
+
+def with_table(text: str, table: str) -> str:
+    """Return the page with the table between its marks."""
+    before, _, rest = text.partition(START)
+    return f"{before}{START}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), methods_table()), "utf-8")

@@ -1,0 +1,124 @@
+"""Write docs/reference: every public name, in lists that the site makes pages of.
+
+``python tools/write_reference.py``. Nothing but the rooms is imported, so extras need not be there.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "calibrant"
+REFERENCE = ROOT / "docs" / "reference"
+
+ROOMS = {
+    "calibrant": (),
+    "calibrant.metrics": (),
+    "calibrant.plots": (),
+    "calibrant.decisions": (),
+    "calibrant.scale": ("calibrant.scale.dask", "calibrant.scale.spark"),
+    "calibrant.export": ("calibrant.export.mlflow", "calibrant.export.probmetrics"),
+    "calibrant.model_file": (),
+    "calibrant.report": (),
+    "calibrant.study": (),
+    "calibrant.monitor": (),
+    "calibrant.judge": (),
+    "calibrant.datasets": (),
+    "calibrant.errors": (),
+}
+"""The public modules, each with those inside it that are public, too."""
+
+OTHERS = ("command", "inputs", "model-files", "glossary")
+"""Pages of the reference that are not about names."""
+
+
+def source(module):
+    """Return the file of a module."""
+    path = SOURCE.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def tree(path):
+    """Parse a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def public_names(module):
+    """Return ``__all__`` of a room, or of a module that may need an extra."""
+    if module in ROOMS:
+        return tuple(sorted(importlib.import_module(module).__all__, key=str.lower))
+    for node in tree(source(module)).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return tuple(ast.literal_eval(node.value))
+    raise LookupError(f"{module} has no __all__")
+
+
+@cache
+def definition(module, name):
+    """Return the class, function or module that a public name is, as it stands in the source."""
+    inner = f"{module}.{name}"
+    if any(inner in found for found in ROOMS.values()):
+        return tree(source(inner))
+    home = source(module)
+    others = home.parent.rglob("*.py") if home.name == "__init__.py" else ()
+    for path in (home, *sorted(others)):
+        for node in tree(path).body:
+            if getattr(node, "name", None) == name:
+                return node
+    return None
+
+
+def first_sentence(node):
+    """Return the first paragraph of a docstring, without markup that is not Markdown's."""
+    text = (ast.get_docstring(node) or "").partition("\n\n")[0]
+    return " ".join(text.replace("``", "`").replace(":func:", "").split())
+
+
+def lines(module):
+    """Yield the list of a module's names, which the site makes pages of."""
+    yield from ("```{eval-rst}", f".. currentmodule:: {module}", "", ".. autosummary::")
+    yield from ("   :toctree: names", "   :nosignatures:", "")
+    inside = {found.rpartition(".")[2] for found in ROOMS.get(module, ())}
+    for name in public_names(module):
+        if name not in inside | {"__version__"}:
+            yield f"   {name}"
+    yield "```"
+
+
+def page(room):
+    """Return the page of a room."""
+    found = [f"# `{room}`", "", first_sentence(tree(source(room))), "", *lines(room)]
+    for module in ROOMS[room]:
+        found += ["", f"## `{module}`", "", first_sentence(tree(source(module)))]
+        found += ["", *lines(module)]
+    return "\n".join([*found, ""])
+
+
+def path_of(room):
+    """Return where the page of a room is."""
+    return REFERENCE / f"{room.rpartition('.')[2]}.md"
+
+
+def index():
+    """Return the page that links to the others."""
+    found = ["# Reference", ""]
+    found += ["What may be imported, by room. `help()` of a name shows its parameters, what it"]
+    found += ["returns and an example; everything else begins with an underscore and may change"]
+    found += ["([CONTRIBUTING](../../CONTRIBUTING.md#what-a-release-may-change)).", ""]
+    for room in ROOMS:
+        about = first_sentence(tree(source(room)))
+        found.append(f"- [`{room}`]({path_of(room).name}): {about}")
+    pages = [*(path_of(room).stem for room in ROOMS), *OTHERS]
+    return "\n".join([*found, "", "```{toctree}", ":hidden:", "", *pages, "```", ""])
+
+
+if __name__ == "__main__":
+    REFERENCE.mkdir(exist_ok=True)
+    for written in ROOMS:
+        path_of(written).write_text(page(written), encoding="utf-8")
+    (REFERENCE / "index.md").write_text(index(), encoding="utf-8")
