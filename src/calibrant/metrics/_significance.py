@@ -89,7 +89,7 @@ def calibration_test(
 
     Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples
     are drawn from the normal distribution with the means and (co)variances of the labels in bins.
-    ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/guides/metrics.md has
+    ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/evidence/intervals.md has
     how often honest predictions are rejected.
 
     References
