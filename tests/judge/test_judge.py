@@ -306,3 +306,10 @@ def test_the_command_says_what_is_missing(tmp_path):
     assert code == 3
     code, _, err = run("judge", path, path, "--grade", "human", "--values", "a,b")
     assert (code, "'--values'" in err) == (2, True)
+
+
+def test_the_command_refuses_options_of_scores_with_a_grade(tmp_path):
+    (tmp_path / "a.csv").write_text("judge,human\n1,2\n2,2\n")
+    words = ["judge", tmp_path / "a.csv", tmp_path / "a.csv", "--grade", "judge"]
+    code, _, err = run(*words, "--label-column", "human", "--classes", "1,2")
+    assert (code, "--classes describes scores" in err) == (2, True)
