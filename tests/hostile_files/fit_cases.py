@@ -72,7 +72,7 @@ LABELS = {
         ("classes that are fractions", vector("float", "float64", [0.5, 1.0, 2.0]), "fraction"),
         ("classes that do not fit", vector("int", "int8", [0, 1, 256]), "survive"),
         ("bytes not hexadecimal", vector("bytes", "bytes", ["0g", "00", "01"]), "hexadecimal"),
-        ("classes without their array", entry("vector/0", name="vector/9"), "no array"),
+        ("classes without their array", entry("vector/0", name="vector/9"), "not an array"),
         ("names of columns that are numbers", part(feature_names=0), "names of 3 columns"),
     ],
     (e.HeaderFieldError, "ts"): [

@@ -278,9 +278,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
         if wrong is not None:
             reason = (
-                "has one map for all classes"
-                if found.same_for_all_classes
-                else "cannot correct this"
+                "has one map for all classes" if found.same_for_all_classes else "does not fix it"
             )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 

@@ -201,8 +201,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             return _calibrator_of("calibrator", self.calibrator)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor the name of "
-                "a method"
+                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor a method"
             )
         return self.calibrator
 

@@ -264,9 +264,7 @@ class GroupedCalibrator(parts.Composed):
         places = find_groups(vars(self)["_groups"], len(matrix), self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
-            message = (
-                f"no row belongs to a group seen at fit ({known}), so the fit to all rows is used"
-            )
+            message = f"no row belongs to a group seen at fit, {known}; the fit to all is used"
             notices.warn(errors.CalibrantWarning(message))
         self.__dict__["_by_row"] = (places,)
         yield from super()._calibrate(scores, matrix)
@@ -274,9 +272,7 @@ class GroupedCalibrator(parts.Composed):
     def _with(self, groups: Any, scores: Any) -> Self:
         """Return the fit as it is now, which knows the groups of the rows to predict."""
         if is_elsewhere(scores):
-            raise _not_chunked(
-                "select the rows of each group and apply for_group(name) to them, also lazily"
-            )
+            raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
         taken = self._take()
         taken.__dict__["_groups"] = groups
         return taken

@@ -117,9 +117,8 @@ class MaskedCalibrator(Composed):
             row = int(np.argmax(on_absent))
             label = in_words(batch.classes[batch.class_index[row]])
             raise LabelError(
-                f"y: row {row} of the rows with a positive weight has the label {label}, but this "
-                "option is absent from the row (probability 0, or a logit of minus infinity); "
-                "drop the row"
+                f"y: row {row} of those with a weight has the label {label}, but this option is "
+                "absent (probability 0, or a logit of minus infinity); drop the row"
             )
         depth = DEPTH * (float(np.std(gaps[~absent])) or 1.0)
         filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")

@@ -149,9 +149,8 @@ class PriorShift(Calibrator):
         if np.any(never & (to_priors > 0.0)):
             name = errors.in_words(classes[np.flatnonzero(never & (to_priors > 0.0))[0]])
             raise errors.ParameterError(
-                f"class {name} has a prior of 0 in from_priors but not in to_priors, and no "
-                "factor changes 0; calibrate on rows of this class, or set its entry of to_priors "
-                "to 0"
+                f"class {name} has a prior of 0 in from_priors but not in to_priors; calibrate on "
+                "rows of this class, or set it to 0 in to_priors"
             )
         ratio = np.divide(to_priors, from_priors, out=np.ones(len(never)), where=~never)
         return dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_")) | {
@@ -314,9 +313,7 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     missing = np.bincount(index, minlength=len(classes)) == 0
     if missing.any():
         name = errors.in_words(classes[int(np.argmax(missing))])
-        raise errors.LabelError(
-            f"y has no label {name}, which is in classes; pass all training labels"
-        )
+        raise errors.LabelError(f"y has no label {name} of classes; pass all training labels")
     if len(classes) < 2:
         found = "1 class" if len(classes) else "no label"
         raise errors.ClassCountError(f"y has {found}; pass all training labels")

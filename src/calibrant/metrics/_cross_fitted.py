@@ -40,9 +40,7 @@ class CrossFittedDecomposition(Result):
 
     metric: str = doc("Name of the score.")
     score: Estimate = doc("Score of the predictions.")
-    calibration: Estimate = doc(
-        "Gain of recalibration on held-out rows; negative if the score gets worse."
-    )
+    calibration: Estimate = doc("Gain of recalibration on held-out rows; may be negative.")
     refinement: Estimate = doc("Score of the recalibrated predictions.")
     n_folds: int = doc("Number of folds; 1 if all rows are equal.")
     n_resamples: int
@@ -183,9 +181,7 @@ class VariationalErrors(Result):
     """Result of :func:`variational_errors`."""
 
     error: Estimate = doc("Lp calibration error of the whole vector of probabilities.")
-    top_label: Estimate = doc(
-        "Calibration error of the confidence, over- and under-confidence together."
-    )
+    top_label: Estimate = doc("Calibration error of the confidence.")
     over_confidence: Estimate = doc("Mean of confidence - accuracy where positive, else 0.")
     under_confidence: Estimate = doc("Mean of accuracy - confidence where positive, else 0.")
     p: float

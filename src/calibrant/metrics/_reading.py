@@ -215,9 +215,7 @@ def of_predictions(
 
     returned = function.__globals__.get(function.__annotations__["return"])
     if isinstance(returned, type) and is_dataclass(returned):
-        names = fill(
-            f"Result with the attributes {', '.join(own.name for own in fields(returned))}.", 88
-        )
+        names = fill(f"With the fields {', '.join(own.name for own in fields(returned))}.", 88)
         text = f"Returns\n-------\n{returned.__name__}\n{indent(names, 4 * ' ')}"
         reading.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{text}"
     _, *own = inspect.signature(function).parameters.values()

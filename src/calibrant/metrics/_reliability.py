@@ -35,11 +35,9 @@ class ReliabilityCurve(Result):
     mean_probability: Floats = doc("Mean prediction in each bin; NaN in empty bins.")
     frequency: Floats = doc("Observed frequency of the class in each bin.")
     weight: Floats = doc("Total weight in each bin.")
-    consistency_low: Floats = doc(
-        "Lower end of the consistency band: the range of frequencies under calibration."
-    )
-    consistency_high: Floats = doc("Upper end of the consistency band; NaN without resamples.")
-    consistency_level: float = doc("Level of the consistency band.")
+    consistency_low: Floats = doc("Lower end of the band of frequencies under calibration.")
+    consistency_high: Floats = doc("Upper end of the band; NaN without resamples.")
+    consistency_level: float = doc("Level of the band.")
     ece: float = doc("Mean over rows of |mean_probability - frequency|.")
     p_value: float = doc("P-value of ``ece`` under calibration; NaN without resamples.")
 

@@ -42,13 +42,9 @@ class CalibrationTest(Result):
 
     metric: str
     statistic: float = doc("Calibration error of the predictions.")
-    p_value: float = doc(
-        "(1 + number of resamples with an error at least as large) / (1 + n_resamples)."
-    )
+    p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
     null_mean: float = doc("Mean calibration error under calibration.")
-    null_quantiles: tuple[tuple[float, float], ...] = doc(
-        "Quantiles of the calibration error under calibration."
-    )
+    null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of this error.")
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
