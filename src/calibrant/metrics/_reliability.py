@@ -60,7 +60,7 @@ def reliability_curve(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> ReliabilityCurve:
-    """Predicted probability against observed frequency, bin by bin, with consistency bars.
+    """Compute predicted probabilities and observed frequencies in bins, with consistency bars.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def reliability_curve(
         Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
         out, so there may be fewer).
     n_resamples : int, default=1000
-        Draws behind the consistency bars and the p-value; 0 for none.
+        Number of resamples for the consistency bars and the p-value; 0 for none.
     consistency_level : float, default=0.95
-        Share of the draws that a bar holds.
+        Level of the consistency bars.
     resample_rows : bool, default=True
-        Draw rows as well as labels.
+        Whether to resample rows as well as labels.
 
     Notes
     -----
