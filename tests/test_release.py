@@ -1,4 +1,4 @@
-"""What a release says of itself: its version, its day, its licences, and where its files come from."""
+"""What a release says of itself: its version, its day, and the licences of what it needs."""
 
 import importlib.util
 import re

@@ -40,13 +40,13 @@ READ = {  # in the licence files of packages whose metadata do not tell
 HEAD = """# Licences
 
 calibrant is under the [BSD 3-Clause licence](https://spdx.org/licenses/BSD-3-Clause.html). Its
-wheel has nobody else's code in it, but for what Cython writes into compiled modules, which is free of
-Cython's licence. What calibrant needs is installed beside it, under licences of its own.
+wheel has nobody else's code in it, but for what Cython writes into compiled modules, which Cython's
+licence does not cover. What calibrant needs is installed beside it, under licences of its own.
 
 `python tools/write_licences.py` writes this page from the metadata of the newest versions, as pip
 chooses them on Linux for Python {python}; `make sbom` lists exact versions. "BSD" is what packages
-say that do not tell which. Files in a package may have licences of their own: wheels of numpy and scipy
-bring a Fortran library under the GPL with the exception of GCC, which asks nothing of who uses it.
+say that do not tell which. Files in a package may have licences of their own: wheels of numpy and
+scipy bring a Fortran library under the GPL with the exception of GCC, which asks nothing of users.
 
 {verdict}
 
