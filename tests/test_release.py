@@ -21,6 +21,15 @@ def test_every_file_has_the_same_version_and_day():
     assert (citation["version"], citation["date-released"]) == (version, day)
 
 
+def test_the_oldest_versions_that_are_tried_are_the_oldest_that_are_allowed():
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    tried = dict(line.split("==") for line in read(".ci", "oldest.txt").split())
+    least = dict(one.split(">=") for one in asked)
+    assert tried.keys() == least.keys()
+    for name, version in least.items():
+        assert re.fullmatch(rf"{re.escape(version)}(\.0)*", tried[name]), name
+
+
 def test_licences_are_those_of_all_direct_dependencies():
     """``python tools/write_licences.py`` writes them."""
     spec = importlib.util.spec_from_file_location("writer", ROOT / "tools" / "write_licences.py")
