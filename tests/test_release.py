@@ -30,6 +30,15 @@ def test_the_oldest_versions_that_are_tried_are_the_oldest_that_are_allowed():
         assert re.fullmatch(rf"{re.escape(version)}(\.0)*", tried[name]), name
 
 
+def test_the_conda_recipe_has_the_version_and_the_requirements():
+    recipe = read("packaging", "conda", "recipe.yaml")
+    assert f'version: "{PROJECT["version"]}"' in recipe
+    run = re.search(r"^  run:.*\n((?:    - .+\n)+)", recipe, re.MULTILINE).group(1)
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    wanted = {one.replace("matplotlib", "matplotlib-base").replace(">=", " >=") for one in asked}
+    assert set(re.findall(r"- (.+)", run)) == wanted | {"python"}
+
+
 def test_licences_are_those_of_all_direct_dependencies():
     """``python tools/write_licences.py`` writes them."""
     spec = importlib.util.spec_from_file_location("writer", ROOT / "tools" / "write_licences.py")
