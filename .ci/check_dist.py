@@ -12,7 +12,13 @@ from zipfile import ZipFile
 LIMIT = 10_000_000  # bytes
 KERNELS = "calibrant/_kernels/"
 SOURCES = (".pyx", ".pxd", "meson.build")
-BESIDE = {"build_backend.py", "conftest.py", "meson.build", "meson.options", "pyproject.toml"}
+BESIDE = {
+    "backend/build_backend.py",
+    "conftest.py",
+    "meson.build",
+    "meson.options",
+    "pyproject.toml",
+}
 BESIDE |= {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"}
 
 

@@ -31,7 +31,7 @@ def test_the_oldest_versions_that_are_tried_are_the_oldest_that_are_allowed():
 
 
 def test_the_conda_recipe_has_the_version_and_the_requirements():
-    recipe = read("packaging", "conda", "recipe.yaml")
+    recipe = read("conda", "recipe.yaml")
     assert f'version: "{PROJECT["version"]}"' in recipe
     run = re.search(r"^  run:.*\n((?:    - .+\n)+)", recipe, re.MULTILINE).group(1)
     asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
