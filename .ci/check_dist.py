@@ -12,14 +12,8 @@ from zipfile import ZipFile
 LIMIT = 10_000_000  # bytes
 KERNELS = "calibrant/_kernels/"
 SOURCES = (".pyx", ".pxd", "meson.build")
-BESIDE = {
-    "backend/build_backend.py",
-    "conftest.py",
-    "meson.build",
-    "meson.options",
-    "pyproject.toml",
-}
-BESIDE |= {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"}
+BESIDE = {"backend/build_backend.py", "conftest.py", "meson.build", "meson.options"}
+BESIDE |= {"pyproject.toml", "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"}
 
 
 def committed(*folders):
