@@ -75,7 +75,7 @@ class AutoReport:
 
     def __post_init__(self) -> None:
         if not self.candidates:
-            raise ParameterError("a report without candidates")
+            raise ParameterError("candidates is empty; a report needs at least one")
 
     @property
     def why(self) -> str:
@@ -86,15 +86,16 @@ class AutoReport:
         home = next(c for c in self.candidates if c.path == self.home)
         name = "temperature scaling" if self.home == BASELINE else self.home
         if home.weight == 1.0:
-            verdict = f"none of it was certain to do better, so {name} stays"
+            verdict = f"no other candidate was certain to do better, so {name} is used alone"
         elif home.weight >= 0.5:
-            verdict = f"{name} keeps most of it, as what the others gain is uncertain"
+            verdict = f"{name} keeps the largest weight, as the gain of the others is uncertain"
         elif home.weight >= 0.01:
-            verdict = f"{name} keeps a share"
+            verdict = f"{name} keeps some weight"
         else:
-            verdict = f"nothing is left to {name}"
+            verdict = f"{name} has no weight"
         finish = (
-            f" What is fitted to the mixture as a whole has {self.finish_share:.0%} of the result."
+            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%} "
+            "in the result."
             if self.finish_share
             else ""
         )

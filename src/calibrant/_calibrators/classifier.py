@@ -189,12 +189,12 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         if isinstance(self.cv, str):
             raise ParameterError(
                 f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
-                "it is fitted already, FrozenEstimator(estimator) from sklearn.frozen"
+                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)"
             )
         if self.method is not None and self.calibrator is not None:
             raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} say "
-                "the same thing; pass one of them"
+                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} mean "
+                "the same; pass one of them"
             )
         if self.method is not None:
             return _calibrator_of("method", self.method)
@@ -204,7 +204,8 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             return _calibrator_of("calibrator", self.calibrator)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} is no calibrator and no name of one"
+                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor the name of "
+                "a method"
             )
         return self.calibrator
 

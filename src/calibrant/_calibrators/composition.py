@@ -110,15 +110,15 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
         if not isinstance(self.calibrators, list | tuple):
             raise ParameterError(f"calibrators={self.calibrators!r} must be a list of calibrators")
         if not self._parts:
-            raise ParameterError("calibrators is empty; give at least one")
+            raise ParameterError("calibrators is empty; pass at least one")
         for name, part in self._parts:
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
             if takes_groups(part):
                 own, grouped = type(self).__name__, type(part).__name__
                 raise ParameterError(
-                    f"{name} is a {grouped}, whose groups {own} does not pass on; put it outside: "
-                    f"{grouped}({own}([...]))"
+                    f"{name} is a {grouped}, which needs groups, and {own} does not pass them on; "
+                    f"use {grouped}({own}([...]))"
                 )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
@@ -230,7 +230,7 @@ def cross_fit(
 
 def _ends_in_shift(chain: Chain) -> bool:
     if not (chain._parts and isinstance(chain._parts[-1][1], PriorShift)):  # noqa: SLF001  (ours)
-        raise AttributeError("the chain has no adapt: its last stage is no PriorShift")
+        raise AttributeError("this Chain has no adapt, as its last stage is not a PriorShift")
     return True
 
 
@@ -265,8 +265,8 @@ class Chain(Composition):
         super()._check_parameters()
         if any(part.method == "masked" for _, part in self._parts):
             raise ParameterError(
-                "a MaskedCalibrator in a Chain gives absent options something at other stages; put "
-                "it around one calibrator"
+                "other stages of the Chain would give absent options a probability; use "
+                "MaskedCalibrator around a single calibrator instead"
             )
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
@@ -361,8 +361,8 @@ class Mixture(Composition):
         known = weights.shape == (n_parts,) and np.isfinite(weights).all()
         if not known or not (weights >= 0).all() or not weights.any():
             raise ParameterError(
-                f"weights={in_words(self.weights)} must be {n_parts} finite numbers that are not "
-                "negative, 'fixed' or 'fit'"
+                f"weights={in_words(self.weights)} must be {n_parts} finite numbers, none "
+                "negative, or 'fixed' or 'fit'"
             )
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class FromMap:
         return getattr(owner.map_, self._name)
 
     def __set__(self, owner: Any, value: Any) -> None:
-        raise AttributeError(f"{self._own} belongs to the map, which is frozen; fit again")
+        raise AttributeError(f"{self._own} cannot be set, as it is a result of fit; fit again")
 
 
 def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:

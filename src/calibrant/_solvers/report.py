@@ -96,7 +96,7 @@ class SolverReport:
             return None
         found: Warning = ConvergenceWarning(
             f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
-            f"rounds, {self.tolerance:.0e} was asked for"
+            f"rounds; the tolerance is {self.tolerance:.0e}"
         )
         return found
 

@@ -47,10 +47,10 @@ class GroupMetrics:
 
     group: Any
     n_rows: int
-    estimates: dict[str, Estimate] = doc("Each metric by name.")
-    p_value: float = doc("Of the test of its calibration; NaN without resamples.")
-    adjusted_p_value: float = doc("The same, by Holm's correction for the number of groups.")
-    excess: float = doc("Its calibration error less the mean of that if it were calibrated.")
+    estimates: dict[str, Estimate] = doc("Estimate of each metric, by its name.")
+    p_value: float = doc("P-value of the test of calibration; NaN without resamples.")
+    adjusted_p_value: float = doc("P-value after Holm's correction for the number of groups.")
+    excess: float = doc("Calibration error minus its mean under calibration.")
 
     @property
     def has_few_rows(self) -> bool:
@@ -75,8 +75,8 @@ class GroupTable(Result):
     predictions like these would have.
     """
 
-    rows: tuple[GroupMetrics, ...] = doc("One for each group.")
-    metric: str = doc("The calibration error that is tested.")
+    rows: tuple[GroupMetrics, ...] = doc("Metrics of each group.")
+    metric: str = doc("Name of the calibration error that is tested.")
 
     @property
     def worst(self) -> Any:
@@ -135,8 +135,8 @@ def judge_groups(
     """Judge the rows of each group by themselves, and test whether they are calibrated."""
     if not isinstance(predictions, Predictions):
         raise errors.ContainerError(
-            "y_proba comes in chunks, of which groups= takes none; compute it, or evaluate the "
-            "rows of each group"
+            "y_proba is in chunks, which groups= does not support; compute it, or evaluate the "
+            "rows of each group separately"
         )
     names, codes = read_groups(groups, len(predictions.matrix))
     codes = codes if predictions.used is None else codes[predictions.used]

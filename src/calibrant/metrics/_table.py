@@ -135,11 +135,15 @@ class Evaluation(Result):
     n_classes: int
     n_bins: int
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
-    binning_error: float = doc("Most that ``thresholded_ece`` of chunks is off by binning.", 0.0)
-    positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
-    ranked_probability_score: Estimate | None = doc("Of ordered classes, else None.", default=None)
-    by_group: GroupTable | None = doc("Of each group, if groups were given.", default=None)
+    confidence_level: float = doc("Confidence level of the intervals.")
+    binning_error: float = doc("Bound on the error of ``thresholded_ece`` by binning chunks.", 0.0)
+    positive_ece: Estimate | None = doc(
+        "ECE of the positive class; None for more than two classes.", default=None
+    )
+    ranked_probability_score: Estimate | None = doc(
+        "None unless classes are ordered.", default=None
+    )
+    by_group: GroupTable | None = doc("Metrics of each group, if groups were given.", default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers."""
@@ -302,7 +306,7 @@ def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> War
     a = int(np.flatnonzero(label != column)[0])
     is_now, should_be = (classes[frequent[j]] for j in (column[a], label[a]))
     return errors.ColumnMismatchWarning(
-        f"the labels fit another order of the columns far better: accuracy {now:.2f} as they are, "
-        f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} were that of "
+        f"the labels fit another order of the columns far better: the accuracy is {now:.2f}, but "
+        f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} belongs to "
         f"{errors.in_words(should_be)}; check the order of the columns"
     )
