@@ -40,6 +40,7 @@ NEEDS_PARTS = {
     "chain": lambda: Chain([TemperatureScaling(), ("second", FlattenedIsotonic())]),
     "mixture": lambda: Mixture([TemperatureScaling(), FlattenedIsotonic()], weights="fit"),
     "masked": lambda: MaskedCalibrator(calibrator=TemperatureScaling()),
+    "grouped": lambda: GroupedCalibrator(TemperatureScaling()),
 }
 WITHOUT_END = {"br", "input", "img", "meta", "hr"}
 
@@ -230,13 +231,14 @@ def comparison():
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 def test_a_comparison_marks_the_best_as_its_text_does(comparison):
-    page, text = shown(comparison), repr(comparison)
+    page, lines = shown(comparison), repr(comparison).splitlines()
+    lines = lines[1 : 1 + len(comparison.results)]
     assert "script" not in page.tags
     assert page.rows[0][:3] == ["method", "accuracy, %", "NLL"]
     assert {"uncalibrated", "fir"} < {row[0] for row in page.rows[1:]}
-    numbers = [re.findall(r"[\d.]+\*?", line)[-8:] for line in text.splitlines()[1:5]]
+    numbers = [re.findall(r"[\d.]+\*?", line)[-8:] for line in lines]
     assert [row[1:] for row in page.rows[1:]] == numbers
-    assert comparison._repr_html_().count("<b>") == "".join(text.splitlines()[1:5]).count("*")
+    assert comparison._repr_html_().count("<b>") == "".join(lines).count("*")
     assert "broken failed" in page.text
     assert "150 rows to fit, 150 to judge, 3 classes; * the best" in page.text
 
