@@ -223,7 +223,7 @@ def test_names_of_groups_do_not_inject():
 
 @pytest.fixture(scope="module")
 def comparison():
-    methods = {HOSTILE: TemperatureScaling(), "fir": FlattenedIsotonic()}
+    methods = {HOSTILE: VectorScaling(), "fir": FlattenedIsotonic()}
     broken = {"broken": TemperatureScaling(min_probability=0.9)}
     halves = Y[:150], SCORES[:150], Y[150:], SCORES[150:]
     return compare(*halves, methods | broken, n_resamples=20)
