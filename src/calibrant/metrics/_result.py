@@ -68,7 +68,7 @@ class Result:
         for own in fields(self):  # type: ignore[arg-type]
             about = MARKUP.sub(r"\1", own.metadata.get("doc", ""))
             rows.append((own.name, _brief(getattr(self, own.name)), about))
-        return table(("", "value", ""), rows, n_text=3)
+        return table(("field", "value", "meaning"), rows, n_text=3)
 
 
 class Estimate(NamedTuple):
