@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
@@ -96,7 +97,14 @@ def link_to_pages(_app, _name, source):
     )
 
 
+def trim_examples(_app, _name, source):
+    """Leave out the empty last line of examples, which doctest needs and a reader does not."""
+    block = r"^( *)```python\n(.*?)\n+^\1```$"
+    source[0] = re.sub(block, r"\1```python\n\2\n\1```", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def setup(app):
     """Connect what changes pages while they are read."""
     app.connect("source-read", link_to_pages)
+    app.connect("source-read", trim_examples)
     app.connect("autodoc-skip-member", skip_other_members)
