@@ -183,7 +183,7 @@ def examples_of(page, before):
     """Run the examples of a page up to a heading, and return the names they define."""
     text = (IMAGES.parent / page).read_text(encoding="utf-8")
     told = {}
-    for example in doctest.DocTestParser().get_examples(text.partition(before)[0]):
+    for example in doctest.DocTestParser().get_examples(text[: text.index(before)]):
         exec(example.source, told)
     return told
 
@@ -195,7 +195,7 @@ def draw_ten_minutes():
 
 def draw_decisions():
     """Draw the pictures of the guide to decisions, from the data of its own first examples."""
-    told = examples_of("guides/decisions.md", "## Look")
+    told = examples_of("guides/decisions.md", "## Compute the threshold")
     y, raw, honest, use = (told[name] for name in ("y", "raw", "honest", "use"))
     named = {"as they came": raw[use], "calibrated": honest[use]}
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
