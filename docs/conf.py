@@ -52,6 +52,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "capture_repr": (),  # what is printed, and not what the last line returns
+    "min_reported_time": 60,  # seconds
+    "show_signature": False,
     "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
