@@ -54,6 +54,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "capture_repr": (),  # what is printed, and not what the last line returns
+    "min_reported_time": 60,  # seconds
+    "show_signature": False,
+    "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
@@ -92,6 +96,12 @@ def skip_other_members(_app, _what, name, found, _skip, _options):
     return True if module.startswith("sklearn") or name in in_tables else None
 
 
+def trim_examples(_app, _name, source):
+    """Leave out the empty last line of examples, which doctest needs and a reader does not."""
+    block = r"^( *)```python\n(.*?)\n+^\1```$"
+    source[0] = re.sub(block, r"\1```python\n\2\n\1```", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def link_to_pages(_app, _name, source):
     """Point links to files above this directory at the pages that include them."""
     source[0] = re.sub(
@@ -101,5 +111,6 @@ def link_to_pages(_app, _name, source):
 
 def setup(app):
     """Connect what changes pages while they are read."""
+    app.connect("source-read", trim_examples)
     app.connect("source-read", link_to_pages)
     app.connect("autodoc-skip-member", skip_other_members)
