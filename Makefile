@@ -42,7 +42,7 @@ $(VENV)/.package: $(VENV)/.run
 kernels: $(VENV)/.run  ## built here, not by many processes at once
 	$(TOOLS) MESONPY_EDITABLE_VERBOSE=1 $(BIN)/python -c 'import calibrant'
 
-demo: kernels  ## the main job on data that comes with scikit-learn
+demo: kernels  ## an over-confident classifier before and after calibration
 	$(BIN)/python -m calibrant demo
 
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
