@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import calibrant
 
 project = "calibrant"
@@ -36,10 +38,13 @@ autosummary_generate = True
 autosummary_imported_members = True
 extras = ("mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark", "skl2onnx", "skops", "torch")
 autodoc_mock_imports = [name for name in extras if find_spec(name) is None]
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+GALLERY = ("forest", "costs", "network", "thousand_classes", "letters", "groups", "drift")
+GALLERY += ("auto", "na_fir", "scir")  # models first, then what happens in use, then methods
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "examples",
@@ -47,7 +52,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "image_scrapers": ("matplotlib",),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
 smartquotes = False  # options begin with two hyphens
@@ -74,10 +79,14 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-def skip_what_scikit_learn_documents(_app, _what, _name, found, _skip, _options):
-    """Leave out members that scikit-learn defines, routing and scores among them."""
+in_tables = {"title", "summary", "good_for", "stands_alone", "place", "in_paper"}
+"""What calibrators say of themselves for the tables of methods, which pages show instead."""
+
+
+def skip_other_members(_app, _what, name, found, _skip, _options):
+    """Leave out what scikit-learn documents, routing and scores among it, and texts of tables."""
     module = getattr(found, "__module__", None) or ""
-    return True if module.startswith("sklearn") else None
+    return True if module.startswith("sklearn") or name in in_tables else None
 
 
 def link_to_pages(_app, _name, source):
@@ -90,4 +99,4 @@ def link_to_pages(_app, _name, source):
 def setup(app):
     """Connect what changes pages while they are read."""
     app.connect("source-read", link_to_pages)
-    app.connect("autodoc-skip-member", skip_what_scikit_learn_documents)
+    app.connect("autodoc-skip-member", skip_other_members)

@@ -230,7 +230,7 @@ def judge(human=HUMAN[:50], judged=GRADES[:50], unlabelled=GRADES[50:], **option
         ({"n_folds": 1}, ParameterError, "n_folds=1"),
         ({"human": HUMAN[:49]}, DataError, "49"),
         ({"human": HUMAN[:9], "judged": GRADES[:9]}, DataError, "at least 20"),
-        ({"human": HUMAN[:50].astype(str)}, ParameterError, "are no numbers; pass values="),
+        ({"human": HUMAN[:50].astype(str)}, ParameterError, "are not numbers; pass values="),
         ({"values": [1, 2]}, ParameterError, "must be 5 finite numbers"),
         ({"values": [1, 2, 3, 4, np.nan]}, ParameterError, "must be 5 finite numbers"),
         ({"judged": np.r_[np.nan, GRADES[1:50]]}, DataError, "missing grade"),
@@ -306,3 +306,10 @@ def test_the_command_says_what_is_missing(tmp_path):
     assert code == 3
     code, _, err = run("judge", path, path, "--grade", "human", "--values", "a,b")
     assert (code, "'--values'" in err) == (2, True)
+
+
+def test_the_command_refuses_options_of_scores_with_a_grade(tmp_path):
+    (tmp_path / "a.csv").write_text("judge,human\n1,2\n2,2\n")
+    words = ["judge", tmp_path / "a.csv", tmp_path / "a.csv", "--grade", "judge"]
+    code, _, err = run(*words, "--label-column", "human", "--classes", "1,2")
+    assert (code, "--classes describes scores" in err) == (2, True)

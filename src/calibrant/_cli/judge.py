@@ -63,6 +63,8 @@ def judge(
 
     options |= {"values": values, "confidence_level": level, "random_state": seed}
     if grade is not None:
+        if said := reading.words("kind", "normalize", "columns", "ignore", "classes"):
+            raise click.UsageError(f"{said[0]} describes scores; with --grade there are none")
         remedy = "name the judge's by --grade, the humans' by --label-column"
         human = _read_grades(labelled, reading.label_column or "label", remedy)
         own, others = (_read_grades(path, grade, remedy) for path in (labelled, unlabelled))
