@@ -96,7 +96,14 @@ def link_to_pages(_app, _name, source):
     )
 
 
+def end_blocks(_app, _name, source):
+    """Remove the empty line at the end of examples, which only doctest needs."""
+    block = r"^( *```python\n.*?\n)\n(?= *```$)"
+    source[0] = re.sub(block, r"\1", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def setup(app):
     """Connect what changes pages while they are read."""
     app.connect("source-read", link_to_pages)
+    app.connect("source-read", end_blocks)
     app.connect("autodoc-skip-member", skip_other_members)
