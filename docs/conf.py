@@ -90,20 +90,15 @@ def skip_other_members(_app, _what, name, found, _skip, _options):
 
 
 def link_to_pages(_app, _name, source):
-    """Point links to files above this directory at the pages that include them."""
+    """Point links to files above at the pages that include them; end examples without a gap."""
+    block = r"^( *```python\n.*?\n)\n(?= *```$)"  # doctest needs the empty line
+    source[0] = re.sub(block, r"\1", source[0], flags=re.DOTALL | re.MULTILINE)
     source[0] = re.sub(
         r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/explanation/contributing.md", source[0]
     )
 
 
-def end_blocks(_app, _name, source):
-    """Remove the empty line at the end of examples, which only doctest needs."""
-    block = r"^( *```python\n.*?\n)\n(?= *```$)"
-    source[0] = re.sub(block, r"\1", source[0], flags=re.DOTALL | re.MULTILINE)
-
-
 def setup(app):
     """Connect what changes pages while they are read."""
     app.connect("source-read", link_to_pages)
-    app.connect("source-read", end_blocks)
     app.connect("autodoc-skip-member", skip_other_members)
