@@ -131,10 +131,12 @@ bench-peers: build/peers/.ready kernels  ## beside other packages; with DATA=DIR
 	$(if $(DATA),$(BIN)/python benchmarks/peers_quality.py '$(DATA)')
 
 wheel: $(VENV)/.package  ## what was committed as sdist and wheel, and the wheel tried without a compiler
-	rm -rf dist
+	rm -rf dist build/again
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python .ci/check_wheel.py dist/*.whl
+	$(BIN)/python .ci/check_dist.py dist/*.tar.gz dist/*.whl
+	$(TOOLS) $(BIN)/python -m build --sdist --no-isolation --outdir build/again
+	cmp dist/*.tar.gz build/again/*.tar.gz  # what was committed makes one sdist, whenever it is built
 	$(PYTHON) -m venv --clear build/fresh
 	PATH= build/fresh/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli]"
 	PATH= build/fresh/bin/python .ci/smoke.py

@@ -6,6 +6,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import calibrant
 
 project = "calibrant"
@@ -42,6 +44,8 @@ autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+GALLERY = ("forest", "costs", "network", "thousand_classes", "letters", "groups", "drift")
+GALLERY += ("auto", "na_fir", "scir")  # models first, then what happens in use, then methods
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "examples",
@@ -49,7 +53,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "image_scrapers": ("matplotlib",),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
 smartquotes = False  # options begin with two hyphens

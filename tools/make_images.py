@@ -22,7 +22,8 @@ import calibrant
 from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
 from calibrant.decisions import cost_curve, decision_curve
-from calibrant.metrics import negative_log_likelihood, reliability_curve
+from calibrant.metrics import confidence_ece, negative_log_likelihood, reliability_curve
+from calibrant.monitor import CalibrationMonitor
 from calibrant.plots import _style as style
 from calibrant.plots import (
     compute_classwise,
@@ -153,6 +154,62 @@ def draw_decisions():
     save(figure, "decision-curves")
 
 
+def draw_honest():
+    """Draw what honest predictions look like, and their ECE by the number of rows."""
+    rng = np.random.default_rng(0)
+
+    def draw_labels(p):
+        return (p.cumsum(axis=1) > rng.random((len(p), 1))).argmax(axis=1)
+
+    honest = rng.dirichlet([1, 1, 1], size=2000)
+    y, figure, axes = (
+        draw_labels(honest),
+        *plt.subplots(1, 3, figsize=(8.6, 3.1), layout="constrained"),
+    )
+    bold = honest**2 / (honest**2).sum(axis=1, keepdims=True)
+    for place, (name, p) in enumerate({"honest": honest, "over-confident": bold}.items()):
+        draw_reliability(reliability_curve(y, p), axes[place], title=name, place=place)
+    sizes = np.array([100, 300, 1000, 3000, 10_000, 30_000])
+    for place, k in enumerate((3, 10)):
+        means = []
+        for size in sizes:
+            drawn = [rng.dirichlet(np.ones(k), size=size) for _ in range(30)]
+            means.append(np.mean([confidence_ece(draw_labels(p), p) for p in drawn]))
+        look = style.look(place)._asdict()
+        axes[2].plot(sizes, 100 * np.array(means), label=f"{k} classes", **look)
+    axes[2].set(xscale="log", ylim=(0, None), xlabel="rows", ylabel="conf-ECE, %")
+    axes[2].set_title("honest, by rows", fontweight="bold", fontsize="medium")
+    axes[2].spines[["top", "right"]].set_visible(False)
+    axes[2].legend(frameon=False)
+    save(figure, "honest")
+
+
+def draw_e_values():
+    """Draw the evidence of a monitor beside the ECE of chunks, before and after a change."""
+    rng, monitor, n_rows = np.random.default_rng(0), CalibrationMonitor(alpha=0.01), 1000
+    evidence, errors = [], []
+    for power in [1.0] * 10 + [0.7] * 4:
+        p = rng.dirichlet([0.6, 0.6, 0.6], n_rows)
+        q = p**power / (p**power).sum(axis=1, keepdims=True)
+        y = (q.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+        found = [monitor.update(p[part], y[part]) for part in np.split(np.arange(n_rows), 10)]
+        evidence += [status.log_e_value / np.log(10) for status in found]
+        errors.append(100 * confidence_ece(y, p))
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
+    axes[0].plot(100 * np.arange(1, len(evidence) + 1), evidence, color=style.BLUE)
+    axes[0].axhline(2, color=style.VERMILION, linestyle="--")
+    axes[0].text(0, 3, "alarm at 1 / alpha = 100", color=style.VERMILION)
+    axes[0].set_title("e-value of the monitor: its power of ten", loc="left")
+    axes[1].plot(n_rows * np.arange(1, len(errors) + 1), errors, color=style.BLUE, marker="o")
+    axes[1].set_title("conf-ECE of each 1,000 rows, %", loc="left")
+    axes[1].set_ylim(0, None)
+    for ax in axes:
+        ax.axvline(10_000, color=style.GREY, linestyle=":")
+        ax.set_xlabel("rows; the labels change at the dotted line")
+        ax.spines[["top", "right"]].set_visible(False)
+    save(figure, "e-values")
+
+
 def photograph(data):
     scores, y, new_scores, new_y = data
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -187,4 +244,6 @@ if __name__ == "__main__":
         draw_all(predictions)
         draw_letters()
         draw_decisions()
+        draw_honest()
+        draw_e_values()
         photograph(predictions)

@@ -120,8 +120,8 @@ def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
                 holder = file.read(200).decode(errors="replace").strip()
                 raise BlockingIOError(
                     errno.EAGAIN,
-                    f"another run is at work with it{holder and f' ({holder})'}; wait until that "
-                    "has ended, or name another file",
+                    f"another run is using it{holder and f' ({holder})'}; wait until that run has "
+                    "ended, or name another file",
                     str(path),
                 )
             if _is_removed(file):  # by the one that had it: once more

@@ -150,7 +150,7 @@ def _the_only(
         if len(other.columns) == len(first.columns) and _places(other, wanted) != own:
             a, b = (names[match.columns[0]] for match in (first, other))
             raise errors.ColumnNameError(
-                f"{named.prefix}columns are named after the classes twice, as {a!r} and as {b!r}; "
+                f"{named.prefix}two sets of columns are named after the classes, {a!r} and {b!r}; "
                 f"{named.if_named_twice}"
             )
     return first
@@ -194,7 +194,7 @@ def column_order(
     wanted = [str(names[j]) for j in order[:5]]
     notices.warn(
         errors.ColumnOrderWarning(
-            "columns are named after the classes, in another order; they were reordered to "
+            "columns are named after the classes but in another order; they were reordered to "
             f"{wanted}{'...' if len(order) > 5 else ''}"
         )
     )
@@ -265,7 +265,7 @@ def _refuse_some(names: Sequence[str], wanted: set[str], prefix: str) -> None:
             continue
         unknown = [name for name, text in zip(names, inside, strict=True) if text not in wanted]
         twice = next((text for text, n in Counter(inside).items() if n > 1), "")
-        fault = f"{unknown[0]!r} is not" if unknown else f"{twice!r} is there twice"
+        fault = f"{unknown[0]!r} is not" if unknown else f"{twice!r} appears twice"
         raise errors.ColumnNameError(
             f"{prefix}column {known[0]!r} is named after a class but {fault}; name every column "
             "after its class, or none"

@@ -85,8 +85,7 @@ def to_matrix(
     elif array.dtype.kind not in "fiub":
         remedy = f"; pass {named.scores}.astype(np.float32)" if _is_bfloat16(array) else ""
         raise errors.ContainerError(
-            f"{named.scores} has dtype {array.dtype}; numbers are needed, one column per class"
-            f"{remedy}"
+            f"{named.scores} has dtype {array.dtype}; pass numbers, one column per class{remedy}"
         )
     if kind in ONE_COLUMN:
         return _one_column(array, kind, named)
@@ -110,8 +109,8 @@ def _one_column(array: NDArray[Any], kind: str, named: errors.Arguments) -> NDAr
     if array.ndim != 2 or array.shape[1] != 1:
         two = f"pass column 1 alone, or use scores={ONE_COLUMN[kind]!r}"
         raise errors.ShapeError(
-            f"{named.scores} has shape {array.shape}; scores={kind!r} is one number for each row, "
-            f"a vector or one column{f': {two}' if array.ndim == 2 else ''}"
+            f"{named.scores} has shape {array.shape}; scores={kind!r} needs one number per row, "
+            f"as a vector or a single column{f': {two}' if array.ndim == 2 else ''}"
         )
     return array
 
@@ -122,10 +121,10 @@ def _reshaped(array: NDArray[Any], kind: str, named: errors.Arguments) -> str:
         return how_to_pass(kind, named)
     name, y = named.scores, named.y
     return (
-        f"with the {array.shape[1]} classes second, as in (N, C, H, W), every pixel is a row of "
-        f"np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, {array.shape[1]}), and with the "
-        f"{array.shape[-1]} classes last, of np.asarray({name}).reshape(-1, {array.shape[-1]}); "
-        f"its label is in np.asarray({y}).ravel()"
+        f"with the {array.shape[1]} classes second, as in (N, C, H, W), pass "
+        f"np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, {array.shape[1]}), one row per "
+        f"pixel; with the {array.shape[-1]} classes last, pass np.asarray({name}).reshape(-1, "
+        f"{array.shape[-1]}); the labels are np.asarray({y}).ravel()"
     )
 
 
@@ -174,9 +173,9 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
     if home == "torch":
         if _is_bfloat16(scores):
             raise errors.ContainerError(
-                f"{name} is a tensor of bfloat16, which numpy does not have; pass {name}.float(). "
-                "bfloat16 has three digits: rows of probabilities may not sum to 1, logits are "
-                "better"
+                f"{name} is a bfloat16 tensor, a type that numpy does not have; pass "
+                f"{name}.float(). bfloat16 has three digits, so rows of probabilities may not sum "
+                "to 1: pass logits if you can"
             )
         scores = scores.detach()
     elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
@@ -224,7 +223,7 @@ def _from_objects(array: NDArray[Any], named: errors.Arguments) -> NDArray[Any]:
             out[place] = np.nan if value is None else value
         except (TypeError, ValueError) as error:
             raise errors.ContainerError(
-                f"{named.cell(*place)} is {errors.in_words(value)}, which is no "
-                f"real number; argument must be a string or a number: {error}"
+                f"{named.cell(*place)} is {errors.in_words(value)}, which is not a real number; "
+                f"argument must be a string or a number: {error}"
             ) from error
     return out

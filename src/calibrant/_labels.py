@@ -48,8 +48,8 @@ class Labels(NamedTuple):
             return np.unique(self.values[came])
         except TypeError as error:
             raise errors.LabelError(
-                f"Unknown label type: {named.y} mixes labels of different types ({error}); "
-                "make them all of one type"
+                f"Unknown label type: {named.y} mixes labels of different types ({error}); make "
+                "them all the same type"
             ) from error
 
     def positions(self, known: NDArray[Any], named: errors.Arguments) -> NDArray[np.int64]:
@@ -60,7 +60,7 @@ class Labels(NamedTuple):
             found = self.by_row(known[order][place] == self.values)
         except TypeError as error:
             raise errors.LabelError(
-                f"labels and classes are of different types ({error}); make them alike"
+                f"labels and classes have different types ({error}); make them the same type"
             ) from error
         if not np.all(found):
             i = int(np.argmin(found))
@@ -102,7 +102,7 @@ def check_labels(
     if len(present) > n_classes:
         raise errors.LabelError(
             f"{named.y} has {len(present)} distinct labels but {named.scores} has "
-            f"{'one column, which is of two classes' if is_single else f'{n_classes} columns'}; "
+            f"{'one column, which is for two classes' if is_single else f'{n_classes} columns'}; "
             "pass one column per class"
         )
     if (
@@ -208,8 +208,8 @@ def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments)
     if bad.any():
         i = int(np.argmax(bad))
         raise errors.LabelError(
-            f"Unknown label type: {named.label(i)} = {labels[i]} is not one-hot: exactly one 1 "
-            "per row"
+            f"Unknown label type: {named.label(i)} = {labels[i]} is not one-hot; each row needs "
+            "exactly one 1"
         )
     hot: NDArray[np.int64] = np.argmax(labels, axis=1)
     return hot
@@ -308,11 +308,11 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
     known = np.array(classes)
     if known.ndim != 1 or len(known) != n_classes:
         raise errors.ParameterError(
-            f"classes has shape {known.shape}; one label for each of {n_classes} columns is needed"
+            f"classes has shape {known.shape}; pass one label for each of the {n_classes} columns"
         )
     if known.dtype.kind == "O" and len({type(c) for c in known}) > 1:
         raise errors.ParameterError(
-            f"classes {errors.some_in_words(known)} are of different types; make them all of one "
+            f"classes {errors.some_in_words(known)} have different types; make them all the same "
             "type"
         )
     if len(np.unique(known)) != n_classes:
@@ -338,8 +338,8 @@ def check_weights(
         raise errors.WeightError(f"sample_weight cannot be read as numbers: {error}") from error
     if weight.ndim != 1:
         raise errors.WeightError(
-            f"Sample weights must be 1D array or scalar; sample_weight has shape {weight.shape}, "
-            "one number per row is needed"
+            f"Sample weights must be 1D array or scalar; sample_weight has shape {weight.shape}; "
+            "pass one number per row"
         )
     if len(weight) != n_rows:
         raise errors.WeightError(
@@ -349,7 +349,7 @@ def check_weights(
     if bad.any():
         i = int(np.argmax(bad))
         raise errors.WeightError(
-            f"{named.weight(i)} is {weight[i]}; weights are finite and not negative"
+            f"{named.weight(i)} is {weight[i]}; weights must be finite and not negative"
         )
     if not weight.any():
         raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")
@@ -362,7 +362,7 @@ def check_weights(
 
 class _GroupArguments(errors.Arguments):
     y = "groups"
-    if_missing = "give rows without a group a name of their own, as 'unknown'"
+    if_missing = "give rows without a group a name, such as 'unknown'"
 
 
 def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -371,8 +371,8 @@ def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
     if groups is None or shape != (n_rows,):
         what = "are not given" if groups is None else f"have shape {shape}"
         raise errors.ShapeError(
-            f"groups {what}, for {errors.number_of(n_rows, 'row')}; pass the group of each row as "
-            "groups=, a vector"
+            f"groups {what}, for {errors.number_of(n_rows, 'row')}; pass groups=, a vector with "
+            "the group of each row"
         )
     return distinct_labels(groups, n_rows, named)
 
@@ -391,7 +391,7 @@ def find_groups(groups: Any, n_rows: int, known: NDArray[Any]) -> NDArray[np.int
     names, codes = read_groups(groups, n_rows)
     if (names.dtype.kind in "iufb") != (known.dtype.kind in "iufb") and n_rows:
         raise errors.LabelError(
-            f"groups[0] is {errors.in_words(names[codes[0]])}, and the groups of the fit are "
+            f"groups[0] is {errors.in_words(names[codes[0]])}, but the groups seen at fit are "
             f"{errors.some_in_words(known)}; pass names of the same type"
         )
     place = np.minimum(np.searchsorted(known, names), len(known) - 1)

@@ -28,7 +28,7 @@ def two_column_kind(kind: str) -> str:
 
 def how_to_pass(kind: str, named: errors.Arguments = errors.ARGUMENTS) -> str:
     """Say how one column of a binary problem is passed where two are expected."""
-    return f"{named.if_single}; or make two columns, {TWO_COLUMNS[two_column_kind(kind)]}"
+    return f"{named.if_single}; or pass two columns, {TWO_COLUMNS[two_column_kind(kind)]}"
 
 
 def two_columns(
@@ -69,9 +69,12 @@ def _refuse(value: float, kind: str, high: float, cell: str, named: errors.Argum
             "the row"
         )
     if kind == "decision":
-        raise errors.RangeError(f"{cell} is {value}: margins are at most {high:g} in size")
+        raise errors.RangeError(
+            f"{cell} is {value}: margins must be between {-high:g} and {high:g}; scale them"
+        )
     raise errors.RangeError(
-        f"{cell} is {value}: probabilities of the positive class are in [0, 1]; {named.if_margins}"
+        f"{cell} is {value}: probabilities of the positive class must be in [0, 1]; "
+        f"{named.if_margins}"
     )
 
 
@@ -100,11 +103,11 @@ def check_positive(
     a, b = (errors.in_words(label) for label in classes)
     if not told and not tells_positive(classes):
         raise errors.LabelError(
-            f"{named.scores} has one column, and of the labels {a}, {b} none is known to be its "
-            f"class; {named.if_unknown_positive(a, b)}"
+            f"{named.scores} has one column, but it is not known whether its class is {a} or {b}; "
+            f"{named.if_unknown_positive(a, b)}"
         )
     if isinstance(name, str) and name == str(classes[0]):
         raise errors.ColumnNameError(
-            f"{named.prefix}the only column is named {name!r}, but it is read as that of {b}; "
+            f"{named.prefix}the only column is named {name!r}, but is read as the column of {b}; "
             f"{named.if_unknown_positive(a, b)}"
         )

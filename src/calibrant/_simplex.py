@@ -254,14 +254,14 @@ def _refuse(
             f"{cell}: Input {named.scores} contains NaN or infinity; remove or repair the row"
         )
     if kind == "logits":
-        reason = f"logits are at most {LARGEST_LOGIT:g} in size; scale them"
+        reason = f"logits must be between {-LARGEST_LOGIT:g} and {LARGEST_LOGIT:g}; scale them"
     elif kind == "masses":
         reason = (
             f"Negative values in data passed as {named.scores} cannot be normalised; "
             f"{named.use_logits}"
         )
     else:
-        reason = "probabilities are in [0, 1] (Negative values in data, or values above one)"
+        reason = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
         reason += percent or f"; {named.if_logits}"
     raise errors.RangeError(f"{cell}: {reason}")
 
@@ -317,7 +317,11 @@ def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None)
     index = batch.class_index if present is None else np.flatnonzero(present)
     if np.all(index == index[0]):
         only = errors.in_words(batch.classes[index[0]])
-        notices.warn(errors.SingleClassWarning(f"every label is {only}"))
+        notices.warn(
+            errors.SingleClassWarning(
+                f"every label is {only}; calibrate on rows with labels of at least two classes"
+            )
+        )
     warn_of_kind(batch.scores, batch.kind)
     _warn_of_columns(batch)
 
@@ -340,8 +344,8 @@ def _warn_of_columns(batch: SimplexBatch) -> None:
     ):
         notices.warn(
             errors.ColumnMismatchWarning(
-                f"accuracy {hits:.2f} is below chance, which is {expected:.2f}: do the columns "
-                f"belong to the classes {errors.some_in_words(batch.classes)} in this order?"
+                f"accuracy {hits:.2f} is below chance ({expected:.2f}): do the columns belong to "
+                f"the classes {errors.some_in_words(batch.classes)} in this order?"
             )
         )
 
@@ -382,8 +386,9 @@ def check_memory(n_bytes: int, purpose: str) -> int | None:
             return None
     if n_bytes > available:
         raise errors.MemoryLimitError(
-            f"{purpose} needs {n_bytes / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are allowed. "
-            "Work in chunks of rows, or raise the environment variable CALIBRANT_MAX_MEMORY (bytes)"
+            f"{purpose} needs {n_bytes / 2**30:.1f} GiB; the limit is {available / 2**30:.1f} "
+            "GiB. Work in chunks of rows, or raise the limit with the environment variable "
+            "CALIBRANT_MAX_MEMORY (bytes)"
         )
     return available // max(n_bytes, 1)
 

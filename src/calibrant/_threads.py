@@ -46,8 +46,9 @@ def check_jobs(name: str, n_jobs: Any) -> None:
     is_whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_whole or n_jobs == 0):
         raise errors.ParameterError(
-            f"{name}={errors.in_words(n_jobs)} is no number of threads; use 1 or more, -1 for all "
-            "cores, -2 for all but one, or None for what joblib.parallel_config says, else 1"
+            f"{name}={errors.in_words(n_jobs)} is not a number of threads; use 1 or more, -1 for "
+            "all cores, -2 for all but one, or None for the setting of joblib.parallel_config (1 "
+            "without it)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Every exception and warning, one class per broken promise.
+"""Every exception and warning of the package.
 
 All errors about data are ``ValueError`` subclasses (``TypeError`` where the kind of thing is
 wrong), so code that catches what scikit-learn raises catches these as well. A message names the
@@ -18,7 +18,7 @@ NotFittedError = exceptions.NotFittedError
 
 
 def in_words(value: Any) -> str:
-    """Value for a message: as Python writes it, whatever numpy made of it."""
+    """Return a value as plain Python writes it, without numpy's types, for a message."""
     if isinstance(value, np.ndarray):
         return f"[{some_in_words(value.ravel())}]"
     if isinstance(value, list):
@@ -38,32 +38,35 @@ def some_in_words(values: Any, most: int = 5) -> str:
 
 
 def number_of(count: int, noun: str) -> str:
-    """Count something for a message: 1 row, 2 rows."""
+    """Return a count with its noun for a message: 1 row, 2 rows."""
     return f"{count} {noun if count == 1 else noun + 's'}"
 
 
 class Arguments:
-    """How messages name what a caller gave, and what it can do; calibrators say it like this."""
+    """Names of arguments and remedies in messages; these are for calibrators."""
 
     prefix = ""
     scores: str = "scores"
     y: str = "y"
     if_logits = "did you mean scores='logits'?"
     use_logits = "use scores='logits'"
-    if_percent = "percent? Divide by 100"
+    if_percent = "if these are percent, divide by 100"
     if_unnormalized = "pass normalize='rows' to divide rows by their sums"
     if_untold = "pass classes= with the label of each column"
     if_missing = "drop rows without a label"
     if_named_twice = "choose one set of columns"
     if_single = (
-        "of a binary problem, pass scores='positive' with probabilities of the positive class "
-        "alone, or scores='decision' with its margins"
+        "for two classes, pass scores='positive' with the probability of the positive class, or "
+        "scores='decision' with its margin"
     )
-    if_margins = "of margins use scores='decision'; divide percent by 100"
+    if_margins = "for margins use scores='decision'; divide percent by 100"
 
     def if_unknown_positive(self, other: str, own: str) -> str:
-        """Say how to tell the class of a single column; labels are in words."""
-        return f"pass classes=[{other}, {own}] if it is {own}, classes=[{own}, {other}] if not"
+        """Say how to name the class of a single column; labels are formatted already."""
+        return (
+            f"pass classes=[{other}, {own}] if it is {own}, or classes=[{own}, {other}] if it "
+            f"is {other}"
+        )
 
     def cell(self, *place: int) -> str:
         """Name a row of the scores, or a cell of it."""
@@ -82,143 +85,147 @@ ARGUMENTS = Arguments()
 
 
 class DataError(ValueError):
-    """Scores, labels or weights that no calibrator can use."""
+    """Scores, labels or weights cannot be used; the message names the row and the remedy."""
 
 
 class ShapeError(DataError):
-    """The array has the wrong number of dimensions, rows or columns."""
+    """An array has the wrong number of dimensions, rows or columns; reshape it."""
 
 
 class ClassCountError(ShapeError):
-    """Fewer than two classes."""
+    """There are fewer than two classes; pass at least one column per class."""
 
 
 class NonFiniteError(DataError):
-    """NaN or infinity where a number is needed."""
+    """There is NaN or infinity where a number is needed; repair or drop the row."""
 
 
 class RangeError(DataError):
-    """A probability outside [0, 1] by more than rounding."""
+    """A score is out of range; pass ``scores='logits'`` for logits, divide percent by 100."""
 
 
 class RowSumError(DataError):
-    """A row that is not a distribution: it does not sum to one, or is all zeros."""
+    """A row does not sum to one, or is all zeros; ``normalize='rows'`` divides by the sum."""
 
 
 class LabelError(DataError):
-    """A label that is missing, not discrete, or not among the classes."""
+    """A label is missing, not discrete, or not among the classes."""
 
 
 class WeightError(DataError):
-    """Sample weights that are negative, not finite, all zero or of the wrong shape."""
+    """Sample weights are negative, not finite, all zero or of the wrong shape."""
 
 
 class ColumnNameError(DataError):
-    """Column names that contradict the classes, or the names seen at fit."""
+    """Column names contradict the classes or the names seen at fit; rename the columns."""
 
 
 class PredictionFileError(DataError):
-    """A file of predictions that cannot be read."""
+    """A file of predictions cannot be read; the message names the line or option."""
 
 
 class ParameterError(ValueError):
-    """A constructor or function parameter outside its documented values."""
+    """A parameter has a value that is not allowed; the message says which are."""
 
 
 class ContainerError(DataError, TypeError):
-    """A container or dtype that cannot be read as a matrix of numbers."""
+    """A container or dtype cannot be read as a matrix of numbers; pass an array."""
 
 
 class MemoryLimitError(MemoryError):
-    """The result would need more memory than there is, or than ``CALIBRANT_MAX_MEMORY``."""
+    """A result needs more memory than allowed; use chunks or ``CALIBRANT_MAX_MEMORY``."""
 
 
 class CalibrantWarning(UserWarning):
-    """Base of all warnings of this package."""
+    """Base class of all warnings of this package."""
 
 
 class SmallSampleWarning(CalibrantWarning):
-    """Few rows for the number of classes: the fitted map is coarse and noisy."""
+    """There are few rows for the number of classes, so the fitted map is noisy."""
 
 
 class ForgottenRowsWarning(CalibrantWarning):
-    """Rows are added to a fit that remembers none of its own."""
+    """``partial_fit`` starts again, as the earlier fit kept no statistics of its rows."""
 
 
 class SampledRowsWarning(CalibrantWarning):
-    """More rows than a method could take: it was fitted to some of them."""
+    """The calibrator was fitted to a sample, as there were more rows than it can keep."""
 
 
 class MissingClassWarning(CalibrantWarning):
-    """A class without a label in the calibration set, in a method that fits each class."""
+    """A class has no label in the calibration set; the message says what it gets."""
 
 
 class SingleClassWarning(CalibrantWarning):
-    """Every label is the same class."""
+    """Every label is the same class; calibrate on rows of at least two classes."""
 
 
 class ClassShareWarning(CalibrantWarning):
-    """After a fit, the mean probability of a class is not its share of the calibration set."""
+    """The fitted mean probability of a class differs from its share of the labels."""
 
 
 class ColumnOrderWarning(CalibrantWarning):
-    """Columns were reordered to ``classes_`` by their names."""
+    """Columns were reordered to ``classes_`` by their names; nothing needs to be done."""
 
 
 class ColumnMismatchWarning(CalibrantWarning):
-    """Worse than chance, or than another order of columns: they may belong to other classes."""
+    """The columns may belong to other classes; check their order."""
 
 
 class ScoresKindWarning(CalibrantWarning):
-    """The scores look like probabilities but were declared to be logits."""
+    """Scores declared as logits look like probabilities; check the parameter ``scores``."""
 
 
 class RepeatedBatchError(DataError):
-    """Rows that a monitor has counted before."""
+    """A monitor has counted these rows before; each row counts once."""
 
 
 class StatisticsError(ValueError):
-    """Bytes that hold no statistics, or statistics that cannot be solved."""
+    """Statistics cannot be read or solved; count the rows again."""
 
 
 class ModelFileError(ValueError):
-    """A model file that cannot be read or written; each subclass is one broken rule."""
+    """A model file cannot be read or written.
+
+    Each subclass is one broken rule of the format. Save the calibrator again, and load only files
+    that you trust.
+    """
 
 
 class IrregularFileError(ModelFileError):
-    """The path is a directory, a pipe or a device, not a file."""
+    """The path is a directory, a pipe or a device; pass a regular file."""
 
 
 class FileSizeError(ModelFileError):
-    """The file is larger than ``max_bytes``."""
+    """The file is larger than ``max_bytes``; raise it if you trust the file."""
 
 
 class ChangedFileError(ModelFileError):
-    """The file grew or shrank while it was read."""
+    """The file changed while it was read; read it again once it is written."""
 
 
 class MagicError(ModelFileError):
-    """The first bytes are not those of a model file."""
+    """The file is not a model file: its first bytes differ."""
 
 
 class TruncatedFileError(ModelFileError):
-    """The file ends before its header does."""
+    """The file ends before its header does; copy or save it again."""
 
 
 class ChecksumError(ModelFileError):
-    """The content does not match its own checksum: the file is damaged or cut off."""
+    """The content does not match its checksum; copy or save the file again."""
 
 
 class DigestError(ModelFileError):
-    """The file is not the one whose SHA-256 was given."""
+    """The SHA-256 of the file is not the one that was given; do not trust the file."""
 
 
 class FormatVersionError(ModelFileError):
-    """The format of the file is newer than this version of the library can read."""
+    """The format of the file is newer than this version can read; update calibrant."""
 
 
 class FeatureError(ModelFileError):
-    """The file needs a feature that this version of the library does not have."""
+    """The file needs a feature that this version does not have; update calibrant."""
 
 
 class HeaderLengthError(ModelFileError):
@@ -226,47 +233,47 @@ class HeaderLengthError(ModelFileError):
 
 
 class HeaderSyntaxError(ModelFileError):
-    """The header is not the strict JSON that a model file has."""
+    """The header is not strict JSON."""
 
 
 class HeaderFieldError(ModelFileError):
-    """A field of the header is missing, unknown or of the wrong kind."""
+    """A field of the header is missing, unknown or of the wrong type."""
 
 
 class ArrayLayoutError(ModelFileError):
-    """Arrays that overlap, leave holes, do not fill the data or are not used once each."""
+    """Arrays overlap, leave gaps, do not fill the data or are not used exactly once."""
 
 
 class FittedValueError(ModelFileError):
-    """A fitted number or array that breaks a promise of its method."""
+    """A fitted number or array is invalid for its method."""
 
 
 class StoredClassesError(ModelFileError):
-    """Class labels that are repeated, too many, too long or of the wrong kind."""
+    """Class labels are repeated, too many, too long or of the wrong type."""
 
 
 class UnknownMethodError(ModelFileError):
-    """A method that this version of the library does not know."""
+    """The file has a method that this version does not know; update calibrant."""
 
 
 class StoredParameterError(ModelFileError):
-    """A constructor parameter that is unknown, or outside its documented values."""
+    """A stored parameter is unknown, or its value is not allowed."""
 
 
 class NestingError(ModelFileError):
-    """Calibrators inside calibrators that are too deep, too many, or not a tree."""
+    """Calibrators in the file are nested too deep, are too many, or do not form a tree."""
 
 
 class UnsavableError(ModelFileError):
-    """A calibrator that the file format has no place for."""
+    """The calibrator cannot be saved; use one of this package, not a subclass."""
 
 
 class ExportError(ValueError):
-    """Something has no place in the format that is asked for."""
+    """A calibrator or option cannot be exported to the requested format."""
 
 
 class NewerFormatWarning(CalibrantWarning):
-    """The file has optional fields that this version of the library does not know."""
+    """The file has optional fields of a newer version, which were ignored."""
 
 
 __all__ = sorted(  # noqa: PLE0605  (a list)

@@ -72,27 +72,33 @@ class JudgeReport(Result):
     n_labelled: int = doc("Rows with a human grade.")
     n_unlabelled: int = doc("Rows with the judge's grade only.")
     classes: NDArray[Any] = doc("The human grades, sorted.")
-    values: NDArray[Any] = doc("The number that each grade stands for.")
+    values: NDArray[Any] = doc("Number that each grade stands for.")
     mean: Estimate = doc("Mean human grade of all rows, and its interval.")
-    labelled_mean: Estimate = doc("The same by the labelled rows alone.")
-    judge_mean: float = doc("Mean grade of the judge as it stands; NaN if it has other grades.")
+    labelled_mean: Estimate = doc("Mean human grade estimated from the labelled rows alone.")
+    judge_mean: float = doc("Mean grade of the uncalibrated judge; NaN if it has other grades.")
     kappa_before: float = doc("Cohen's kappa of judge and humans; NaN if it has other grades.")
-    kappa_after: float = doc("The same of the most probable calibrated grade, on held-out rows.")
-    weighted_kappa_before: float = doc("Kappa weighted by the squared difference of values.")
-    weighted_kappa_after: float = doc("The same of the grade nearest to the calibrated mean.")
-    labels_to_halve: int | None = doc(
-        "Labels in all with which the interval would be half as wide; None if all are too few."
+    kappa_after: float = doc(
+        "Cohen's kappa of the most probable calibrated grade, on held-out rows."
     )
-    power: float = doc("Share of the calibrated grades in the estimate; 0 if they do not help.")
-    target: str = doc("Whose mean it is: that of these rows, or of the population they are from.")
-    confidence_level: float = doc("Of the intervals.")
-    probabilities: NDArray[Any] = doc("Calibrated probability of each grade, unlabelled rows.")
+    weighted_kappa_before: float = doc("Quadratically weighted kappa of judge and humans.")
+    weighted_kappa_after: float = doc(
+        "Quadratically weighted kappa of the grade nearest to the calibrated mean."
+    )
+    labels_to_halve: int | None = doc(
+        "Number of labels that halves the width of the interval; None if no number does."
+    )
+    power: float = doc("Weight of the calibrated grades in the estimate; 0 if they do not help.")
+    target: str = doc("Whether the mean is that of these rows or of their population.")
+    confidence_level: float = doc("Confidence level of the intervals.")
+    probabilities: NDArray[Any] = doc(
+        "Calibrated probability of each grade for the unlabelled rows."
+    )
 
     def __repr__(self) -> str:
         """Return a few lines that say it."""
         kappas = self.weighted_kappa_before, self.weighted_kappa_after
         level = f"{100 * self.confidence_level:g} %"
-        more = "no number of labels halves it"
+        more = "more labels cannot halve it"
         if self.labels_to_halve is not None:
             more = f"{self.labels_to_halve} labels would halve it"
         lines = [
@@ -191,7 +197,7 @@ def calibrate_judge(
     n, k = len(index), len(grades)
     if n < FEWEST_LABELS:
         raise errors.ShapeError(
-            f"human has {errors.number_of(n, 'row')}; at least {FEWEST_LABELS} are needed"
+            f"human has {errors.number_of(n, 'row')}; grade at least {FEWEST_LABELS} rows"
         )
     rng = np.random.default_rng(random_state)
     shuffled = rng.permutation(n)
@@ -239,12 +245,15 @@ def _read_rows(
     other = simplex.check_scores(unlabelled, kind, named=_OtherArguments())
     if other.shape[1] != batch.n_classes:
         raise errors.ShapeError(
-            f"unlabelled has {other.shape[1]} columns, but judged {batch.n_classes}; one for each "
-            "grade is needed"
+            f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}; pass one "
+            "column per grade in both"
         )
     base = StructuredScaling() if calibrator is None else calibrator
     if not isinstance(base, Calibrator):
-        raise errors.ParameterError(f"calibrator={errors.in_words(base)} is no calibrator")
+        raise errors.ParameterError(
+            f"calibrator={errors.in_words(base)} is not a calibrator; "
+            "pass one such as calibrant.TemperatureScaling()"
+        )
 
     def fit(rows: NDArray[np.int64]) -> Callable[[Floats], Floats]:
         return fit_part(base, batch.take(rows)).predict_proba
@@ -298,7 +307,7 @@ def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
     def error(row: int, fault: str) -> errors.DataError:
         of_labelled = row < n_labelled
         name = f"judged[{row}]" if of_labelled else f"unlabelled[{row - n_labelled}]"
-        return errors.LabelError(f"{name} is {both[row]!r:.60}, {fault}; drop such rows")
+        return errors.LabelError(f"{name} is {both[row]!r:.60}, {fault}; drop these rows")
 
     is_text = [not isinstance(grade, int | float | np.number) for grade in both.tolist()]
     for row, grade in enumerate(both.tolist()):
@@ -322,7 +331,7 @@ def _read_values(grades: NDArray[Any], values: Any) -> Floats:
     """Numbers that grades stand for."""
     if values is None and grades.dtype.kind not in "iufb":
         raise errors.ParameterError(
-            f"the grades {errors.some_in_words(grades)} are no numbers; pass values= with the "
+            f"the grades {errors.some_in_words(grades)} are not numbers; pass values= with the "
             "number that each of them stands for"
         )
     found = np.asarray(grades if values is None else values, dtype=float)

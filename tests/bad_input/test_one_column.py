@@ -34,11 +34,11 @@ SCORES = {
     ),
     "two columns as one": (
         *(np.column_stack([1 - P, P]), "positive", errors.ShapeError),
-        *("(120, 2)", "one number for each row", "pass column 1", "scores='probabilities'"),
+        *("(120, 2)", "one number per row", "pass column 1", "scores='probabilities'"),
     ),
     "two columns as margins": (
         *(np.column_stack([1 - P, P]), "decision", errors.ShapeError),
-        *("(120, 2)", "one number for each row", "pass column 1", "scores='logits'"),
+        *("(120, 2)", "one number per row", "pass column 1", "scores='logits'"),
     ),
     "an image as one column": (P[:, None, None], "positive", errors.ShapeError, "(120, 1, 1)"),
     "margins as probabilities": (
@@ -73,7 +73,7 @@ def test_scores_are_refused(case, action):
 def test_labels_that_do_not_tell_the_positive_class_are_refused():
     for kind in ("positive", "decision"):
         made = calibrant.TemperatureScaling(scores=kind)
-        remedies = ("classes=['no', 'yes'] if it is 'yes'", "classes=['yes', 'no'] if not")
+        remedies = ("classes=['no', 'yes'] if it is 'yes'", "classes=['yes', 'no'] if it is 'no'")
         for fit in (made.fit, made.partial_fit):
             with refused(errors.LabelError, "one column", "'no', 'yes'", *remedies):
                 fit(P, WORDS)
@@ -108,7 +108,12 @@ def test_vectors_of_another_length_are_refused():
 def test_a_column_that_is_named_after_the_other_class_is_refused():
     made = calibrant.TemperatureScaling(scores="positive", **TOLD).fit(P, WORDS)
     for named in (pd.DataFrame({"no": P}), pd.Series(P, name="no")):
-        parts = (errors.ColumnNameError, "named 'no'", "that of 'yes'", "classes=['yes', 'no']")
+        parts = (
+            errors.ColumnNameError,
+            "named 'no'",
+            "the column of 'yes'",
+            "classes=['yes', 'no']",
+        )
         with refused(*parts):
             calibrant.TemperatureScaling(scores="positive", **TOLD).fit(named, WORDS)
         with refused(*parts):
@@ -156,7 +161,7 @@ FILES = {
     "sums of one column": ("score,label", Y, ["--normalize"], "--normalize is for probabilities"),
     "the name of the other class": (
         *("no,label", WORDS, ["--positive", "yes"]),
-        "named 'no', but it is read as that of 'yes'",
+        "named 'no', but is read as the column of 'yes'",
     ),
     "whole numbers": ("fold,label", Y, [], "'fold', of whole numbers"),
     "margins": ("margin,label", Y, [], "--scores decision"),

@@ -78,7 +78,7 @@ nan = put((17, 2), np.nan)
 bad_scores("nan, rows", nan, errors.NonFiniteError, "scores[17, 2]", "nan", MEND, normalize="rows")
 for size in (1e160, 1e308):  # whose squares or differences overflow
     given = put((slice(None, None, 7), slice(2)), [size, -size], "logits")
-    parts = (errors.RangeError, "scores[0, 0]", f"{size:g}", "at most 1e+100")
+    parts = (errors.RangeError, "scores[0, 0]", f"{size:g}", "between -1e+100 and 1e+100")
     bad_scores(f"logits of {size}", given, *parts, kind="logits")
 given = put(11, -np.inf, "logits")
 bad_scores("all -inf", given, errors.DataError, "scores[11", "-inf", MEND, kind="logits")

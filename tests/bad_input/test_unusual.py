@@ -261,7 +261,7 @@ def test_rows_of_a_sum_of_any_size_are_normalised_and_small_cells_kept(size):
 def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(monkeypatch):
     """Without a limit set, what is beyond all memory: 10 TB."""
     calibrator = fitted(AnyCalibrator)
-    told = r"GiB are allowed.*CALIBRANT_MAX_MEMORY"
+    told = r"the limit is .* GiB.*CALIBRANT_MAX_MEMORY"
     for limit, n_rows in ((None, 10**13 // 24), ("100000", 50_000)):
         monkeypatch.delenv("CALIBRANT_MAX_MEMORY", raising=False)
         _ = limit and monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)

@@ -48,7 +48,9 @@ def test_the_report_has_every_candidate_and_says_why(fitted):
 def test_a_class_without_a_label_warns_once_and_becomes_rare():
     p, y = simulate(600, 4)
     keep = y != 1
-    with pytest.warns(MissingClassWarning, match="1 of 4 classes .* 1 for one; .* shrunk") as told:
+    with pytest.warns(
+        MissingClassWarning, match="1 of 4 classes .* for example 1; .* shrunk"
+    ) as told:
         auto = AutoCalibrator(classes=np.arange(4)).fit(p[keep], y[keep])
     assert sum(w.category is MissingClassWarning for w in told) == 1
     assert auto.predict_proba(p[keep])[:, 1].mean() < 0.5 * p[keep, 1].mean()
@@ -223,7 +225,7 @@ def test_nothing_may_come_after_the_mixture(options):
     auto = AutoCalibrator(**options).fit(p, y)
     assert auto.finish_ is None
     assert auto.finish_share_ == auto.report_.finish_share == 0.0
-    assert "as a whole" not in auto.report_.why
+    assert "whole mixture" not in auto.report_.why
     assert len(auto.map_.stages[0].map.stages) == len(auto.paths_)
 
 

@@ -87,7 +87,7 @@ def test_rows_of_such_a_class_are_left_out_with_a_warning(ensemble):
     X, y = three_classes(600)
     model = CalibratedClassifier(GaussianNB(), "ts", cv=one_fold_lacks(y, 2), ensemble=ensemble)
     with pytest.warns(
-        MissingClassWarning, match=r"not trained on, 2: .* StratifiedKFold"
+        MissingClassWarning, match=r"not trained on .2.: .* StratifiedKFold"
     ) as caught:
         model.fit(X, y)
     assert [warning.filename for warning in caught] == [__file__]
@@ -100,7 +100,7 @@ def test_folds_with_nothing_but_such_classes_are_refused(ensemble):
     X, y = three_classes()
     order = np.argsort(y, kind="stable")
     model = CalibratedClassifier(GaussianNB(), "ts", cv=KFold(3), ensemble=ensemble)
-    with pytest.raises(LabelError, match=r"rows to calibrate on are of classes .* StratifiedKFold"):
+    with pytest.raises(LabelError, match=r"calibration rows are of classes .* StratifiedKFold"):
         model.fit(X[order], y[order])
 
 
@@ -153,7 +153,9 @@ def test_more_folds_than_a_class_has_rows_are_refused_as_in_scikit_learn(cv, ens
 
 def test_labels_that_are_all_the_same_are_refused_as_such():
     X, _ = three_classes(60)
-    with pytest.raises(ClassCountError, match="every label is 'a', one class; a classifier"):
+    with pytest.raises(
+        ClassCountError, match="every label is 'a': there is one class, but a classifier"
+    ):
         CalibratedClassifier(GaussianNB()).fit(X, ["a"] * 60)
 
 
@@ -161,7 +163,7 @@ def test_a_class_of_one_row_is_named():
     X, y = three_classes(60)
     y[0] = 7
     for cv in (None, 5):
-        with pytest.raises(ParameterError, match="7 has 1 row; drop it"):
+        with pytest.raises(ParameterError, match="7 has 1 row; drop this class"):
             CalibratedClassifier(GaussianNB(), cv=cv).fit(X, y)
 
 

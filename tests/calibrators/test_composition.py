@@ -139,7 +139,7 @@ def test_logits_go_to_the_first_stage_only(data):
         (lambda: Chain([TemperatureScaling()], cv=1), "cv=1"),
         (lambda: Mixture([TemperatureScaling()], weights="best"), "'fixed', 'fit'"),
         (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "1 finite numbers"),
-        (lambda: Mixture([TemperatureScaling()], weights=[-1]), "not negative"),
+        (lambda: Mixture([TemperatureScaling()], weights=[-1]), "none negative"),
     ],
 )
 def test_errors_help(data, make, message):

@@ -90,7 +90,7 @@ def test_other_groups_and_small_ones_get_the_fit_of_all():
     assert np.array_equal(grouped.predict_proba(scores, groups=["tiny"] * len(y)), pooled)
     names = ["north", *["elsewhere"] * (len(y) - 1)]
     assert np.array_equal(grouped.predict_proba(scores, groups=names)[1:], pooled[1:])
-    with pytest.warns(errors.CalibrantWarning, match="no row is of a group of the fit"):
+    with pytest.warns(errors.CalibrantWarning, match="no row belongs to a group seen at fit"):
         grouped.predict_proba(scores[:1], groups=["elsewhere"])
 
 
@@ -204,13 +204,17 @@ def _is_refused(kind, match, function, *arguments, **named):
 SCORES, LABELS = simulate(30, 3, 0)
 GOOD = np.repeat(["a", "b"], 15)
 BAD_GROUPS = {
-    "none": (None, errors.ShapeError, r"groups are not given, for 30 rows; pass the group of each"),
+    "none": (
+        None,
+        errors.ShapeError,
+        r"groups are not given, for 30 rows; pass groups=, a vector with the",
+    ),
     "short": (GOOD[:9], errors.ShapeError, r"groups have shape \(9,\), for 30 rows"),
     "columns": (np.tile(GOOD, (2, 1)).T, errors.ShapeError, r"shape \(30, 2\).*a vector"),
     "scalar": ("a", errors.ShapeError, r"shape \(\)"),
     "nan": ([np.nan, *[1.0] * 29], errors.LabelError, r"groups\[0\] is nan.*'unknown'"),
     "missing": ([None, *GOOD[1:]], errors.LabelError, r"groups\[0\] is None.*'unknown'"),
-    "mixed": (np.array([1, *GOOD[1:]], object), errors.LabelError, "all of one type"),
+    "mixed": (np.array([1, *GOOD[1:]], object), errors.LabelError, "all the same type"),
     "fractions": (np.linspace(0, 1, 30), errors.LabelError, r"groups\[1\] is 0.03"),
 }
 
@@ -242,12 +246,14 @@ def test_what_else_is_refused():
         outside.fit(*simulate(300, 3, 0), groups=np.tile(GOOD, 10))
         assert outside.groups_.tolist() == ["a", "b"]
     inner = GroupedCalibrator(GroupedCalibrator())
-    _is_refused(errors.ParameterError, "needs no groups", inner.fit, SCORES, LABELS, groups=GOOD)
+    _is_refused(
+        errors.ParameterError, "calibrator without groups", inner.fit, SCORES, LABELS, groups=GOOD
+    )
     wrong = GroupedCalibrator("ts")
     _is_refused(errors.ParameterError, "'ts' must be a cal", wrong.fit, SCORES, LABELS, groups=GOOD)
     one = fit()
-    _is_refused(errors.LabelError, r"'west' is not among.*None", one.for_group, "west")
-    match = "groups of the fit are.*same type"
+    _is_refused(errors.LabelError, r"'west' was not seen at fit.*None", one.for_group, "west")
+    match = "groups seen at fit are.*same type"
     _is_refused(errors.LabelError, match, one.predict_proba, SCORES, groups=np.zeros(30, int))
     with pytest.raises(errors.ParameterError, match=r"for_group\(name\)"):
         one.map_(SCORES)
@@ -295,7 +301,7 @@ def test_a_classifier_passes_groups_on(routes, ensemble):
         model.fit(X, y, groups=groups)
         found = model.predict_proba(X, groups=groups)
         assert model.calibrated_classifiers_[0].calibrator.groups_.tolist() == ["a", "b"]
-        with pytest.warns(errors.CalibrantWarning, match="no row is of a group"):
+        with pytest.warns(errors.CalibrantWarning, match="no row belongs to a group"):
             other = model.predict_proba(X, groups=np.repeat("c", 1200))
         own = -np.log(found[np.arange(1200), y]).mean()
         assert own < -np.log(other[np.arange(1200), y]).mean() - 0.001
@@ -386,7 +392,7 @@ def test_a_graph_is_made_of_one_group():
 def test_chunks_are_refused_with_a_remedy():
     dask = pytest.importorskip("dask.array")
     lazy, y, groups = dask.from_array(SCORES), dask.from_array(LABELS), dask.from_array(GOOD)
-    with pytest.raises(errors.ContainerError, match="fit a sample of its rows"):
+    with pytest.raises(errors.ContainerError, match="fit to a sample of the rows"):
         GroupedCalibrator().fit(lazy, y, groups=groups)
     with pytest.raises(errors.ContainerError, match=r"for_group\(name\)"):
         fit().predict_proba(lazy, groups=groups)

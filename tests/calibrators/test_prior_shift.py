@@ -169,7 +169,7 @@ def test_one_column_is_of_the_class_that_was_told(kind):
     numbers = [0] * 950 + [1] * 50
     plain = PriorShift.from_sampling({0: 0.1}, numbers, scores=kind)
     assert plain.predict_proba(half)[0] == pytest.approx([10 / 11, 1 / 11])
-    with pytest.raises(errors.ClassCountError, match=f"3 classes, and scores='{kind}' is one"):
+    with pytest.raises(errors.ClassCountError, match=f"3 classes, but scores='{kind}' is for two"):
         PriorShift.from_class_weight("balanced", [0, 1, 2], scores=kind)
 
 
@@ -186,10 +186,10 @@ def test_told_classes_are_the_order_of_columns_and_of_arrays():
             )
     with pytest.raises(errors.LabelError, match=r"y\[90\] is 'c', which is not among"):
         PriorShift.from_class_weight("balanced", labels, classes=["a", "b"])
-    with pytest.raises(errors.LabelError, match="y has no label 'd' of classes"):
+    with pytest.raises(errors.LabelError, match="y has no label 'd', which is in classes"):
         PriorShift.from_class_weight("balanced", labels, classes=[*order, "d"])
     for own in ("from_priors", "to_priors"):
-        with pytest.raises(errors.ParameterError, match=f"{own} is found from rates and y"):
+        with pytest.raises(errors.ParameterError, match=f"{own} is computed from rates and y"):
             PriorShift.from_sampling([1, 1, 1], labels, **{own: [1, 1, 1]})
 
 
@@ -201,7 +201,7 @@ def test_told_classes_are_the_order_of_columns_and_of_arrays():
         (pd.Series(["a", "b", pd.NA], dtype="string"), r"y\[2\] is <NA>"),
         ([0.0, 1.0, np.nan], r"y\[2\] is nan"),
         ([0.0, 1.0, 0.5], r"y\[2\] is 0.5.*class labels"),
-        (np.array(["a", 1, 2], object), "make them all of one type"),
+        (np.array(["a", 1, 2], object), "make them all the same type"),
         (None, "requires y"),
     ],
 )
@@ -268,8 +268,8 @@ BAD = [
     ({"to_priors": [0.2, np.nan, 0.8]}, "finite"),
     ({"to_priors": "balanced"}, "must be 3 finite numbers"),
     ({"to_priors": 0.5}, "must be 3 finite numbers"),
-    ({"to_priors": {0: 0.5, 1: 0.5}}, "to_priors has no class 2; the classes are 0, 1, 2"),
-    ({"to_priors": {0: 1, 1: 1, 2: 1, 3: 1}}, "to_priors has a class 3"),
+    ({"to_priors": {0: 0.5, 1: 0.5}}, "to_priors lacks the class 2; the classes are 0, 1, 2"),
+    ({"to_priors": {0: 1, 1: 1, 2: 1, 3: 1}}, "to_priors has an unknown class 3"),
     ({"to_priors": pd.Series([1, 2, 3])}, r"to_priors\.to_dict\(\)"),
     ({"from_priors": [0.5, 0.5, 0.0]}, "from_priors=.*all positive"),
     ({"alpha": 2}, "alpha=2"),

@@ -129,7 +129,7 @@ def test_two_runs_at_once_do_not_mix(days, tmp_path, run):
     words = "fit", days, "-m", "fir", "-o", out, "--statistics", kept
     with only_one(kept):
         text = run(*words, code=3)
-    assert f"{kept}: another run is at work with it (process {os.getpid()} on " in text
+    assert f"{kept}: another run is using it (process {os.getpid()} on " in text
     assert "name another file" in text
     assert not out.exists()
     assert not kept.exists()

@@ -147,7 +147,7 @@ def test_what_is_wrong_is_named(call, home):
     (home / "state.json").write_text("{}")
     code, found, _ = call("monday.npz")
     assert code == 3
-    assert "holds no state of a monitor" in found["error"]["message"]
+    assert "is not the state of a monitor" in found["error"]["message"]
     bad = pd.read_parquet(home / "monday.parquet").assign(label="dog")
     bad.to_parquet(home / "bad.parquet")
     (home / "state.json").unlink()

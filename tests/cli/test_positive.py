@@ -69,7 +69,7 @@ def test_a_single_column_of_the_other_class_is_refused(risks, one, capsys, tmp_p
     home, _ = risks
     words = ["decide", one, home / "other.csv", "--coverage", "0.9", "-o", tmp_path / "out.csv"]
     assert run([*map(str, words)]) == 3
-    assert "read as that of 'bad'" in capsys.readouterr().err
+    assert "read as the column of 'bad'" in capsys.readouterr().err
 
 
 def test_one_column_is_monitored(risks, one, capsys, tmp_path):

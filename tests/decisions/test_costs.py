@@ -110,7 +110,7 @@ def test_a_pair_is_a_threshold():
     assert CostSensitive([[0, 0], [1, 0]]).threshold_ == 0.0
     with pytest.raises(AttributeError, match="two classes"):
         _ = CostSensitive(COSTS).threshold_
-    with pytest.raises(AttributeError, match="never dearer"):
+    with pytest.raises(AttributeError, match="never more expensive"):
         _ = CostSensitive([[1, 0], [1, 0]]).threshold_
 
 
@@ -195,11 +195,11 @@ def test_the_curve_of_costs_is_that_of_decisions():
     [
         ([[0, 1], [1, 0]], {}, r"shape \(2, 2\) but there are 3 classes.*rows are true classes"),
         ([0, 1, 1], {}, r"shape \(3,\).*rows are true classes and columns are actions"),
-        ([["a"], ["b"], ["c"]], {}, "are not numbers; rows are true classes"),
+        ([["a"], ["b"], ["c"]], {}, "are not all numbers .rows are true classes"),
         ([[0, 1], [1, math.nan], [1, 1]], {}, r"costs\[1, 1\] is nan.*rows are true classes"),
         (PAIR, {}, "for 3 classes.*rows are true classes"),
-        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one for each class"),
-        (COSTS, {"abstain": "x"}, "abstain='x' are not numbers"),
+        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one per class"),
+        (COSTS, {"abstain": "x"}, "abstain='x' are not all numbers"),
         (COSTS, {"abstain": math.inf}, r"costs\[0, 3\] is inf"),
         (pd.DataFrame(COSTS, index=[7, 8, 9]), {}, "rows 7, 8, 9 but the classes are 0, 1, 2"),
     ],
@@ -216,13 +216,15 @@ def test_bad_costs_are_refused(costs, options, words):
 def test_other_bad_input_is_refused():
     with pytest.raises(errors.ParameterError, match=r"actions=\[1, 1, 2\].*columns are actions"):
         CostSensitive(COSTS, actions=[1, 1, 2]).fit(SCORES, LABELS)
-    with pytest.raises(errors.ParameterError, match=r"actions=.*none is 'abstain'"):
+    with pytest.raises(
+        errors.ParameterError, match=r"actions=.*not 'abstain' together with abstain="
+    ):
         CostSensitive(COSTS, actions=["abstain", "b", "c"], abstain=1).predict(SCORES)
     with pytest.raises(errors.ParameterError, match=r"false_positive.*must be a finite number"):
         expected_cost([0, 1], [0.1, 0.9], {"false_positive": -1, "false_negative": 2})
-    with pytest.raises(errors.ParameterError, match="3 classes; a curve over thresholds is of two"):
+    with pytest.raises(errors.ParameterError, match="3 classes, but a cost curve needs two"):
         cost_curve(LABELS, SCORES, COSTS)
-    with pytest.raises(errors.ParameterError, match="never dearer"):
+    with pytest.raises(errors.ParameterError, match="never more expensive"):
         cost_curve([0, 1], [0.1, 0.9], [[0, -1], [1, 0]])
     wider = np.hstack([SCORES, np.zeros((600, 1))])
     with pytest.raises(errors.ShapeError, match="pass predictions of the same classes"):
@@ -232,7 +234,7 @@ def test_other_bad_input_is_refused():
         value_of_calibration(LABELS, SCORES, broken, COSTS)
     with pytest.raises(errors.ParameterError, match=r"costs has shape \(\)"):
         CostSensitive(3).predict([0.1])
-    with pytest.raises(AttributeError, match="fit tells the labels"):
+    with pytest.raises(AttributeError, match="call fit with labels first"):
         _ = CostSensitive(COSTS).classes_
 
 
@@ -268,7 +270,7 @@ def test_rows_of_a_frame_are_no_order_of_columns():
     np.testing.assert_array_equal(
         CostSensitive(numbers).predict(SCORES), CostSensitive(COSTS).predict(SCORES)
     )
-    with pytest.raises(errors.LabelError, match="'bad', 'good' none is known"):
+    with pytest.raises(errors.LabelError, match="which of the classes 'bad', 'good' is positive"):
         CostSensitive(PAIR).predict(named)
     with pytest.raises(errors.ShapeError, match="pass both columns"):
         CostSensitive(PAIR, pos_label="bad").fit(SORTED, WORDS).predict([0.3])
@@ -279,7 +281,7 @@ def test_an_estimator_tells_the_positive_class_or_is_told():
     X = np.log(SCORES + 1e-6)
     plain = LogisticRegression().fit(X, y)
     for use in ("fit", "score"):
-        with pytest.raises(errors.LabelError, match="pos_label= to what"):
+        with pytest.raises(errors.LabelError, match=r"pass pos_label= .*as a data frame"):
             getattr(CostSensitive(PAIR, plain), use)(X, y)
     with pytest.raises(errors.ParameterError, match="costs is a table"):
         CostSensitive(RISK, plain, pos_label="bad").fit(X, y)
@@ -311,5 +313,5 @@ def test_a_frame_without_an_index_is_refused():
     with pytest.raises(errors.ParameterError, match="polars, whose rows have no names"):
         expected_cost(WORDS, SORTED, frame)
     for use in ("predict", "expected_costs"):
-        with pytest.raises(errors.ParameterError, match="data frame of pandas"):
+        with pytest.raises(errors.ParameterError, match="pandas data frame"):
             getattr(CostSensitive(frame), use)(SORTED)

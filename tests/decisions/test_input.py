@@ -107,7 +107,9 @@ def test_what_is_given_is_not_changed(function):
 def test_named_costs_want_to_know_the_positive_class(name):
     function, y = FUNCTIONS[name], np.array(["good", "bad"])[EVENTS]
     turned = both(POSITIVE)[:, ::-1]  # columns bad, good, as sorted
-    with pytest.raises(errors.LabelError, match=r"'bad', 'good' none is known.*pos_label="):
+    with pytest.raises(
+        errors.LabelError, match=r"which of the classes 'bad', 'good' is positive; pass pos_label="
+    ):
         function(y, turned)
     with pytest.raises(errors.ParameterError, match="pos_label='none' is not one of"):
         function(y, turned, pos_label="none")
@@ -129,7 +131,7 @@ def test_named_costs_want_to_know_the_positive_class(name):
 def test_a_comparison_wants_to_know_the_positive_class_of_named_costs():
     y, rows = np.array(["good", "bad"])[EVENTS], both(POSITIVE)[:, ::-1]
     parts = y[:200], rows[:200], y[200:], rows[200:], ["ts"]
-    with pytest.raises(errors.LabelError, match="'bad', 'good' none is known"):
+    with pytest.raises(errors.LabelError, match="which of the classes 'bad', 'good' is positive"):
         compare(*parts, costs=PAIR)
     frame = pd.DataFrame([[0, 1], [4, 0]], ["good", "bad"], ["good", "bad"])
     found = compare(*parts, costs=frame, n_resamples=5).decisions.costs["uncalibrated"].realised

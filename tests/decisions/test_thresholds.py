@@ -178,14 +178,16 @@ def test_thresholds_without_a_promise():
 
 
 def test_what_cannot_be_promised_is_told():
-    with pytest.warns(errors.CalibrantWarning, match=r"no threshold has accuracy 0.99 at confid"):
+    with pytest.warns(
+        errors.CalibrantWarning, match=r"no threshold reaches accuracy 0.99 at confid"
+    ):
         found = threshold_for(LABELS, SCORES, accuracy=0.99)
     assert math.isinf(found.threshold)
     assert math.isnan(found.reached)
     assert found.coverage == 0.0
     assert 0.5 < found.reachable < 0.99
     assert math.isfinite(threshold_for(LABELS, SCORES, accuracy=found.reachable).threshold)
-    with pytest.warns(errors.CalibrantWarning, match=r"no threshold has capacity 0.001"):
+    with pytest.warns(errors.CalibrantWarning, match=r"no threshold reaches capacity 0.001"):
         found = threshold_for(LABELS, SCORES, capacity=0.001)
     assert math.isfinite(threshold_for(LABELS, SCORES, capacity=found.reachable).threshold)
 
@@ -194,10 +196,14 @@ def test_what_cannot_be_promised_is_told():
     ("options", "error", "words"),
     [
         ({}, errors.ParameterError, "0 of accuracy, precision, recall and capacity"),
-        ({"accuracy": 0.9, "recall": 0.9}, errors.ParameterError, "2 of accuracy.*ask for one"),
+        (
+            {"accuracy": 0.9, "recall": 0.9},
+            errors.ParameterError,
+            "2 of accuracy.*pass exactly one",
+        ),
         ({"accuracy": 95}, errors.ParameterError, "accuracy=95 must be"),
         ({"accuracy": 0.9, "kind": 1}, errors.ParameterError, "leave kind out"),
-        ({"precision": 0.9}, errors.ParameterError, "pass kind= with its label"),
+        ({"precision": 0.9}, errors.ParameterError, "pass the label of that class"),
         ({"recall": 0.9, "kind": 7}, errors.ParameterError, "kind=7 is neither"),
         ({"accuracy": 0.9, "confidence_level": 95}, errors.ParameterError, "confidence_level=95"),
         ({"accuracy": 0.9, "sample_weight": np.arange(900)}, errors.WeightError, "leave it out"),

@@ -376,10 +376,10 @@ def test_fit_apply_and_compare_leave_absent_options_out(tmp_path):
     assert run("apply", model, log, "-o", tmp_path / "o.csv").exit_code == 0
     refused = run("fit", log, "-o", model, "-m", "vs")
     assert refused.exit_code != 0
-    assert "VectorScaling cannot leave options out" in refused.stderr
+    assert "VectorScaling does not support absent options" in refused.stderr
     two = run("compare", log, "--split", "0.5", "--methods", "fir,vs", "--json")
     shown = json.loads(two.stdout)
-    assert "VectorScaling cannot leave options out" in json.dumps(shown["failures"])
+    assert "VectorScaling does not support absent options" in json.dumps(shown["failures"])
 
 
 def test_a_model_of_all_options_gives_absent_ones_nothing(tmp_path):

@@ -57,7 +57,7 @@ NUMBERS = {
         (
             "a million knots",
             arrays(knots_=np.linspace(-50.0, 0.0, 1_000_000), slopes_=np.ones(1_000_001)),
-            "knots of shape",
+            "knots has shape",
         ),
     ],
     (e.FittedValueError, "structured"): [
@@ -90,7 +90,7 @@ CURVES = {
         ),
     ],
     (e.FittedValueError, "scw"): [
-        ("group without a map", numbers("groups_", 0, 7), "curves where groups"),
+        ("group without a map", numbers("groups_", 0, 7), "each group needs exactly one"),
     ],
     (e.FittedValueError, "m2b-hb"): [
         ("maps of too few classes", parameters(per_class=False), "3 curves where"),

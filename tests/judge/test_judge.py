@@ -230,7 +230,7 @@ def judge(human=HUMAN[:50], judged=GRADES[:50], unlabelled=GRADES[50:], **option
         ({"n_folds": 1}, ParameterError, "n_folds=1"),
         ({"human": HUMAN[:49]}, DataError, "49"),
         ({"human": HUMAN[:9], "judged": GRADES[:9]}, DataError, "at least 20"),
-        ({"human": HUMAN[:50].astype(str)}, ParameterError, "are no numbers; pass values="),
+        ({"human": HUMAN[:50].astype(str)}, ParameterError, "are not numbers; pass values="),
         ({"values": [1, 2]}, ParameterError, "must be 5 finite numbers"),
         ({"values": [1, 2, 3, 4, np.nan]}, ParameterError, "must be 5 finite numbers"),
         ({"judged": np.r_[np.nan, GRADES[1:50]]}, DataError, "missing grade"),

@@ -67,7 +67,7 @@ BROKEN[7, 2] = np.nan
         (GOOD, BROKEN, errors.NonFiniteError, r"y_calibrated\[7, 2\] is nan"),
         (BROKEN, GOOD, errors.NonFiniteError, r"y_proba\[7, 2\] is nan"),
         (GOOD, GOOD[:599], errors.ShapeError, "but y_calibrated has 599 rows"),
-        (GOOD, 2 * GOOD, errors.RangeError, "y_calibrated.*of logits, pass the softmax"),
+        (GOOD, 2 * GOOD, errors.RangeError, "y_calibrated.*for logits, pass their softmax"),
         (GOOD, GOOD[:0], errors.ShapeError, "y_calibrated has no rows"),
         (GOOD, GOOD.astype(str), errors.ContainerError, "y_calibrated has dtype"),
         (GOOD, GOOD[:, 0], errors.LabelError, "4 distinct labels but y_calibrated has one column"),

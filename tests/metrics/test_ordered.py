@@ -57,7 +57,7 @@ def test_gains_of_calibration_have_intervals():
 def test_words_in_the_order_of_the_alphabet_are_doubted():
     proba, y = simulate(300, 3)
     words = np.array(["low", "mid", "top"])
-    with pytest.warns(errors.ColumnOrderWarning, match="by the alphabet: 'low', 'mid', 'top'"):
+    with pytest.warns(errors.ColumnOrderWarning, match="alphabetical order: 'low', 'mid', 'top'"):
         ranked_probability_score(words[y], proba)
     with pytest.warns(errors.ColumnOrderWarning, match="alphabet"):
         evaluate(words[y], proba, n_resamples=0, ordered=True)
@@ -71,7 +71,7 @@ def test_words_in_the_order_of_the_alphabet_are_doubted():
 def test_numbers_as_text_in_the_order_of_the_alphabet_are_doubted(text):
     proba, y = simulate(300, 3)
     order = np.array([text.format(number) for number in (1, 10, 2)])
-    with pytest.warns(errors.ColumnOrderWarning, match="by the alphabet: '1.*', '10.*', '2.*';"):
+    with pytest.warns(errors.ColumnOrderWarning, match="alphabetical order: '1.*', '10.*', '2.*';"):
         ranked_probability_score(order[y], proba)
     for numbers in ((1, 2, 3), (10, 15, 20), (0, 1, 1.5)):
         grades = np.array([text.format(number) for number in numbers])

@@ -204,7 +204,7 @@ def test_statistics_test_themselves():
 def test_too_many_covariances_are_refused():
     proba, y = honest(np.random.default_rng(0), 200, 100)
     chunks = ArrayChunks(proba, y, n_rows=200)
-    with pytest.raises(errors.ParameterError, match=r"metric='confidence', take n_bins=10"):
+    with pytest.raises(errors.ParameterError, match=r"metric='confidence', n_bins=10"):
         calibration_test(None, chunks, metric="classwise", classes=range(100))
     result = calibration_test(None, chunks, metric="classwise", n_bins=10, classes=range(100))
     assert result.p_value > 0.01

@@ -261,7 +261,7 @@ def test_classes_are_told_by_labels_as_in_memory():
     assert metrics.accuracy(None, ArrayChunks(proba, np.minimum(y, 1), n_rows=9)) <= 1.0
     with pytest.raises(errors.LabelError, match=r"y_true has 2 distinct labels .*classes="):
         metrics.accuracy(None, ArrayChunks(proba, names[np.minimum(y, 1)], n_rows=9))
-    with pytest.raises(errors.ParameterError, match="one label for each of 3 columns"):
+    with pytest.raises(errors.ParameterError, match="one label for each of the 3 columns"):
         metrics.accuracy(None, ArrayChunks(proba, y, n_rows=9), classes=[0, 1])
 
 

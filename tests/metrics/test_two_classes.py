@@ -122,7 +122,7 @@ def test_the_positive_class_of_more_than_two_is_refused():
     y, said = np.arange(30) % 3, np.full((30, 3), 1 / 3)
     with pytest.raises(errors.ParameterError, match="metric='positive' is for two classes"):
         calibration_test(y, said, metric="positive")
-    with pytest.raises(errors.ShapeError, match="take confidence_ece or classwise_ece"):
+    with pytest.raises(errors.ShapeError, match="use confidence_ece or classwise_ece"):
         positive_ece(y, said)
     assert calibration_test(y, said, n_resamples=9).metric == "confidence"
     assert evaluate(y, said, n_resamples=0).positive_ece is None

@@ -95,10 +95,18 @@ def test_what_came_though_it_was_impossible_is_bounded_evidence():
             errors.DataError,
             r"time\[7\].*monday.*as",
         ),
-        ({"time": ["2026-01-05", "NaT"] * 200}, errors.NonFiniteError, r"time\[1\] is NaT; pass"),
-        ({"time": [1.0, np.nan] * 200}, errors.NonFiniteError, r"time\[1\] is nan; pass"),
-        ({"y": DATES[[0, 1, 2, 0] * 100]}, errors.LabelError, "class .*2026.*as text"),
-        ({"y": DATES.astype(object)[[0, 1, 2, 0] * 100]}, errors.LabelError, "date; .*as text"),
+        (
+            {"time": ["2026-01-05", "NaT"] * 200},
+            errors.NonFiniteError,
+            r"time\[1\] is NaT, not a time; pass",
+        ),
+        (
+            {"time": [1.0, np.nan] * 200},
+            errors.NonFiniteError,
+            r"time\[1\] is nan, not a time; pass",
+        ),
+        ({"y": DATES[[0, 1, 2, 0] * 100]}, errors.LabelError, "class .*2026.*to text"),
+        ({"y": DATES.astype(object)[[0, 1, 2, 0] * 100]}, errors.LabelError, "date, .*to text"),
         ({"y": NAMES[[0] * 400]}, errors.LabelError, "classes= .*CalibrationMonitor"),
         ({"y": [0, 1, np.nan, 2] * 100}, errors.LabelError, r"y\[2\]"),
         ({"probabilities": np.ones((400, 3))}, errors.RowSumError, r"probabilities\[0\] sums to 3"),
@@ -119,14 +127,14 @@ def test_other_classes_are_refused(rows):
     monitor.update(*rows)
     with pytest.raises(errors.LabelError, match="not among the classes"):
         monitor.update(rows[0], rows[1] + 1)
-    with pytest.raises(errors.ParameterError, match="one label for each of 2 columns"):
+    with pytest.raises(errors.ParameterError, match="one label for each of the 2 columns"):
         monitor.update([[0.5, 0.5]], [0])
     with pytest.raises(errors.ShapeError, match="3 classes"):
         monitor.update_unlabelled([[0.5, 0.5]])
 
 
 def test_classes_that_are_dates_are_refused_at_once():
-    with pytest.raises(errors.LabelError, match="classes of a monitor are text, numbers"):
+    with pytest.raises(errors.LabelError, match="a monitor needs text, numbers"):
         CalibrationMonitor(classes=DATES)
 
 
@@ -255,10 +263,10 @@ def test_damaged_and_foreign_states_are_refused(tmp_path, rows):
     del state["parts"]
     damaged = {
         "checksum": whole.replace('"alpha": 0.01', '"alpha": 0.02'),
-        "no state": "",
-        "another format": '{"a": 1}\n',
-        "than calibrant.monitor, version 1": f"{newer}\n{body}",
-        "holds no": _state.to_text(state),
+        "not the state": "",
+        "format is not": '{"a": 1}\n',
+        "not calibrant.monitor, version 1": f"{newer}\n{body}",
+        "is not the": _state.to_text(state),
     }
     for words, text in damaged.items():
         path.write_text(text)
@@ -266,7 +274,7 @@ def test_damaged_and_foreign_states_are_refused(tmp_path, rows):
             CalibrationMonitor.load(path)
         assert str(path) in str(caught.value)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(errors.StatisticsError, match="holds no state"):
+    with pytest.raises(errors.StatisticsError, match="is not the state of a monitor"):
         CalibrationMonitor.load(path)
 
 
@@ -306,7 +314,7 @@ def test_rows_without_labels():
     top = more.argmax(axis=1)
     np.testing.assert_allclose(shifted_report.confusion[:, 1], more[top == 1].sum(axis=0))
     assert "cannot" not in shifted_report.cannot_see
-    assert "another rule" in shifted_report.cannot_see
+    assert "relation between features and labels" in shifted_report.cannot_see
 
 
 def test_expected_accuracy_covers_what_comes():

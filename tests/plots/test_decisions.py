@@ -66,5 +66,5 @@ def test_sizes_of_sets_are_counted():
 
 @pytest.mark.parametrize("draw", [draw_decision_curve, draw_cost_curve, draw_risk_coverage])
 def test_nothing_to_draw_is_refused(draw):
-    with pytest.raises(ParameterError, match="give at least one"):
+    with pytest.raises(ParameterError, match="pass at least one"):
         draw({})

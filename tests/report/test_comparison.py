@@ -145,7 +145,7 @@ def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
     assert mine.classes is None  # calibrators given are left alone
     scores, y = simulate(60, 4, seed=6)
     few = quick((scores, y, scores, y))
-    assert any("only 60 rows" in warning for warning in few.result("ts").warnings)
+    assert any("fitted to 60 rows" in warning for warning in few.result("ts").warnings)
     scores, y, new_scores, new_y = parts
     moved = quick((scores, (y + 1) % 12, new_scores, (new_y + 1) % 12))
     assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)

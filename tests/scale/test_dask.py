@@ -171,7 +171,7 @@ def test_a_chunk_without_weight_or_without_rows_is_none():
         calibrant.FlattenedIsotonic().fit(sieved, labels),
     ):
         assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
-    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+    with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
         calibrant.FlattenedIsotonic(classes=[0, 1, 2]).fit(CHUNKED, LABELS, 0 * weight)
 
 
@@ -196,7 +196,9 @@ def test_columns_are_not_told_by_rows_without_weight():
     for scores in (SCORES, CHUNKED):
         with pytest.raises(errors.LabelError, match=r"2 distinct labels \(2, 3\) for 3 columns"):
             calibrant.FlattenedIsotonic().fit(scores, Y + 1, weight)
-    with pytest.raises(errors.ShapeError, match="no chunk has a row with a weight and a label"):
+    with pytest.raises(
+        errors.ShapeError, match="no chunk has a row with a positive weight and a label"
+    ):
         calibrant.FlattenedIsotonic().fit(CHUNKED, Y, 0 * weight)
 
 

@@ -399,7 +399,7 @@ def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
 
 def test_no_rows_are_refused(table):
     chunks = spark.rows(table.where("false"), scores=NAMES)
-    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+    with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
         calibrant.FlattenedIsotonic(classes=NAMES).fit(chunks, None)
 
 

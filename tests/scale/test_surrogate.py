@@ -180,7 +180,7 @@ def test_real_files_are_fitted_as_in_memory(name, method, tmp_path):
 def test_without_a_second_pass_the_rows_kept_are_fitted(method):
     p, y = simulate(2000, 4)
     counted = methods()[method]().statistics(np.arange(4), max_rows=500).update(p, y)
-    with pytest.warns(SampledRowsWarning, match="500 of 2,000 rows, chosen by their scores"):
+    with pytest.warns(SampledRowsWarning, match="500 of 2,000 rows, sampled by their scores"):
         found = methods()[method]().fit_statistics(counted)
     kept = counted.kept_batch()
     alone = methods()[method](classes=np.arange(4)).fit(kept.scores, kept.class_index, kept.weight)

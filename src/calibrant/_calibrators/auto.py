@@ -145,7 +145,7 @@ class AutoCalibrator(Composed):
     method = "auto"
     title = "Auto"
     summary = "a mixture of several of these, by held-out likelihood"
-    good_for = "a first try; the [best of all](../explanation/auto.md) on 47 real classifiers"
+    good_for = "a first try; [best on average](../explanation/auto.md) on 47 real classifiers"
     place = 17
 
     candidates: Any = None
@@ -174,7 +174,7 @@ class AutoCalibrator(Composed):
             if len(stages) > 2 or not all(stage in STAGES for stage in stages):
                 raise ParameterError(
                     f"candidates has {in_words(path)}; use one of {', '.join(STAGES)}, or two of "
-                    "them as 'structured > na-fir'"
+                    "them such as 'structured > na-fir'"
                 )
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant._html import table
 from calibrant.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class AutoReport:
 
     def __post_init__(self) -> None:
         if not self.candidates:
-            raise ParameterError("a report without candidates")
+            raise ParameterError("candidates is empty; a report needs at least one")
 
     @property
     def why(self) -> str:
@@ -85,15 +86,16 @@ class AutoReport:
         home = next(c for c in self.candidates if c.path == self.home)
         name = "temperature scaling" if self.home == BASELINE else self.home
         if home.weight == 1.0:
-            verdict = f"none of it was certain to do better, so {name} stays"
+            verdict = f"no other candidate was certain to do better, so {name} is used alone"
         elif home.weight >= 0.5:
-            verdict = f"{name} keeps most of it, as what the others gain is uncertain"
+            verdict = f"{name} keeps the largest weight, as the gain of the others is uncertain"
         elif home.weight >= 0.01:
-            verdict = f"{name} keeps a share"
+            verdict = f"{name} keeps some weight"
         else:
-            verdict = f"nothing is left to {name}"
+            verdict = f"{name} has no weight"
         finish = (
-            f" What is fitted to the mixture as a whole has {self.finish_share:.0%} of the result."
+            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%} "
+            "in the result."
             if self.finish_share
             else ""
         )
@@ -106,15 +108,25 @@ class AutoReport:
         )
 
     def __str__(self) -> str:
-        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
-        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
-        lines = [head + (f"{'s':>7}" if is_timed else "")]
-        lines += [
-            f"{c.path:<26}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
-            f"{c.weight:>8.1%}" + (f"{c.seconds:>7.2f}" if is_timed else "")
-            for c in self.candidates
+        widths = 9, 10, 9, 8, 7
+        lines = [
+            f"{path:<26}" + "".join(map(str.rjust, numbers, widths))
+            for path, *numbers in self._cells()
         ]
         return "\n".join([*lines, self.why])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._cells()
+        return table(head, rows, [self.why])
+
+    def _cells(self) -> list[list[str]]:
+        """Return the texts of the table, its head first; times are left out if one is not known."""
+        n_columns = 5 if any(math.isnan(c.seconds) for c in self.candidates) else 6
+        rows = [["candidate", "NLL", "vs ts", "± s.e.", "weight", "s"]]
+        for c in self.candidates:
+            numbers = f"{c.nll:.4f}", f"{c.difference:+.4f}", f"{c.standard_error:.4f}"
+            rows.append([c.path, *numbers, f"{c.weight:.1%}", f"{c.seconds:.2f}"])
+        return [row[:n_columns] for row in rows]
 
 
 def report_of(

@@ -152,7 +152,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             # A class that is defined again, as in a notebook, takes the place of the old one.
             other, name = cls._registered.get(method, cls), cls.__qualname__
             if (other.__module__, other.__qualname__) != (cls.__module__, name):
-                taken = f"the method {method!r} of {name} is {other.__qualname__} already"
+                taken = f"{name} has the method {method!r}, which {other.__qualname__} has already"
                 raise errors.ParameterError(f"{taken}; choose another name")
             cls._registered[method] = cls
 
@@ -185,8 +185,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         if self._unlabelled is not None and not present.all():
             missing = classes[~present]
             yield errors.MissingClassWarning(
-                f"{len(missing)} of {len(classes)} classes have no label in the calibration "
-                f"set, {errors.in_words(missing[0])} for one; {self._unlabelled}"
+                f"{len(missing)} of {len(classes)} classes have no label in the calibration set, "
+                f"for example {errors.in_words(missing[0])}; {self._unlabelled}"
             )
 
     @classmethod
@@ -262,8 +262,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         if n_rows < needed:
             notices.warn(
                 errors.SmallSampleWarning(
-                    f"only {errors.number_of(n_rows, 'row')} to fit {type(self).__name__} to "
-                    f"{n_classes} classes; {needed} or more give a map worth trusting"
+                    f"{type(self).__name__} was fitted to {errors.number_of(n_rows, 'row')} of "
+                    f"{n_classes} classes; use at least {needed} rows for a reliable fit"
                 )
             )
 
@@ -278,7 +278,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
         if wrong is not None:
             reason = (
-                "has one map for all classes" if found.same_for_all_classes else "does not mend it"
+                "has one map for all classes"
+                if found.same_for_all_classes
+                else "cannot correct this"
             )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
@@ -345,8 +347,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             if asked != "default":
                 raise errors.ContainerError(
                     f"scores is a Dask collection, and transform_output={asked!r} would compute "
-                    "every row here; call set_output(transform='default'), and "
-                    "dask.dataframe.from_dask_array(result, columns=...) makes a lazy data frame"
+                    "every row at once; call set_output(transform='default'), then make a lazy "
+                    "data frame with dask.dataframe.from_dask_array(result, columns=...)"
                 )
         return self.predict_proba(scores)
 
@@ -384,8 +386,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             remedy = f" {how_to_pass(self.map_.kind)}" if shape[1] == 1 else ""
             raise errors.ShapeError(
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: scores has shape {shape}, one column is "
-                f"needed for each class of the fit.{remedy}"
+                f"{self.n_features_in_} features as input: scores has shape {shape}; pass one "
+                f"column for each class seen at fit.{remedy}"
             )
         names = column_names(scores)
         order = column_order(names, self.classes_)

@@ -130,12 +130,14 @@ class FromChunks(Parameters, ABC):
         wanted = self.statistics(statistics.classes)
         if statistics.method != wanted.method:
             raise errors.ParameterError(
-                f"statistics of {statistics.describe()} are not those of {type(self).__name__}; "
-                f"make them by its statistics()"
+                f"statistics were made for {statistics.describe()}, not for "
+                f"{type(self).__name__}; make them with its method statistics()"
             )
         self._refuse_other_settings(statistics, wanted)
         if statistics.n_rows == 0:
-            raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
+            raise errors.ShapeError(
+                "no chunk has a row with a positive weight, so there is nothing to fit"
+            )
         solution = self._solution(statistics, is_last=chunks is None)
         while chunks is not None and solution.again is not None:
             solution.again.merge(chunks.count(solution.again.empty()))
@@ -162,8 +164,8 @@ class FromChunks(Parameters, ABC):
             if own[name] != theirs[name]:
                 raise errors.ParameterError(
                     f"statistics were counted with {name}={errors.in_words(theirs[name])}, but "
-                    f"this {type(self).__name__} has {errors.in_words(own[name])}; set its {name} "
-                    "to theirs, or count the rows again"
+                    f"this {type(self).__name__} has {errors.in_words(own[name])}; set the same "
+                    f"{name}, or count the rows again"
                 )
 
     @available_if(_is_incremental)  # type: ignore[untyped-decorator]
@@ -198,9 +200,9 @@ class FromChunks(Parameters, ABC):
         if before is None and "map_" in vars(self):
             notices.warn(
                 errors.ForgottenRowsWarning(
-                    f"this {type(self).__name__} has no statistics of the rows that it was fitted "
-                    "to (fit and model files keep none): partial_fit begins anew. To go on, keep "
-                    "statistics_.to_bytes() of the last partial_fit, and call "
+                    f"this {type(self).__name__} kept no statistics of the rows it was fitted to "
+                    "(fit and model files keep none), so partial_fit starts again without them. "
+                    "To continue a fit, save statistics_.to_bytes() after partial_fit, and call "
                     "fit_statistics(Statistics.from_bytes(data)) first"
                 )
             )
@@ -213,7 +215,8 @@ class FromChunks(Parameters, ABC):
             before = self.statistics(known)
         elif classes is not None and not np.array_equal(np.asarray(classes), before.classes):
             raise errors.ParameterError(
-                f"classes are not those of the first call, {errors.some_in_words(before.classes)}"
+                "classes differ from those of the first call, "
+                f"{errors.some_in_words(before.classes)}; pass the same classes, or None"
             )
         empty = before.empty()
         new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
@@ -225,7 +228,7 @@ class FromChunks(Parameters, ABC):
 
     def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
         """Return the class of each column."""
-        shape = "1 dimensions, or one column"
+        shape = "one dimension or one column"
         if chunks is None:
             matrix = to_matrix(scores, self.scores)
             n_columns, shape = matrix.shape[1], f"shape {matrix.shape}"
@@ -312,27 +315,28 @@ class FromChunks(Parameters, ABC):
         self._warn_of_shares(batch, fitted["map_"])
         if self._statistics is None:
             found = list(self._complaints(batch, fitted))
-            remedy = "methods with partial_fit take all rows of chunks that can be read again"
+            remedy = "methods with partial_fit use all rows if the chunks can be read again"
             if is_staged:
                 firsts = [path[0] for path in fitted["paths_"]]
                 kept = [one.method for one in firsts if not hasattr(one, "partial_fit")]
                 but = f" but {', '.join(kept)}" if kept else ""
                 remedy = (
-                    f"first stages{but} were fitted to all rows, weights and later stages were not"
+                    f"first stages{but} were fitted to all rows, but weights and later stages "
+                    "were not"
                 )
         else:
             found = list(self._missing(present, statistics.classes))
             complaint = fitted["solver_report_"].complaint
             found += [] if complaint is None else [complaint]
             remedy = (
-                "the others could not be read again: fit, or fit_statistics with their chunks, "
-                "uses all of them; FIR and SCIR need one reading"
+                "the other rows could not be read again: call fit, or fit_statistics with "
+                "chunks=, to use all rows; FIR and SCIR need only one pass"
             )
         if not is_whole and not statistics.kept.is_complete:
             found.append(
                 errors.SampledRowsWarning(
                     f"{type(self).__name__} was fitted to {statistics.kept.n_rows:,} of "
-                    f"{statistics.n_rows:,} rows, chosen by their scores; {remedy}"
+                    f"{statistics.n_rows:,} rows, sampled by their scores; {remedy}"
                 )
             )
         for complaint in {str(one): one for one in found}.values():

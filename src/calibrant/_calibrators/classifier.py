@@ -32,6 +32,7 @@ from calibrant._calibrators.classifier_folds import (
     refuse_too_many_folds,
     takes_groups,
 )
+from calibrant._calibrators.diagram import boxes
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
     Parameters,
@@ -47,6 +48,8 @@ from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 
@@ -186,12 +189,12 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         if isinstance(self.cv, str):
             raise ParameterError(
                 f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
-                "it is fitted already, FrozenEstimator(estimator) from sklearn.frozen"
+                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)"
             )
         if self.method is not None and self.calibrator is not None:
             raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} say "
-                "the same thing; pass one of them"
+                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} mean "
+                "the same; pass one of them"
             )
         if self.method is not None:
             return _calibrator_of("method", self.method)
@@ -201,7 +204,8 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             return _calibrator_of("calibrator", self.calibrator)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} is no calibrator and no name of one"
+                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor the name of "
+                "a method"
             )
         return self.calibrator
 
@@ -310,6 +314,20 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
                 own.add(caller=name, callee="predict_proba")
             router.add(calibrator=self.calibrator, method_mapping=own)
         return router
+
+    def _sk_visual_block_(self) -> Any:
+        """Boxes of the classifier and its calibrator; of several pairs, of the first."""
+        parts = self._get_estimator(), None
+        for pair in getattr(self, "calibrated_classifiers_", ())[:1]:
+            parts = pair.estimator, pair.calibrator
+        estimator, calibrator = parts
+        calibrator = self._find_calibrator() if calibrator is None else calibrator
+        return boxes("serial", [("estimator", estimator), ("calibrator", calibrator)])
+
+    def _certified(self) -> Iterator[Any]:
+        pairs = getattr(self, "calibrated_classifiers_", ())
+        for calibrator in {id(pair.calibrator): pair.calibrator for pair in pairs}.values():
+            yield from calibrator._certified()  # noqa: SLF001  (ours)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

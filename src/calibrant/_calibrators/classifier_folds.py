@@ -127,9 +127,9 @@ def class_scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray
 def _several_outputs(estimator: Any, what: str) -> LabelError:
     inner = getattr(estimator, "estimator", estimator)
     return LabelError(
-        f"{what}, and CalibratedClassifier calibrates one output; calibrate each: "
-        f"MultiOutputClassifier(CalibratedClassifier({type(inner).__name__}(...))) from "
-        "sklearn.multioutput; or pass one label for each row"
+        f"{what}, but CalibratedClassifier calibrates one output; pass one label per row, or "
+        "calibrate each output with "
+        f"sklearn.multioutput.MultiOutputClassifier(CalibratedClassifier({type(inner).__name__}(...)))"
     )
 
 
@@ -174,14 +174,14 @@ class Folds:
         is_known = np.concatenate([part.is_known for part in parts])
         if not is_known.all():
             names = some_in_words(np.unique(self.y[rows[~is_known]]))
-            problem = f"of classes that their classifier was not trained on, {names}"
-            remedy = "use a cv that has all classes in every part, as StratifiedKFold"
+            problem = f"of classes that the classifier of their fold was not trained on ({names})"
+            remedy = "use a cv that has all classes in every training part, such as StratifiedKFold"
             if not is_known.any():
-                raise LabelError(f"all {len(rows)} rows to calibrate on are {problem}; {remedy}")
+                raise LabelError(f"all {len(rows)} calibration rows are {problem}; {remedy}")
             notices.warn(
                 MissingClassWarning(
-                    f"{(~is_known).sum()} of {len(rows)} rows to calibrate on are {problem}: they "
-                    f"are left out, and that classifier gives such a class probability 0; {remedy}"
+                    f"{(~is_known).sum()} of {len(rows)} calibration rows are {problem}: they are "
+                    f"left out, and that classifier gives these classes probability 0; {remedy}"
                 )
             )
         copy = clone(self.calibrator).set_params(scores=parts[0].kind, classes=self.classes)
@@ -225,18 +225,20 @@ def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -
     """Refuse more folds than the smallest class has rows, as scikit-learn does."""
     if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
         raise ParameterError(
-            "LeaveOneOut cross-validation does not allow all classes to be present in test splits, "
-            'to which ensemble=True fits a calibrator each; use ensemble="auto", or another cv'
+            "LeaveOneOut cross-validation does not allow all classes to be present in test "
+            'splits, but ensemble=True fits a calibrator to each test split; use ensemble="auto", '
+            "or another cv"
         )
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) == 1:
         raise ClassCountError(
-            f"every label is {in_words(values[0])}, one class; a classifier needs at least two"
+            f"every label is {in_words(values[0])}: there is one class, but a classifier needs at "
+            "least two"
         )
     least = int(np.argmin(counts))
     if isinstance(n_folds, int | np.integer) and counts[least] < n_folds:
-        remedy = f"use cv={counts[least]}" if counts[least] > 1 else "drop it, or find more rows"
+        remedy = f"use cv={counts[least]}" if counts[least] > 1 else "drop this class, or add rows"
         rows = number_of(int(counts[least]), "row")
         raise ParameterError(
             f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples "

@@ -17,6 +17,7 @@ from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import takes_groups
+from calibrant._calibrators.diagram import DiagramOfParts
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.prior_shift import PriorShift, checked_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
@@ -48,7 +49,7 @@ class Composed(Calibrator):
         return {"map_": self._compose(found), **found}
 
 
-class Composition(_BaseComposition, Composed):
+class Composition(DiagramOfParts, _BaseComposition, Composed):
     """Base of calibrators that hold a list of others.
 
     Parameters
@@ -109,15 +110,15 @@ class Composition(_BaseComposition, Composed):
         if not isinstance(self.calibrators, list | tuple):
             raise ParameterError(f"calibrators={self.calibrators!r} must be a list of calibrators")
         if not self._parts:
-            raise ParameterError("calibrators is empty; give at least one")
+            raise ParameterError("calibrators is empty; pass at least one")
         for name, part in self._parts:
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
             if takes_groups(part):
                 own, grouped = type(self).__name__, type(part).__name__
                 raise ParameterError(
-                    f"{name} is a {grouped}, whose groups {own} does not pass on; put it outside: "
-                    f"{grouped}({own}([...]))"
+                    f"{name} is a {grouped}, which needs groups, and {own} does not pass them on; "
+                    f"use {grouped}({own}([...]))"
                 )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
@@ -229,7 +230,7 @@ def cross_fit(
 
 def _ends_in_shift(chain: Chain) -> bool:
     if not (chain._parts and isinstance(chain._parts[-1][1], PriorShift)):  # noqa: SLF001  (ours)
-        raise AttributeError("the chain has no adapt: its last stage is no PriorShift")
+        raise AttributeError("this Chain has no adapt, as its last stage is not a PriorShift")
     return True
 
 
@@ -264,8 +265,8 @@ class Chain(Composition):
         super()._check_parameters()
         if any(part.method == "masked" for _, part in self._parts):
             raise ParameterError(
-                "a MaskedCalibrator in a Chain gives absent options something at other stages; put "
-                "it around one calibrator"
+                "other stages of the Chain would give absent options a probability; use "
+                "MaskedCalibrator around a single calibrator instead"
             )
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
@@ -342,6 +343,7 @@ class Mixture(Composition):
 
     method = "mixture"
     title = "Mixture"
+    _arrangement = "parallel"
 
     weights: Any = "fixed"
     weights_: NDArray[np.float64] = fitted()
@@ -359,8 +361,8 @@ class Mixture(Composition):
         known = weights.shape == (n_parts,) and np.isfinite(weights).all()
         if not known or not (weights >= 0).all() or not weights.any():
             raise ParameterError(
-                f"weights={in_words(self.weights)} must be {n_parts} finite numbers that are not "
-                "negative, 'fixed' or 'fit'"
+                f"weights={in_words(self.weights)} must be {n_parts} finite numbers, none "
+                "negative, or 'fixed' or 'fit'"
             )
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:

@@ -136,8 +136,8 @@ class GroupedCalibrator(parts.Composed):
         super()._check_parameters()
         if not isinstance(self._inner, Calibrator) or isinstance(self._inner, GroupedCalibrator):
             raise errors.ParameterError(
-                f"calibrator={errors.in_words(self.calibrator)} must be a calibrator that needs no "
-                "groups, as AutoCalibrator()"
+                f"calibrator={errors.in_words(self.calibrator)} must be a calibrator without "
+                "groups, such as AutoCalibrator()"
             )
         self._inner._check_parameters()  # noqa: SLF001  (ours)
 
@@ -163,7 +163,7 @@ class GroupedCalibrator(parts.Composed):
             The fitted calibrator.
         """
         if as_chunks(scores, y, sample_weight) is not None:
-            raise _not_chunked("fit a sample of its rows, computed")
+            raise _not_chunked("fit to a sample of the rows in memory")
         return self._fit_rows(scores, y, sample_weight, groups=groups, given_weight=sample_weight)
 
     def _fit_parts(
@@ -251,8 +251,8 @@ class GroupedCalibrator(parts.Composed):
             found = take_state(taken.calibrators_[known.index(group)])
         else:
             raise errors.LabelError(
-                f"group={errors.in_words(group)} is not among those of the fit, "
-                f"{errors.some_in_words(taken.groups_)}; pass None for the fit of all"
+                f"group={errors.in_words(group)} was not seen at fit; the groups are "
+                f"{errors.some_in_words(taken.groups_)}. Pass None for the fit to all rows"
             )
         for name in ("scores", "normalize", "min_probability", "n_jobs"):
             setattr(found, name, getattr(taken, name))
@@ -264,7 +264,9 @@ class GroupedCalibrator(parts.Composed):
         places = find_groups(vars(self)["_groups"], len(matrix), self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
-            message = f"no row is of a group of the fit, {known}; all get the fit of all"
+            message = (
+                f"no row belongs to a group seen at fit ({known}), so the fit to all rows is used"
+            )
             notices.warn(errors.CalibrantWarning(message))
         self.__dict__["_by_row"] = (places,)
         yield from super()._calibrate(scores, matrix)
@@ -272,7 +274,9 @@ class GroupedCalibrator(parts.Composed):
     def _with(self, groups: Any, scores: Any) -> Self:
         """Return the fit as it is now, which knows the groups of the rows to predict."""
         if is_elsewhere(scores):
-            raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
+            raise _not_chunked(
+                "select the rows of each group and apply for_group(name) to them, also lazily"
+            )
         taken = self._take()
         taken.__dict__["_groups"] = groups
         return taken
@@ -317,7 +321,7 @@ def _composed(calibrator: Calibrator, like: Calibrator, **found: Any) -> Calibra
 
 
 def _not_chunked(remedy: str) -> errors.ContainerError:
-    start = "scores come in chunks, which GroupedCalibrator does not take"
+    start = "scores is in chunks, which GroupedCalibrator does not accept"
     return errors.ContainerError(f"{start}: {remedy}")
 
 

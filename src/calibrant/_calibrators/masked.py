@@ -85,7 +85,7 @@ class MaskedCalibrator(Composed):
         part = self._inside
         if not isinstance(part, Calibrator) or part.method not in CAPABLE:
             raise ParameterError(
-                f"calibrator={type(part).__name__} cannot leave options out; use one of "
+                f"calibrator={type(part).__name__} does not support absent options; use one of "
                 f"{', '.join(CAPABLE)}"
             )
         part._check_parameters()  # noqa: SLF001  (ours)
@@ -93,7 +93,7 @@ class MaskedCalibrator(Composed):
         others = {stage for path in paths for stage in path.split(" > ")} & OF_EACH_CLASS
         if others:
             fault = f"candidates has {in_words(min(others))}"
-            raise ParameterError(f"{fault}, which cannot leave options out; use others")
+            raise ParameterError(f"{fault}, which does not support absent options; leave it out")
 
     @property
     def _inside(self) -> Any:
@@ -117,8 +117,9 @@ class MaskedCalibrator(Composed):
             row = int(np.argmax(on_absent))
             label = in_words(batch.classes[batch.class_index[row]])
             raise LabelError(
-                f"y: row {row} of those with a weight has the label {label}, an option that is "
-                "absent from it (probability 0, or a logit of minus infinity); drop the row"
+                f"y: row {row} of the rows with a positive weight has the label {label}, but this "
+                "option is absent from the row (probability 0, or a logit of minus infinity); "
+                "drop the row"
             )
         depth = DEPTH * (float(np.std(gaps[~absent])) or 1.0)
         filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")

@@ -149,8 +149,8 @@ class NormalizationAwareIsotonic(Calibrator):
     title = "NA-FIR"
     summary = "one isotonic step function, fitted with the normalisation"
     good_for = (
-        "many classes that are biased alike; two keep their base rate; the paper's method, "
-        "[solved exactly](../explanation/why-na-fir-is-convex.md)"
+        "many classes with the same bias; does not correct the base rate of two; the paper's "
+        "method, [solved exactly](../explanation/why-na-fir-is-convex.md)"
     )
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True

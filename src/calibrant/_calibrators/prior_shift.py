@@ -107,7 +107,7 @@ class PriorShift(Calibrator):
     method = "prior-shift"
     title = "PriorShift"
     summary = "a factor for each class"
-    good_for = "classes that come more or less often than in calibration"
+    good_for = "class frequencies that differ from those of the calibration set"
     stands_alone = False
 
     to_priors: Any = None
@@ -149,8 +149,9 @@ class PriorShift(Calibrator):
         if np.any(never & (to_priors > 0.0)):
             name = errors.in_words(classes[np.flatnonzero(never & (to_priors > 0.0))[0]])
             raise errors.ParameterError(
-                f"class {name} has a prior of 0 before and more after: no factor makes it so; "
-                "calibrate on rows that have it, or give it 0 in to_priors"
+                f"class {name} has a prior of 0 in from_priors but not in to_priors, and no "
+                "factor changes 0; calibrate on rows of this class, or set its entry of to_priors "
+                "to 0"
             )
         ratio = np.divide(to_priors, from_priors, out=np.ones(len(never)), where=~never)
         return dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_")) | {
@@ -179,13 +180,13 @@ class PriorShift(Calibrator):
         found = self._take()
         if self.to_priors is not None:
             raise errors.ParameterError(
-                f"to_priors={errors.in_words(self.to_priors)} is given, so there is nothing to "
-                "estimate; set to_priors=None to adapt to rows"
+                f"to_priors={errors.in_words(self.to_priors)} is given, so adapt has nothing to "
+                "estimate; set to_priors=None to estimate the priors from rows"
             )
         self._check_parameters()
         rows = checked_rows(found, scores)
         if len(rows) == 0:
-            raise errors.ShapeError("scores has no row to adapt to; pass one or more")
+            raise errors.ShapeError("scores has no rows; adapt needs at least one")
         weight = check_weights(sample_weight, len(rows))
         rows, weight = rows[weight > 0.0], weight[weight > 0.0]
         rows = rows if found.map_.kind == "probabilities" else simplex.softmax(rows)
@@ -268,7 +269,7 @@ class PriorShift(Calibrator):
         array([[0.909, 0.091]])
         """
         if isinstance(rates, str):
-            raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number a class")
+            raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number per class")
         return cls._undoing("rates", rates, y, parameters)
 
     @classmethod
@@ -276,7 +277,7 @@ class PriorShift(Calibrator):
         """Return the fitted map from counts times factors, which ``name`` gave, to counts."""
         for own in BY_CLASS:
             if own in parameters:
-                raise errors.ParameterError(f"{own} is found from {name} and y; leave it out")
+                raise errors.ParameterError(f"{own} is computed from {name} and y; leave {own} out")
         made = cls(**parameters)
         made._check_parameters()
         simplex.check_option("scores", made.scores, simplex.KINDS)
@@ -313,15 +314,17 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     missing = np.bincount(index, minlength=len(classes)) == 0
     if missing.any():
         name = errors.in_words(classes[int(np.argmax(missing))])
-        raise errors.LabelError(f"y has no label {name} of classes; pass all labels of training")
+        raise errors.LabelError(
+            f"y has no label {name}, which is in classes; pass all training labels"
+        )
     if len(classes) < 2:
         found = "1 class" if len(classes) else "no label"
-        raise errors.ClassCountError(f"y has {found}; pass all labels of training")
+        raise errors.ClassCountError(f"y has {found}; pass all training labels")
     if kind in ONE_COLUMN:
         if len(classes) > 2:
             raise errors.ClassCountError(
-                f"y has {len(classes)} classes, and scores={kind!r} is one column of two; pass one "
-                f"column for each class, with scores={ONE_COLUMN[kind]!r}"
+                f"y has {len(classes)} classes, but scores={kind!r} is for two; pass one column "
+                f"for each class, with scores={ONE_COLUMN[kind]!r}"
             )
         check_positive(classes, told=told is not None)
     return classes, index
@@ -345,8 +348,8 @@ def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
         if missing or len(given) != len(classes):
             wrong = missing[0] if missing else next(c for c in given if c not in classes.tolist())
             raise errors.ParameterError(
-                f"{name} has {'no' if missing else 'a'} class {errors.in_words(wrong)}; the "
-                f"classes are {errors.some_in_words(classes)}"
+                f"{name} {'lacks the' if missing else 'has an unknown'} class "
+                f"{errors.in_words(wrong)}; the classes are {errors.some_in_words(classes)}"
             )
         given = [given[c] for c in classes.tolist()]
     priors = _as_numbers(name, given, len(classes), positive=name == "from_priors")
@@ -357,7 +360,7 @@ def _as_numbers(name: str, given: Any, n_classes: int, *, positive: bool = False
     """Return one finite number a class, or refuse what is given."""
     if hasattr(given, "to_dict"):
         raise errors.ParameterError(
-            f"{name} is a {type(given).__name__}, whose index may be in another order than the "
+            f"{name} is a {type(given).__name__}, and its index may be in another order than the "
             f"classes; pass {name}.to_dict()"
         )
     try:
@@ -367,7 +370,7 @@ def _as_numbers(name: str, given: Any, n_classes: int, *, positive: bool = False
     right = numbers.shape == (n_classes,) and np.isfinite(numbers).all() and numbers.any()
     if not right or numbers.min() < 0.0 or (positive and not numbers.all()):
         raise errors.ParameterError(
-            f"{name}={errors.in_words(given)} must be {n_classes} finite numbers, one a class, "
+            f"{name}={errors.in_words(given)} must be {n_classes} finite numbers, one per class, "
             f"{'all positive' if positive else 'none negative, not all zero'}"
         )
     return numbers

@@ -88,7 +88,7 @@ class TemperatureScaling(LogitCalibrator):
     method = "ts"
     title = "TS"
     summary = "one number, the temperature"
-    good_for = "few rows; two classes keep their base rate"
+    good_for = "few rows; does not correct the base rate of two classes"
     same_for_all_classes = True
     place, in_paper, keeps_order = 4, True, True
     _copies = 2

@@ -97,7 +97,7 @@ class StructuredScaling(LogitCalibrator):
     summary = "a matrix shrunk to one temperature"
     good_for = "classes that are biased differently"
     place = 15
-    _unlabelled = "their probabilities are shrunk, as those of rare classes"
+    _unlabelled = "their probabilities are shrunk, like those of rare classes"
     _copies = 8
     _starts_at_temperature = True
     _statistics = StructuredStatistics

@@ -70,7 +70,7 @@ class TopLabelCalibrator(Calibrator):
         if rare.any():
             yield MissingClassWarning(
                 f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
-                f"{in_words(batch.classes[rare][0])} for one; they keep their scores"
+                f"for example {in_words(batch.classes[rare][0])}; they keep their scores"
             )
 
 

@@ -66,7 +66,7 @@ def freeze(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True)
 def check_number(owner: Any, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
     """Refuse a field that is no float in [low, high]."""
     value = getattr(owner, name)
-    require(isinstance(value, float), f"{name} is no float")
+    require(isinstance(value, float), f"{name} is not a float")
     require(low <= value <= high, f"{name} is {value}, outside [{low}, {high}]")
 
 
@@ -135,12 +135,13 @@ class CalibrationMap(ABC):
         """Refuse what a kernel would misread; copy only what it cannot read where it lies."""
         if not (isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2):
             raise errors.ContainerError(
-                "a map takes checked rows, a matrix of float64; predict_proba takes the rest"
+                "a map needs checked rows, a matrix of float64; call predict_proba for anything "
+                "else"
             )
         if not self.takes(rows.shape[1]):
             raise errors.ShapeError(
-                f"rows have {errors.number_of(rows.shape[1], 'column')}, which does not fit the "
-                f"{type(self).__name__} of {self.n_classes or 'more'} classes"
+                f"rows have {errors.number_of(rows.shape[1], 'column')}, but this "
+                f"{type(self).__name__} has {self.n_classes or 'more'} classes"
             )
         flags = rows.flags
         if flags.c_contiguous and flags.aligned:

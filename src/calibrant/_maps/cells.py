@@ -54,7 +54,7 @@ class SharedSteps(CalibrationMap):
 
     def __post_init__(self) -> None:
         self._check_kind()
-        require(type(self.step_function) is StepFunction, "step_function is no step function")
+        require(type(self.step_function) is StepFunction, "step_function is not a StepFunction")
         top = self.step_function.values[-1]
         require(0 < top <= 1, f"step_function: the largest value is {top}")
 
@@ -89,7 +89,7 @@ class RankedSteps(CalibrationMap):
     def __post_init__(self) -> None:
         self._check_kind()
         ranked = type(self.step_function) is RankedStepFunction
-        require(ranked, "step_function is no ranked step function")
+        require(ranked, "step_function is not a RankedStepFunction")
         check_number(self, "prior_share", low=0.0, high=1.0)
         check_number(self, "inverse_temperature", low=0.0)
         check_number(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
@@ -142,9 +142,9 @@ class ClasswiseCurves(CalibrationMap):
         if self.groups is not None:
             freeze(self, "groups", dtype=np.int64)
             g, n = self.groups, len(self.curves)
-            require(g.ndim == 1 and g.size > 0, "groups must be 1-D, not empty")
+            require(g.ndim == 1 and g.size > 0, "groups must be 1-D and not empty")
             one_each = g.min() >= 0 and g.max() == n - 1
-            require(one_each, f"{n} curves where groups do not have one each")
+            require(one_each, f"there are {n} curves, but each group needs exactly one")
 
     @property
     def n_classes(self) -> int:
@@ -226,7 +226,7 @@ class TopLabelMap(CalibrationMap):
         self._check_kind()
         check_curves(self.curves)
         shared = self.per_class or len(self.curves) == 1
-        require(shared, f"{len(self.curves)} curves where there is one for all")
+        require(shared, f"there are {len(self.curves)} curves, but all classes share one")
 
     @property
     def n_classes(self) -> int | None:

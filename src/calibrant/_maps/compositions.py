@@ -58,7 +58,7 @@ class _ComposedMap(CalibrationMap):
     def _check_stages(self, if_empty: str) -> None:
         require(self.stages, if_empty)
         maps = all(isinstance(stage, CalibrationMap) for stage in self.stages)
-        require(type(self.stages) is tuple and maps, "stages are no tuple of maps")
+        require(type(self.stages) is tuple and maps, "stages is not a tuple of maps")
 
     def takes(self, n_classes: int) -> bool:
         """Whether every stage takes rows of so many classes."""
@@ -89,7 +89,7 @@ class Stage(_ComposedMap):
     floor: float
 
     def __post_init__(self) -> None:
-        require(isinstance(self.map, CalibrationMap), "map is no map")
+        require(isinstance(self.map, CalibrationMap), "map is not a calibration map")
         check_number(self, "floor", low=0.0, high=1.0)
 
     @cached_property
@@ -114,7 +114,7 @@ class ChainMap(_ComposedMap):
         kinds = all(stage.kind == "probabilities" for stage in self.stages[1:])
         require(kinds, "a later stage takes logits, which no stage returns")
         sums = all(stage.sums_to_one for stage in self.stages[:-1])
-        require(sums, "a stage gets rows that need not sum to 1")
+        require(sums, "a stage gets rows that may not sum to 1")
 
     @property
     def depends_on_shift(self) -> bool:  # type: ignore[override]
@@ -140,7 +140,7 @@ class MixtureMap(_ComposedMap):
         self._check_stages("there is no map to average")
         freeze(self, "weights")
         n, w = len(self.stages), self.weights
-        require(w.shape == (n,), f"weights of length {w.size} for {n} maps")
+        require(w.shape == (n,), f"there are {w.size} weights for {n} maps")
         require(
             w.min() >= 0 and w.max() <= 1, f"weights are in [{w.min()}, {w.max()}], outside [0, 1]"
         )
@@ -196,8 +196,8 @@ class GroupedMap(_ComposedMap):
         rows = self._check_rows(rows)
         if places is None:
             raise errors.ParameterError(
-                "these are maps of groups, and no groups were given; pass them to predict_proba, "
-                "or take the calibrator of one group, for_group(name), which needs none"
+                "this map depends on groups, and none were given; pass groups= to predict_proba, "
+                "or use the calibrator of one group, for_group(name), which needs none"
             )
         out = np.empty_like(rows)
         for place in np.unique(places).tolist():
@@ -229,9 +229,9 @@ class MaskedMap(_ComposedMap):
     kind: str = "probabilities"
 
     def __post_init__(self) -> None:
-        require(isinstance(self.map, CalibrationMap), "map is no map")
-        require(self.map.kind == "logits", "the map inside takes no logits")
-        require(self.map.sums_to_one, "rows of the map inside need not sum to 1")
+        require(isinstance(self.map, CalibrationMap), "map is not a calibration map")
+        require(self.map.kind == "logits", "the inner map does not take logits")
+        require(self.map.sums_to_one, "rows of the inner map may not sum to 1")
         check_number(self, "depth", low=0.0)
         self._check_kind()
 

@@ -34,7 +34,7 @@ class Curve(Protocol):
 def check_curves(curves: tuple[Curve, ...]) -> None:
     """Refuse what is no tuple of curves, or leaves [0, 1]."""
     given = type(curves) is tuple and len(curves) > 0
-    require(given and all(map(callable, curves)), "curves are no tuple of curves")
+    require(given and all(map(callable, curves)), "curves is not a tuple of curves")
     for i, curve in enumerate(curves):
         above = isinstance(curve, StepFunction) and curve.values[-1] > 1
         require(not above, f"curve {i} has a value above 1")
@@ -51,7 +51,7 @@ class PiecewiseLinear:
         freeze(self, "x", "y")
         x, y = self.x, self.y
         alike = x.ndim == 1 and x.shape == y.shape and x.size > 0
-        require(alike, "x and y must be 1-D, alike, not empty")
+        require(alike, "x and y must be 1-D, of the same length and not empty")
         inside = x[0] >= 0 and x[-1] <= 1 and y.min() >= 0 and y.max() <= 1
         require(inside, "x and y must stay in the unit square")
         rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
@@ -95,11 +95,11 @@ class AveragedHistogram:
         bins = np.asarray(self.n_bins)
         # NaN and what does not fit must not reach the conversion.
         whole = bins.size > 0 and bins.min() >= 1 and bins.max() <= 2**53
-        require(whole and (bins == np.floor(bins)).all(), "numbers of bins are not whole")
+        require(whole and (bins == np.floor(bins)).all(), "n_bins must be whole numbers")
         freeze(self, "n_bins", dtype=np.int64)
         freeze(self, "log_scores")
         alike = self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape
-        require(alike, "n_bins and log_scores must be 1-D and alike")
+        require(alike, "n_bins and log_scores must be 1-D and of the same length")
         inside = self.log_scores.min() >= -LARGEST and self.log_scores.max() <= LARGEST
         require(inside, f"log_scores are not in [{-LARGEST}, {LARGEST}]")
 
@@ -201,12 +201,12 @@ class LogOddsCurve:
         freeze(self, "x", "y")
         x, y = self.x, self.y
         alike = x.ndim == 1 and x.shape == y.shape and 2 <= x.size <= MAX_KNOTS
-        require(alike, f"x and y must be 1-D, alike, of 2 to {MAX_KNOTS} numbers")
+        require(alike, f"x and y must be 1-D and of the same length, 2 to {MAX_KNOTS}")
         reach = x[0] == -FARTHEST_LOG_ODDS and x[-1] == FARTHEST_LOG_ODDS
         require(reach, f"x must go from {-FARTHEST_LOG_ODDS:g} to {FARTHEST_LOG_ODDS:g}")
         rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
         require(rising, "x must increase strictly, and y must not decrease")
-        require(y[0] >= -LARGEST and y[-1] <= LARGEST, f"y leaves [{-LARGEST}, {LARGEST}]")
+        require(y[0] >= -LARGEST and y[-1] <= LARGEST, f"y must stay in [{-LARGEST}, {LARGEST}]")
         with np.errstate(over="ignore"):
             require((np.diff(y) / np.diff(x)).max() < np.inf, "the line is too steep")
 

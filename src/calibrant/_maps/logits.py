@@ -194,11 +194,16 @@ class SplineMap(LogitMap):
         freeze(self, "knots", "slopes")
         knots, slopes = self.knots, self.slopes
         n_knots = len(knots) if knots.ndim == 1 else 0
-        require(1 <= n_knots <= MAX_KNOTS, f"knots of shape {knots.shape}, {MAX_KNOTS} at most")
+        require(
+            1 <= n_knots <= MAX_KNOTS,
+            f"knots has shape {knots.shape}; at most {MAX_KNOTS} are allowed",
+        )
         one_more = slopes.shape == (n_knots + 1,)
-        require(one_more, f"slopes of shape {slopes.shape} are not one more than {n_knots} knots")
+        require(
+            one_more, f"slopes has shape {slopes.shape}, but {n_knots} knots need one slope more"
+        )
         check_array(self, "knots", [knots.shape])
-        require(np.all(np.diff(knots) > 0), "knots do not increase")
+        require(np.all(np.diff(knots) > 0), "knots must increase")
         inside = slopes.min() >= 0 and slopes.max() <= 1e303
         require(inside, f"slopes are in [{slopes.min()}, {slopes.max()}], outside [0, 1e303]")
         # Predictions that do not differ give slopes up to 1e303, so the product counts.

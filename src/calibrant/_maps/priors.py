@@ -35,7 +35,7 @@ class PriorMap(CalibrationMap):
         positive = self.ratio[self.ratio > 0.0]
         require(positive.size, "ratio is 0 for every class")
         smallest = float(positive.min())
-        require(smallest >= 1.0 / LARGEST, f"ratio has {smallest}, below {1.0 / LARGEST}")
+        require(smallest >= 1.0 / LARGEST, f"ratio has the entry {smallest}, below {1.0 / LARGEST}")
 
     @property
     def keeps_order(self) -> bool:  # type: ignore[override]

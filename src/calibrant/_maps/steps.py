@@ -41,13 +41,13 @@ class Histogram:
         freeze(self, "thresholds", "values", "sizes")
         t, v, s = self.thresholds, self.values, self.sizes
         alike = t.ndim == 1 and t.shape == v.shape == s.shape and t.size > 0
-        require(alike, "thresholds, values and sizes must be 1-D, alike, not empty")
+        require(alike, "thresholds, values and sizes must be 1-D, of the same length and not empty")
         inside = t[0] == 0 and t[-1] <= 1 and (t[1:] > t[:-1]).all()  # false for NaN
         require(inside, "thresholds must start at 0 and increase strictly within [0, 1]")
         self._check_values(v)
         # The tables over the bits of a double put -0.0 elsewhere than 0.0.
         require(not (np.signbit(t).any() or np.signbit(v).any()), "there is a negative zero")
-        require(s.min() >= 0 and s.max() < np.inf, "sizes are no weights")
+        require(s.min() >= 0 and s.max() < np.inf, "sizes must be finite and not negative")
 
     def _check_values(self, v: Floats) -> None:
         require(v.min() >= 0 and v.max() <= 1, "values must be in [0, 1]")
@@ -94,7 +94,7 @@ class RankedStepFunction:
         freeze(self, "offsets", dtype=np.int64)
         t, v, o = self.thresholds, self.values, self.offsets
         alike = t.ndim == 1 and t.shape == v.shape and o.ndim == 1 and len(o) > 1
-        require(alike, "thresholds and values must be 1-D and alike, offsets 1-D")
+        require(alike, "thresholds and values must be 1-D and of the same length, and offsets 1-D")
         counted = o[0] == 0 and o[-1] == len(t) and np.all(np.diff(o) > 0)
         require(counted, "offsets must increase strictly from 0 to the number of blocks")
         inside = np.ones(len(t), dtype=bool)

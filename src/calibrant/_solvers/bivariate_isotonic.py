@@ -103,8 +103,10 @@ def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points
             raise errors.ShapeError(f"{name} has {len(array)} entries but q has {n}")
         _refuse(name, array, ~np.isfinite(array), errors.NonFiniteError, "entries must be finite")
     ranks, weight = arrays["rank"], arrays["sample_weight"]
-    _refuse("rank", ranks, ranks != np.floor(ranks), errors.RangeError, "ranks are whole numbers")
-    remedy = "weights are positive, drop the points that have none"
+    _refuse(
+        "rank", ranks, ranks != np.floor(ranks), errors.RangeError, "ranks must be whole numbers"
+    )
+    remedy = "weights must be positive; drop points of weight 0"
     _refuse("sample_weight", weight, weight <= 0, errors.WeightError, remedy)
     rank_index = np.unique(ranks, return_inverse=True)[1].astype(np.int64) + 1
     return Points(arrays["q"] + 0.0, rank_index, arrays["y"], weight)  # no -0.0
@@ -124,7 +126,7 @@ def _numbers(name: str, value: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise errors.ContainerError(f"{name} cannot be read as numbers: {error}") from error
     if array.ndim != 1:
-        raise errors.ShapeError(f"{name} has shape {array.shape}; one number per point is needed")
+        raise errors.ShapeError(f"{name} has shape {array.shape}; pass one number per point")
     return array
 
 
@@ -168,8 +170,8 @@ def split_points(
     n = len(rank)
     if n > MOST_POINTS:
         raise errors.MemoryLimitError(
-            f"{n} distinct points are more than {MOST_POINTS}, as many as can be numbered; "
-            "fit them in chunks, which are counted on a grid"
+            f"there are {n} distinct points, and at most {MOST_POINTS} are possible; fit in "
+            "chunks, which are counted on a grid"
         )
     fitted, place = np.empty(n), np.arange(n, dtype=np.int32)
     if n == 0:

@@ -29,7 +29,7 @@ separates would send the slope to infinity, and equal scores leave it open."""
 FREE, NOT_NEGATIVE = np.full(2, -np.inf), np.array([0.0, 0.0, -np.inf])
 """Lower bounds on slopes and intercept, of Platt scaling and of beta calibration."""
 
-SEPARABLE = f"the score separates the labels: the slope is held by a ridge of {RIDGE:g}"
+SEPARABLE = f"the score separates the labels: the slope is bounded by a ridge penalty of {RIDGE:g}"
 
 
 def bounds_of_logs(values: Array, zero: float = ZERO) -> BoundedLogs:

@@ -113,7 +113,7 @@ def minimise_newton(
             break
         function.value(x)
     if violation > tol and predicted_gain <= ROUNDING:
-        left = f"{predicted_gain:.0e} of the objective is left to gain"
+        left = f"the objective could still fall by {predicted_gain:.0e}"
         notes += (f"at the limit of rounding: {left}",)
     return NewtonMinimum(x, value, violation, rounds, predicted_gain, notes)
 

@@ -98,7 +98,7 @@ def fit_temperature(
     if prior_strength >= HELD:
         temperature = replace(temperature, inverse_temperature=1.0)
     if objective.strength > 0.0:
-        drawn = f"drawn to T = 1 by {objective.strength:.3g} pseudo-observations"
+        drawn = f"shrunk towards T = 1 by {objective.strength:.3g} pseudo-observations"
         notes = (*notes, drawn)
     if objective.reads_zeros:
         notes = (*notes, f"an exact zero is read as {math.exp(temperature.zero_logit):.3g}")
@@ -252,7 +252,7 @@ def _descend(
     while abs(point.slope) > tol and rounds < max_rounds:
         low, high = (point.beta, high) if point.slope < 0.0 else (low, point.beta)
         if low >= LARGEST_BETA:
-            note = f"no row tells where it ends: inverse temperature at its bound {LARGEST_BETA:g}"
+            note = f"no row limits the inverse temperature: it is at its bound {LARGEST_BETA:g}"
             return point, rounds, (note,)
         beta = _next_beta(point, low, high)
         if beta in (low, high):  # two neighbouring floats: nothing is left to gain

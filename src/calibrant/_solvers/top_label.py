@@ -129,7 +129,7 @@ def solve_top_label(
         return found, replace(report, seconds=perf_counter() - started)
     problems = [top.of_class(j, batch.class_index, enough) for j in range(batch.n_classes)]
     if not any(problems):
-        note = "no class is predicted often enough: all keep their scores"
+        note = "no class is predicted often enough to be calibrated: all keep their scores"
         found = TopLabelMap((IDENTITY,) * batch.n_classes, True, normalize_output, batch.kind)
         seconds = perf_counter() - started
         return found, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))

@@ -202,8 +202,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         is_first = positive is not None and known is not None and known[0] == positive
         if is_first and n_columns_of(y_proba) == 1:
             raise errors.ShapeError(
-                f"X has one column, and fit had two, of the classes {errors.some_in_words(known)}; "
-                "pass both columns"
+                "X has one column, but fit had two, for the classes "
+                f"{errors.some_in_words(known)}; pass both columns"
             )
 
     @property
@@ -219,7 +219,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         if self.estimator is not None:
             return np.asarray(self._fitted.classes_)
         if "fitted_classes_" not in vars(self):
-            raise AttributeError("classes_ is not known; without an estimator fit tells the labels")
+            raise AttributeError(
+                "classes_ is not known without an estimator; call fit with labels first"
+            )
         return np.asarray(self.fitted_classes_)
 
     @property
@@ -271,7 +273,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         rows = [*getattr(self.costs, "index", [])] if is_frame(self.costs) else []
         if {*map(str, rows)} - {*map(str, numbers)}:
             raise errors.NotFittedError(
-                f"costs has the rows {errors.some_in_words(rows)}, and nobody has told which of "
-                "them each column of X is; call fit with labels, or pass X as a data frame whose "
-                "columns are named as these rows"
+                f"costs has the rows {errors.some_in_words(rows)}, but it is not known which "
+                "column of X belongs to which row; call fit with labels, or pass X as a data "
+                "frame whose columns have the names of these rows"
             )

@@ -92,8 +92,8 @@ def read_costs(
         positive = _place_of_positive(costs, classes, pos_label, is_told=is_told)
     elif pos_label is not None:
         raise errors.ParameterError(
-            f"pos_label={errors.in_words(pos_label)} tells the positive class of the costs "
-            f"'false_positive' and 'false_negative', and costs is a table; {MEANING}: leave it out"
+            f"pos_label={errors.in_words(pos_label)} is only for the costs 'false_positive' and "
+            f"'false_negative', but costs is a table ({MEANING}); leave pos_label out"
         )
     cells, named, order = _cells(costs, classes, positive)
     abstain = _by_class("abstain", abstain, classes)
@@ -102,22 +102,22 @@ def read_costs(
         leaving = np.broadcast_to(np.array(abstain if has_abstain else 0.0, np.float64), n_classes)
     except (TypeError, ValueError) as error:
         raise errors.ParameterError(
-            f"costs={errors.in_words(cells)} with abstain={errors.in_words(abstain)} are not "
-            f"numbers; {MEANING}: pass {n_classes} rows, and one number for abstaining or one for "
-            "each class"
+            f"costs={errors.in_words(cells)} with abstain={errors.in_words(abstain)} are not all "
+            f"numbers ({MEANING}); pass {n_classes} rows, and for abstain one number, or one per "
+            "class"
         ) from error
     if matrix.ndim != 2 or len(matrix) != n_classes or matrix.shape[1] == 0:
         raise errors.ParameterError(
-            f"costs has shape {matrix.shape} but there are {n_classes} classes; {MEANING}: pass a "
-            f"matrix of shape ({n_classes}, n_actions)"
+            f"costs has shape {matrix.shape} but there are {n_classes} classes ({MEANING}); pass "
+            f"a matrix of shape ({n_classes}, n_actions)"
         )
     n_actions = matrix.shape[1]
     matrix = np.column_stack([matrix, leaving]) if has_abstain else matrix
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
         raise errors.ParameterError(
-            f"costs[{row}, {column}] is {matrix[row, column]}; {MEANING}, and each is finite: pass "
-            "a large number for what must not happen"
+            f"costs[{row}, {column}] is {matrix[row, column]}, but costs must be finite "
+            f"({MEANING}); pass a large number for an action that must not happen"
         )
     usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
     told = list(usual if actions is None else actions)
@@ -131,8 +131,9 @@ def read_costs(
         or (has_abstain and ABSTAIN in names.tolist())
     ):
         raise errors.ParameterError(
-            f"actions={errors.in_words(names)} for {n_actions} columns of costs; {MEANING}: give "
-            f"each column a name of its own, and none is {ABSTAIN!r} if abstain= is another"
+            f"actions={errors.in_words(names)} does not fit the {n_actions} columns of costs "
+            f"({MEANING}); pass one distinct name per column, and not {ABSTAIN!r} together with "
+            "abstain="
         )
     if has_abstain:
         names = np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)
@@ -145,9 +146,9 @@ def _place_of_positive(
     """Return which of two classes is positive; refuse named costs of which nobody knows it."""
     if {*costs} != {"false_positive", "false_negative"} or len(classes) != 2:
         raise errors.ParameterError(
-            f"costs names {errors.some_in_words(sorted(map(str, costs)))} for {len(classes)} "
-            "classes; of two classes name 'false_positive' and 'false_negative', else pass a "
-            f"matrix: {MEANING}"
+            f"costs has the keys {errors.some_in_words(sorted(map(str, costs)))} for "
+            f"{len(classes)} classes; for two classes pass 'false_positive' and 'false_negative', "
+            f"otherwise a matrix ({MEANING})"
         )
     known = errors.some_in_words(classes)
     if pos_label is not None:
@@ -159,10 +160,10 @@ def _place_of_positive(
         return int(place[0])
     if not is_told and not tells_positive(classes):
         raise errors.LabelError(
-            "costs names 'false_positive' and 'false_negative', and of the classes "
-            f"{known} none is known to be the positive one; pass costs as a data frame whose rows "
-            "(true classes) and columns (actions) are named as the classes, or pos_label= to what "
-            "calibrant.decisions has"
+            "costs has 'false_positive' and 'false_negative', but it is not known which of the "
+            f"classes {known} is positive; pass pos_label= (functions of calibrant.decisions), or "
+            "costs as a data frame whose rows (true classes) and columns (actions) are named "
+            "after the classes"
         )
     return 1
 
@@ -185,9 +186,9 @@ def _cells(
         return costs, None, None
     if not hasattr(costs, "index"):
         raise errors.ParameterError(
-            f"costs is a data frame of {type(costs).__module__.partition('.')[0]}, whose rows have "
-            f"no names; {MEANING}: pass a data frame of pandas with the classes as its index, or "
-            "to_numpy() of the columns of costs with rows in the order of the classes"
+            f"costs is a data frame of {type(costs).__module__.partition('.')[0]}, whose rows "
+            f"have no names ({MEANING}); pass a pandas data frame with the classes as its index, "
+            "or an array with rows in the order of the classes"
         )
     columns, order = [*map(str, costs.columns)], None
     labels = {str(label): label for label in classes.tolist()}  # files name numbers by texts
@@ -209,7 +210,7 @@ def _order_of(argument: str, told: list[Any], classes: NDArray[Any]) -> list[int
     if names != [str(place) for place in range(len(names))]:
         raise errors.ParameterError(
             f"{argument} has the rows {errors.some_in_words(told)} but the classes are "
-            f"{errors.some_in_words(classes)}; {MEANING}: name the rows as the classes"
+            f"{errors.some_in_words(classes)} ({MEANING}); name the rows after the classes"
         )
     return None
 
@@ -236,13 +237,13 @@ def threshold_of(matrix: Floats) -> float:
     """Return the probability of the second class above which its action costs less."""
     if matrix.shape != (2, 2):
         raise errors.ParameterError(
-            f"costs has shape {matrix.shape}, abstaining included; a threshold is of two classes "
-            "(rows) and two actions (columns)"
+            f"costs has shape {matrix.shape}, including abstaining; a threshold exists only for "
+            "two classes (rows) and two actions (columns)"
         )
     (right, wrong), (missed, found) = matrix.tolist()
     if min(wrong - right, missed - found) < 0 or wrong - right + missed - found == 0:
         raise errors.ParameterError(
-            "one action of costs is never dearer than the other, whatever the class (row); no "
-            "threshold tells them apart"
+            "one action of costs is never more expensive than the other, whatever the class "
+            "(row), so there is no threshold between them"
         )
     return float((wrong - right) / (wrong - right + missed - found))

@@ -45,8 +45,9 @@ def read_rows(
         is_unknown = pos_label is not None and pos_label not in (0, 1)
         if classes is None and is_unknown and n_columns == 1:
             raise errors.ParameterError(
-                f"pos_label={errors.in_words(pos_label)} is one of two classes, and without y_true "
-                f"nobody tells the other; pass classes=[other, {errors.in_words(pos_label)}]"
+                f"pos_label={errors.in_words(pos_label)} is one of two classes, but without "
+                "y_true the other is not known; pass classes=[other, "
+                f"{errors.in_words(pos_label)}]"
             )
         if classes is None:
             classes = names if names and n_columns > 1 else np.arange(max(2, n_columns))
@@ -90,10 +91,10 @@ class DecisionCost(RowMean):
 class ExpectedCost(Result):
     """Result of :func:`expected_cost`."""
 
-    realised: Estimate = doc("Mean cost of the decisions by the labels.")
-    predicted: Estimate = doc("Mean cost that the probabilities promised for them.")
+    realised: Estimate = doc("Mean cost of the decisions, computed from the labels.")
+    predicted: Estimate = doc("Mean cost of the decisions, as predicted by the probabilities.")
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
+    confidence_level: float = doc("Confidence level of the intervals.")
 
 
 @inherit_parameters(shared)
@@ -182,14 +183,14 @@ def expected_cost(
 class CalibrationValue(Result):
     """Result of :func:`value_of_calibration`."""
 
-    per_row: Estimate = doc("Cost that calibrated decisions save per row; negative if they lose.")
-    total: Estimate = doc("The same for ``n_decisions`` rows.")
-    before: Estimate = doc("Mean cost per row of decisions on the probabilities as they were.")
-    after: Estimate = doc("Mean cost per row of decisions on the calibrated ones.")
-    changed: float = doc("Share of rows whose decision is another one.")
-    n_decisions: float = doc("Rows that ``total`` is of.")
+    per_row: Estimate = doc("Mean cost saved per row by calibration; negative if the cost rises.")
+    total: Estimate = doc("Cost saved in ``n_decisions`` rows.")
+    before: Estimate = doc("Mean cost per row of decisions on the uncalibrated probabilities.")
+    after: Estimate = doc("Mean cost per row of decisions on the calibrated probabilities.")
+    changed: float = doc("Share of rows whose decision changes.")
+    n_decisions: float = doc("Number of rows of ``total``.")
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
+    confidence_level: float = doc("Confidence level of the intervals.")
 
 
 @inherit_parameters(expected_cost, shared)
@@ -250,8 +251,8 @@ def value_of_calibration(
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     if pos_label is not None and (n_columns_of(y_proba) == 1) != (n_columns_of(y_calibrated) == 1):
         raise errors.ParameterError(
-            f"pos_label={errors.in_words(pos_label)}: of y_proba and y_calibrated one is a single "
-            "column and the other has two, whose order it does not tell; pass classes=[other, "
+            f"pos_label={errors.in_words(pos_label)}does not say the order of two columns, and "
+            "one of y_proba and y_calibrated has one column, the other two; pass classes=[other, "
             f"{errors.in_words(pos_label)}] and the two columns in this order"
         )
     of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)

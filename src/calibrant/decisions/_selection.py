@@ -36,11 +36,11 @@ def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
 class RiskCoverage(Result):
     """Result of :func:`risk_coverage`; arrays have one number per distinct confidence."""
 
-    thresholds: Floats = doc("Confidences, the largest first.")
-    coverage: Floats = doc("Share of rows at or above each.")
-    risk: Floats = doc("Share of these that are wrong.")
+    thresholds: Floats = doc("Confidences in decreasing order.")
+    coverage: Floats = doc("Share of rows at or above each confidence.")
+    risk: Floats = doc("Share of these rows whose predicted class is wrong.")
     aurc: float = doc("Area under the curve: the mean risk over the ranks of all rows.")
-    oracle: float = doc("The area if all wrong rows came last.")
+    oracle: float = doc("Area under the curve of the same rows if all wrong ones came last.")
 
     @property
     def excess(self) -> float:
@@ -86,17 +86,19 @@ class Threshold(Result):
     """Result of :func:`threshold_for`."""
 
     target: str = doc("'accuracy', 'precision', 'recall' or 'capacity'.")
-    wanted: float = doc("What was asked for.")
+    wanted: float = doc("Requested value of the target.")
     threshold: float = doc(
-        "Act from this probability on; infinity where nothing keeps the promise."
+        "Smallest probability to act on; infinite if no threshold reaches the target."
     )
-    reached: float = doc("What these rows have at the threshold; NaN where there is none.")
+    reached: float = doc(
+        "Value of the target at the threshold, on these rows; NaN if there is none."
+    )
     coverage: float = doc("Share of these rows that are at or above the threshold.")
     reachable: float = doc(
-        "Where nothing keeps the promise, what could be promised, to 0.001; else NaN."
+        "Value that is possible, to 0.001, if no threshold reaches the target; else NaN."
     )
-    confidence_level: float | None = doc("How sure the promise is; None for none.")
-    kind: Any = doc("Label of the class whose probability is meant, or 'confidence'.")
+    confidence_level: float | None = doc("Confidence level of the guarantee; None without one.")
+    kind: Any = doc("Label of the class whose probability has the threshold, or 'confidence'.")
 
 
 @of_arrays
@@ -161,7 +163,7 @@ def threshold_for(
     given = [(name, value) for name, value in told.items() if value is not None]
     if len(given) != 1:
         raise errors.ParameterError(
-            f"{len(given)} of accuracy, precision, recall and capacity are given; ask for one"
+            f"{len(given)} of accuracy, precision, recall and capacity are given; pass exactly one"
         )
     ((target, wanted),) = given
     simplex.check_number(target, wanted, low=0.0, high=1.0)
@@ -171,8 +173,8 @@ def threshold_for(
         error = 1.0 - float(confidence_level)
         if predictions.weight is not None:
             raise errors.WeightError(
-                "sample_weight makes no binomial bound; leave it out, or take "
-                "confidence_level=None for a threshold without a promise"
+                "sample_weight does not allow a binomial bound; leave it out, or pass "
+                "confidence_level=None for a threshold without a guarantee"
             )
     column = _column_for(predictions, target, kind)
     values, weight, hits = _groups(predictions.events(column))
@@ -188,8 +190,8 @@ def threshold_for(
         reachable = outwards(1000 * reachable) / 1000
         sure = "" if error is None else f" at confidence {confidence_level:g}"
         warnings.warn(
-            f"no threshold has {target} {wanted:g}{sure}; {target} {reachable:.3f} can be had. Ask "
-            "for that, or bring more rows",
+            f"no threshold reaches {target} {wanted:g}{sure}; {target} {reachable:.3f} is "
+            "possible. Ask for that, or use more rows",
             errors.CalibrantWarning,
             stacklevel=3,
         )
@@ -215,8 +217,9 @@ def _column_for(predictions: Predictions, target: str, kind: Any) -> int | None:
     fits = {"accuracy": column is None, "capacity": True}
     if not fits.get(target, column is not None):
         raise errors.ParameterError(
-            f"kind={errors.in_words(kind)} with {target}: accuracy is of the largest probability, "
-            "precision and recall are of one class; leave kind out, or pass kind= with its label"
+            f"kind={errors.in_words(kind)} with {target}: accuracy refers to the largest "
+            "probability, precision and recall refer to one class; leave kind out, or pass the "
+            "label of that class"
         )
     return column
 

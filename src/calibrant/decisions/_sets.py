@@ -39,9 +39,11 @@ class PredictionSets(Result):
 
     members: NDArray[Any] = doc("Whether each class is in the set of each row.")
     classes: NDArray[Any] = doc("Label of each column.")
-    coverage: float = doc("Share of the sets that are to hold the label.")
-    held: NDArray[Any] | None = doc("Whether each set holds the label; None without labels.")
-    measured: Estimate = doc("Share of sets that do, with an exact interval; NaN without labels.")
+    coverage: float = doc("Requested share of sets that contain the label.")
+    held: NDArray[Any] | None = doc("Whether each set contains the label; None without labels.")
+    measured: Estimate = doc(
+        "Share of sets that contain the label, with an exact interval; NaN without labels."
+    )
 
     @property
     def sizes(self) -> Wholes:
@@ -150,7 +152,7 @@ def check_coverage(coverage: Any) -> None:
     """Refuse a share of sets that is none, or nothing."""
     simplex.check_number("coverage", coverage, low=0.0, high=1.0)
     if coverage == 0:
-        raise errors.ParameterError("coverage=0 asks for nothing; pass a share above 0, as 0.9")
+        raise errors.ParameterError("coverage=0 is too small; pass a share above 0, such as 0.9")
 
 
 class ConformalSets(Parameters, BaseEstimator):
@@ -232,8 +234,9 @@ class ConformalSets(Parameters, BaseEstimator):
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
         if rank > n_rows:
             warnings.warn(
-                f"{errors.number_of(n_rows, 'row')} cannot promise coverage={self.coverage:g}, so "
-                f"every set has all classes; fit to more, or ask for {n_rows / (n_rows + 1):g}",
+                f"coverage={self.coverage:g} needs more than {errors.number_of(n_rows, 'row')}, "
+                "so every set has all classes; fit to more rows, or set coverage to at most "
+                f"{n_rows / (n_rows + 1):g}",
                 errors.SmallSampleWarning,
                 stacklevel=2,
             )

@@ -54,7 +54,7 @@ def _read_thresholds(thresholds: Any, high: float) -> Floats:
     for one in found.tolist():
         simplex.check_number("thresholds", one, low=0.0, high=high)
     if len(found) == 0:
-        raise errors.ParameterError("thresholds=[] is empty; pass one probability or more")
+        raise errors.ParameterError("thresholds=[] is empty; pass at least one probability")
     return np.unique(found.astype(np.float64))
 
 
@@ -62,12 +62,12 @@ def _read_thresholds(thresholds: Any, high: float) -> Floats:
 class DecisionCurve(Result):
     """Result of :func:`decision_curve`; arrays have one number per threshold."""
 
-    kind: Any = doc("Label of the class that is acted on, or 'confidence'.")
-    thresholds: Floats = doc("Probabilities from which on one acts.")
-    net_benefit: Floats = doc("Of acting on rows at or above the threshold.")
-    treat_all: Floats = doc("Of acting on all rows. Acting on none has net benefit 0.")
+    kind: Any = doc("Label of the positive class, or 'confidence'.")
+    thresholds: Floats = doc("Threshold probabilities.")
+    net_benefit: Floats = doc("Net benefit of acting on rows at or above the threshold.")
+    treat_all: Floats = doc("Net benefit of acting on all rows. Acting on none has net benefit 0.")
     spread: Floats = doc("Standard error of ``net_benefit``.")
-    prevalence: float = doc("Share of rows of the class.")
+    prevalence: float = doc("Share of rows that are of the class.")
 
 
 @of_predictions
@@ -118,11 +118,11 @@ class CostCurve(Result):
     """Result of :func:`cost_curve`; arrays have one number per threshold."""
 
     kind: Any = doc("Label of the positive class.")
-    thresholds: Floats = doc("Probabilities from which on a row is called positive.")
+    thresholds: Floats = doc("Threshold probabilities: rows at or above are predicted positive.")
     cost: Floats = doc("Mean cost per row.")
-    best_threshold: float = doc("Where the cost of these rows is least.")
-    best_cost: float = doc("The cost there.")
-    threshold: float = doc("Where calibrated probabilities cost least, by the costs alone.")
+    best_threshold: float = doc("Threshold with the smallest cost on these rows.")
+    best_cost: float = doc("Cost at ``best_threshold``.")
+    threshold: float = doc("Optimal threshold of calibrated probabilities, by the costs alone.")
 
 
 @inherit_parameters(expected_cost, shared)
@@ -160,8 +160,8 @@ def cost_curve(
     predictions = read(y_true, y_proba, sample_weight, classes, of_rows)
     if len(predictions.classes) != 2:
         raise errors.ParameterError(
-            f"y_proba has {len(predictions.classes)} classes; a curve over thresholds is of two: "
-            "pass the column of one class, and y_true == that class"
+            f"y_proba has {len(predictions.classes)} classes, but a cost curve needs two; pass "
+            "the column of one class, and y_true == that class"
         )
     table = read_costs(costs, predictions.classes, **of_costs)
     threshold = threshold_of(table.positive_last)

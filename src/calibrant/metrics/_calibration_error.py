@@ -87,9 +87,8 @@ def positive_ece(
     column = usual_column(len(classes))
     if column is None:
         raise errors.ShapeError(
-            f"y_proba is of {len(classes)} classes, none of them the positive one; take "
-            "confidence_ece or classwise_ece, or pass the column of one class and whether each row "
-            "is of it"
+            f"y_proba has {len(classes)} classes, but positive_ece needs two; use confidence_ece "
+            "or classwise_ece, or pass the column of one class and y_true == that class"
         )
     return _problem_bins(column, n_bins, strategy, norm)
 

@@ -121,7 +121,7 @@ class PredictionTable(ScoreTable):
         super()._check(shift, cells)
         weight, _, values = cells.sums.T
         if not np.all((values >= 0.0) & (values <= weight * (1.0 + 1e-9))):
-            raise ValueError("values that no predictions have")
+            raise ValueError("values are not those of predictions")
 
     def add_chunk(self, chunk: Chunk, body: CellMeasure) -> None:
         """Count the cells that a measure asks for; problem j of group g has number g * n + j."""

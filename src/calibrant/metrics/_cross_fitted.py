@@ -38,13 +38,15 @@ NO_GAP = 1e-12
 class CrossFittedDecomposition(Result):
     """Result of :func:`cross_fitted_decomposition`: score = calibration + refinement."""
 
-    metric: str = doc("Id of the score.")
-    score: Estimate = doc("Of the predictions as they are.")
-    calibration: Estimate = doc("What recalibration gains on other rows; negative if it loses.")
+    metric: str = doc("Name of the score.")
+    score: Estimate = doc("Score of the predictions.")
+    calibration: Estimate = doc(
+        "Gain of recalibration on held-out rows; negative if the score gets worse."
+    )
     refinement: Estimate = doc("Score of the recalibrated predictions.")
-    n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
+    n_folds: int = doc("Number of folds; 1 if all rows are equal.")
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
+    confidence_level: float = doc("Confidence level of the intervals.")
 
 
 @of_arrays
@@ -82,7 +84,7 @@ default="negative_log_likelihood"
     -----
     Intervals are percentiles of the mean over rows drawn with replacement, with the recalibrators
     as they are; that of the calibration part reaches up to zero at least. Its low end is a bound,
-    its high end only as far as the recalibrator can be right (docs/guides/metrics.md). Several
+    its high end only as far as the recalibrator can be right (docs/evidence/intervals.md). Several
     matrices of the size of ``y_proba`` are in memory at once.
 
     References
@@ -140,8 +142,8 @@ def check_recalibrator(recalibrator: Any, n_folds: Any) -> Calibrator:
         return StructuredScaling()
     if not isinstance(recalibrator, Calibrator):
         raise errors.ParameterError(
-            f"recalibrator={errors.in_words(recalibrator)} is no calibrator; pass one of "
-            "calibrant's, such as calibrant.TemperatureScaling()"
+            f"recalibrator={errors.in_words(recalibrator)} is not a calibrator; pass one such as "
+            "calibrant.TemperatureScaling()"
         )
     recalibrator._check_parameters()  # noqa: SLF001  (ours)
     return recalibrator
@@ -181,13 +183,15 @@ class VariationalErrors(Result):
     """Result of :func:`variational_errors`."""
 
     error: Estimate = doc("Lp calibration error of the whole vector of probabilities.")
-    top_label: Estimate = doc("Error of the confidence: that of both sides.")
-    over_confidence: Estimate = doc("Mean of confidence - accuracy, where too large; else 0.")
-    under_confidence: Estimate = doc("Mean of accuracy - confidence, where too small; else 0.")
+    top_label: Estimate = doc(
+        "Calibration error of the confidence, over- and under-confidence together."
+    )
+    over_confidence: Estimate = doc("Mean of confidence - accuracy where positive, else 0.")
+    under_confidence: Estimate = doc("Mean of accuracy - confidence where positive, else 0.")
     p: float
-    n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
+    n_folds: int = doc("Number of folds; 1 if all rows are equal.")
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
+    confidence_level: float = doc("Confidence level of the intervals.")
 
 
 @of_arrays
@@ -295,9 +299,9 @@ class ScoreDecomposition(Result):
     """Result of :func:`score_decomposition`."""
 
     score: float = doc("Mean score: miscalibration - discrimination + uncertainty, or infinite.")
-    miscalibration: float = doc("What recalibration gains, not negative; infinite with the score.")
-    discrimination: float = doc("What recalibrated predictions gain over constant ones.")
-    uncertainty: float = doc("Score of the constant prediction of each class's frequency.")
+    miscalibration: float = doc("Gain of recalibration, not negative; infinite if the score is.")
+    discrimination: float = doc("Gain of the recalibrated predictions over constant ones.")
+    uncertainty: float = doc("Score of constant predictions, the class frequencies.")
     refinement: float = doc("Score of the recalibrated predictions: score - miscalibration.")
 
 

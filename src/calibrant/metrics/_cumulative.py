@@ -39,14 +39,14 @@ SHORTEST_RANGE = 0.05
 class CumulativeDifferences(Result):
     """Result of :func:`cumulative_differences`; arrays are read-only."""
 
-    kind: Any = doc("'confidence', or the label of the class.")
-    probability: Floats = doc("Distinct predictions, increasing.")
-    difference: Floats = doc("Sum of hit - prediction up to each, over the sum of all weights.")
-    kuiper: float = doc("Largest minus smallest difference, with 0 among them.")
+    kind: Any = doc("Label of the class, or 'confidence'.")
+    probability: Floats = doc("Distinct predictions in increasing order.")
+    difference: Floats = doc("Cumulative sum of hit - prediction, divided by the total weight.")
+    kuiper: float = doc("Largest minus smallest difference, 0 included.")
     kolmogorov_smirnov: float = doc("Largest absolute difference.")
-    scale: float = doc("Standard deviation of the last difference if the predictions were honest.")
-    kuiper_p_value: float = doc("How often honest predictions have a statistic as large.")
-    kolmogorov_smirnov_p_value: float = doc("The same of the other.")
+    scale: float = doc("Standard deviation of the last difference under calibration.")
+    kuiper_p_value: float = doc("P-value of the Kuiper statistic under calibration.")
+    kolmogorov_smirnov_p_value: float = doc("P-value of the Kolmogorov-Smirnov statistic.")
 
 
 @metric
@@ -118,7 +118,7 @@ def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> Cum
     If each event happens with the probability that was predicted, the curve is a sum of
     independent terms, whose last value has the standard deviation ``scale``; divided by it, the
     curve of many rows is Brownian motion. The p-values are those of its range and of its largest
-    absolute value, and a little too large where there are few rows (docs/guides/metrics.md).
+    absolute value, and a little too large where there are few rows (docs/evidence/intervals.md).
 
     References
     ----------
@@ -233,8 +233,8 @@ class ClassShares(Result):
     classes: NDArray[Any] = doc("Label of each column.")
     predicted: Floats = doc("Mean probability of each class.")
     observed: Floats = doc("Share of rows that are of each class.")
-    p_value: Floats = doc("How often calibrated predictions miss the share of a class by as much.")
-    p_holm: Floats = doc("The same after Holm's correction for the number of classes.")
+    p_value: Floats = doc("P-value of each class: how often calibrated predictions differ as much.")
+    p_holm: Floats = doc("P-values after Holm's correction for the number of classes.")
 
 
 @of_predictions

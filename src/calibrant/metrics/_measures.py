@@ -312,7 +312,7 @@ class SummedState:
             if given.dtype != np.float64 or given.shape != own.shape:
                 raise ValueError(f"{name} is {given.dtype} of shape {given.shape}")
             if not np.all(np.isfinite(given)):
-                raise ValueError(f"{name} has sums that no rows have")
+                raise ValueError(f"{name} has sums that are not those of rows")
             own[...] = given
 
     def value(self) -> float:

@@ -36,9 +36,9 @@ class MetricArguments(errors.Arguments):
     """How metrics name what they are given."""
 
     y = "y_true"
-    if_logits = "of logits, pass the softmax"
+    if_logits = "for logits, pass their softmax"
     if_unnormalized = "divide rows by their sums"
-    if_margins = "of margins, pass scipy.special.expit(margins); divide percent by 100"
+    if_margins = "for margins, pass scipy.special.expit(margins); divide percent by 100"
 
     def if_unknown_positive(self, other: str, own: str) -> str:
         """Say how to tell the class of a single column."""
@@ -213,7 +213,7 @@ def read_predictions(
     matrix = to_matrix(y_proba, "positive" if is_vector(y_proba) else "probabilities", named)
     n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
     if n_rows == 0:
-        raise errors.ShapeError(f"{named.scores} has no rows; at least one is needed")
+        raise errors.ShapeError(f"{named.scores} has no rows; pass at least one")
     weight = check_weights(sample_weight, n_rows)
     is_used = weight > 0
     is_single = matrix.shape[1] == 1
@@ -244,8 +244,8 @@ def positive_last(
     if n_columns > 1:
         if pos_label is not None:
             raise errors.ParameterError(
-                f"pos_label={errors.in_words(pos_label)} tells the class of a single column, and "
-                f"{named.scores} has {n_columns}; pass the column of that class alone"
+                f"pos_label={errors.in_words(pos_label)} names the class of a single column, but "
+                f"{named.scores} has {n_columns} columns; pass the column of that class alone"
             )
         return known
     if pos_label is None:

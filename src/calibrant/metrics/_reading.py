@@ -97,7 +97,7 @@ class ChunkedPredictions(NamedTuple):
         """Count all chunks."""
         found = self.chunks.count(empty)
         if found.n_rows == 0:
-            raise errors.ShapeError("no chunk has a row with a weight; at least one is needed")
+            raise errors.ShapeError("no chunk has a row with a positive weight; pass at least one")
         return found
 
 
@@ -215,7 +215,9 @@ def of_predictions(
 
     returned = function.__globals__.get(function.__annotations__["return"])
     if isinstance(returned, type) and is_dataclass(returned):
-        names = fill(f"Frozen numbers: {', '.join(own.name for own in fields(returned))}.", 88)
+        names = fill(
+            f"Result with the attributes {', '.join(own.name for own in fields(returned))}.", 88
+        )
         text = f"Returns\n-------\n{returned.__name__}\n{indent(names, 4 * ' ')}"
         reading.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{text}"
     _, *own = inspect.signature(function).parameters.values()

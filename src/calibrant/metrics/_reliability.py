@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 class ReliabilityCurve(Result):
     """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only."""
 
-    kind: Any = doc("'confidence', or the label of the class.")
+    kind: Any = doc("Label of the class, or 'confidence'.")
     edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
-    mean_probability: Floats = doc("Mean prediction in each bin; NaN where it is empty.")
-    frequency: Floats = doc("How often the event happened in each bin.")
+    mean_probability: Floats = doc("Mean prediction in each bin; NaN in empty bins.")
+    frequency: Floats = doc("Observed frequency of the class in each bin.")
     weight: Floats = doc("Total weight in each bin.")
-    consistency_low: Floats = doc("Where the frequency would lie if they were right: from")
-    consistency_high: Floats = doc("this on, up to here; NaN without resamples.")
-    consistency_level: float = doc("How often it would.")
+    consistency_low: Floats = doc(
+        "Lower end of the consistency band: the range of frequencies under calibration."
+    )
+    consistency_high: Floats = doc("Upper end of the consistency band; NaN without resamples.")
+    consistency_level: float = doc("Level of the consistency band.")
     ece: float = doc("Mean over rows of |mean_probability - frequency|.")
-    p_value: float = doc("How often calibrated predictions have an error as large; or NaN.")
+    p_value: float = doc("P-value of ``ece`` under calibration; NaN without resamples.")
 
     @property
     def n_bins(self) -> int:
@@ -111,8 +113,8 @@ def reliability_curve(
             binned = _of_sums(predictions, column, int(n_bins), draws)
         else:
             raise errors.ParameterError(
-                f"strategy={strategy!r} needs all rows at once; of chunks, take "
-                "strategy='uniform', or make the curve of some of the rows in memory"
+                f"strategy={strategy!r} needs all rows at once; for chunks use "
+                "strategy='uniform', or draw a sample of rows in memory"
             )
     weight, happened, said = binned.in_bin.T[[WEIGHT, HIT, VALUE]]
     low, high, chance = np.full(len(weight), np.nan), np.full(len(weight), np.nan), float("nan")

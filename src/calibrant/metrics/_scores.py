@@ -142,8 +142,8 @@ def warn_of_alphabet(classes: NDArray[Any]) -> None:
     if len(words) > 2 and words == sorted(words) and not is_told:
         notices.warn(
             errors.ColumnOrderWarning(
-                f"classes are ordered by the alphabet: {errors.some_in_words(classes)}; if theirs "
-                "is another order, pass columns and classes= in it"
+                f"classes are in alphabetical order: {errors.some_in_words(classes)}; if their "
+                "true order differs, pass the columns and classes= in that order"
             )
         )
 
@@ -222,12 +222,12 @@ def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
 class PostHocImprovement(Result):
     """Result of :func:`post_hoc_improvement`."""
 
-    metric: str = doc("Id of the metric.")
-    improvement: Estimate = doc("What is gained; negative if it is worse than before.")
-    before: Estimate = doc("The metric before calibration.")
-    after: Estimate = doc("The metric after it.")
+    metric: str = doc("Name of the metric.")
+    improvement: Estimate = doc("Improvement by calibration; negative if the metric gets worse.")
+    before: Estimate = doc("Metric before calibration.")
+    after: Estimate = doc("Metric after calibration.")
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
+    confidence_level: float = doc("Confidence level of the intervals.")
 
 
 @inherit_parameters(shared)

@@ -41,10 +41,14 @@ class CalibrationTest(Result):
     """Result of :func:`calibration_test`."""
 
     metric: str
-    statistic: float = doc("The calibration error of the data.")
-    p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
-    null_mean: float = doc("Mean error of calibrated predictions like these.")
-    null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of that error.")
+    statistic: float = doc("Calibration error of the predictions.")
+    p_value: float = doc(
+        "(1 + number of resamples with an error at least as large) / (1 + n_resamples)."
+    )
+    null_mean: float = doc("Mean calibration error under calibration.")
+    null_quantiles: tuple[tuple[float, float], ...] = doc(
+        "Quantiles of the calibration error under calibration."
+    )
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,8 +93,8 @@ def calibration_test(
 
     Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples
     are drawn from the normal distribution with the means and (co)variances of the labels in bins.
-    ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/guides/metrics.md has
-    how often honest predictions are rejected.
+    ``metric="classwise"`` takes at most 1,024 bins of all classes then. How often honest
+    predictions are rejected is in docs/evidence/intervals.md.
 
     References
     ----------
@@ -141,7 +145,7 @@ def tested_metric(metric: str | None, n_classes: int) -> str:
         return "confidence" if column is None else "positive"
     if metric == "positive" and column is None:
         raise errors.ParameterError(
-            f"metric='positive' is for two classes, and there are {n_classes}; take 'confidence' "
+            f"metric='positive' is for two classes, but there are {n_classes}; use 'confidence' "
             "or 'classwise'"
         )
     return metric
@@ -241,9 +245,9 @@ class CellProducts(RowSums):
         binned.check_bins(n_bins)
         if n_classes * n_bins > MOST_COVARIANCES:
             raise errors.ParameterError(
-                f"{n_classes} classes of {n_bins} bins have too many covariances to be counted in "
-                f"chunks, which {MOST_COVARIANCES} bins in all allow; test metric='confidence', "
-                f"take n_bins={max(MOST_COVARIANCES // n_classes, 1)}, or test some rows in memory"
+                f"{n_classes} classes of {n_bins} bins have too many covariances for chunks (at "
+                f"most {MOST_COVARIANCES} bins in all); use metric='confidence', "
+                f"n_bins={max(MOST_COVARIANCES // n_classes, 1)}, or a sample of rows in memory"
             )
         self._n_classes, self._n_bins = n_classes, int(n_bins)
         super().__init__(n_classes * self._n_bins, n_classes * self._n_bins)

@@ -77,7 +77,8 @@ def evaluate(
 
     Rows are dealt at random to 64 groups (fewer from 600 classes on), and resamples draw groups.
     Other chunks change intervals as another ``random_state`` would; values of chunks are those of
-    arrays, to 1e-9 and ``binning_error``. How often intervals hold is in docs/guides/metrics.md.
+    arrays, to 1e-9 and ``binning_error``. How often intervals hold:
+    docs/evidence/intervals.md.
 
     Examples
     --------
@@ -217,15 +218,15 @@ class MetricStatistics(CountedRows):
             Draws of the groups; 0 for no intervals. By default 200 if there are groups.
         """
         if self.n_rows == 0:
-            raise errors.ShapeError("no rows were counted; at least one is needed")
+            raise errors.ShapeError("no rows were counted; count at least one")
         n_groups: int = self.options["n_groups"]
         if n_resamples is None:
             n_resamples = 200 if n_groups > 1 else 0
         Bootstrap(n_resamples, confidence_level, random_state, None)
         if n_resamples > 0 and n_groups == 1:
             raise errors.ParameterError(
-                "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
-                f"them with n_groups={table.MOST_GROUPS}"
+                "these statistics have no groups of rows to resample, so n_resamples must be 0; "
+                f"make them with n_groups={table.MOST_GROUPS}"
             )
         draws: dict[str, Any] = {
             "n_resamples": n_resamples,

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from calibrant import _notices as notices
 from calibrant import errors
+from calibrant._html import table
 from calibrant._kernels.metrics import BITS, add_confusion
 from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresholded_bins
 from calibrant.metrics._measures import RowSums, usual_column
@@ -134,11 +135,15 @@ class Evaluation(Result):
     n_classes: int
     n_bins: int
     n_resamples: int
-    confidence_level: float = doc("Of the intervals.")
-    binning_error: float = doc("Most that ``thresholded_ece`` of chunks is off by binning.", 0.0)
-    positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
-    ranked_probability_score: Estimate | None = doc("Of ordered classes, else None.", default=None)
-    by_group: GroupTable | None = doc("Of each group, if groups were given.", default=None)
+    confidence_level: float = doc("Confidence level of the intervals.")
+    binning_error: float = doc("Bound on the error of ``thresholded_ece`` by binning chunks.", 0.0)
+    positive_ece: Estimate | None = doc(
+        "ECE of the positive class; None for more than two classes.", default=None
+    )
+    ranked_probability_score: Estimate | None = doc(
+        "None unless classes are ordered.", default=None
+    )
+    by_group: GroupTable | None = doc("Metrics of each group, if groups were given.", default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers."""
@@ -155,16 +160,34 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         has_intervals = self.n_resamples > 0
-        interval = f"{100 * self.confidence_level:g} % interval"
-        lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
+        head = f"{'metric':<10}{'value':>10}"
+        lines = [head + (f"   {self._interval:>20}" if has_intervals else "")]
         for name, estimate in self.estimates().items():
             line = f"{METRICS[name].title:<10}{estimate.value:>10.5f}"
             if has_intervals:
                 line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
             lines.append(line)
-        lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        lines.append(self._size)
         lines += [] if self.by_group is None else ["", str(self.by_group)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        n_columns = 3 if self.n_resamples > 0 else 2
+        rows = [["metric", "value", self._interval]]
+        for name, own in self.estimates().items():
+            interval = f"{own.low:.5f} to {own.high:.5f}"
+            rows.append([METRICS[name].title, f"{own.value:.5f}", interval])
+        head, *rows = (row[:n_columns] for row in rows)
+        groups = "" if self.by_group is None else self.by_group._repr_html_()
+        return table(head, rows, [self._size]) + groups
+
+    @property
+    def _interval(self) -> str:
+        return f"{100 * self.confidence_level:g} % interval"
+
+    @property
+    def _size(self) -> str:
+        return f"{self.n_rows} rows, {self.n_classes} classes"
 
 
 def evaluated_bodies(n_classes: int, n_bins: int, *, ordered: bool = False) -> dict[str, Body]:
@@ -283,7 +306,7 @@ def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> War
     a = int(np.flatnonzero(label != column)[0])
     is_now, should_be = (classes[frequent[j]] for j in (column[a], label[a]))
     return errors.ColumnMismatchWarning(
-        f"the labels fit another order of the columns far better: accuracy {now:.2f} as they are, "
-        f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} were that of "
+        f"the labels fit another order of the columns far better: the accuracy is {now:.2f}, but "
+        f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} belongs to "
         f"{errors.in_words(should_be)}; check the order of the columns"
     )

@@ -196,8 +196,8 @@ class CalibrationMonitor:
         found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
         if len(found) > MOST_GROUPS:
             raise errors.ParameterError(
-                f"groups has {len(found)} distinct values with those of before; a monitor has at "
-                f"most {MOST_GROUPS}: merge rare ones"
+                f"groups has {len(found)} distinct values, counting earlier batches, but a "
+                f"monitor has at most {MOST_GROUPS}; merge rare groups"
             )
 
     def _begin(self, k: int) -> Evidence:
@@ -314,9 +314,9 @@ class CalibrationMonitor:
             Always, with what to do instead.
         """
         raise errors.ParameterError(
-            "monitors are not merged: a bet is fitted to the rows before it, so the order of rows "
-            "matters. Count all rows in one monitor, with groups= to tell them apart; or take the "
-            "mean of both e-values, which is valid as well"
+            "monitors cannot be merged: each bet is fitted to earlier rows, so the order of rows "
+            "matters. Count all rows in one monitor, with groups= for their origin; or use the "
+            "mean of both e-values, which is an e-value, too"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -378,7 +378,7 @@ class CalibrationMonitor:
             unpack(monitor, state)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise errors.StatisticsError(
-                f"{path} holds no state of a monitor: {error}; restore it from a backup, or count "
-                "all batches again into a new file"
+                f"{path} is not the state of a monitor: {error}; restore it from a backup, or "
+                "count all batches again into a new file"
             ) from error
         return monitor

@@ -66,7 +66,7 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
     powers = np.append(0.0, monitor.periods_.column("log_e")) / math.log(10.0)
     limit = -math.log10(monitor.alpha)
     x = figures.nice_axis(rows, "rows counted")
-    y = figures.nice_axis([*powers, limit], "e-value, power of ten")
+    y = figures.nice_axis([*powers, 1.1 * limit], "e-value, power of ten")  # and "alarm" above it
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
     chart.line([x.low, x.high], [limit, limit], "line line-1")
@@ -87,7 +87,7 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
     half = 2.0 * np.sqrt(realised * (1.0 - realised) / weight[labelled])
     at = np.arange(1.0, len(weight) + 1.0)
     ends = [*expected, *(realised - half), *(realised + half)]
-    x, y = figures.nice_axis([0.0, *at], "period"), figures.nice_axis(ends, "accuracy")
+    x, y = figures.count_axis(len(at), "period"), figures.nice_axis(ends, "accuracy")
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
     chart.bars(at[labelled], realised - half, realised + half, "bar thin")

@@ -31,7 +31,7 @@ class Named(errors.Arguments):
     """How messages name the arguments of a monitor."""
 
     scores = "probabilities"
-    if_logits = "a monitor takes what was served: probabilities, after calibration"
+    if_logits = "a monitor needs the probabilities that were served, after calibration"
     if_untold = "pass classes= with the label of each column to CalibrationMonitor"
 
 
@@ -67,8 +67,8 @@ def read_rows(
     if given.max() > 1.0:
         i = int(given.argmax())
         raise errors.WeightError(
-            f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row that "
-            "counts twice is no evidence of two rows. Divide by the largest weight there can be"
+            f"sample_weight[{i}] is {given[i]}, but a monitor needs weights of at most 1, as "
+            "counting a row twice adds no evidence; divide by the largest possible weight"
         )
     others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
     kept: Any = (None if own is None else own[given > 0] for own in others)
@@ -82,7 +82,7 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     if len(p) == 0 or (known is not None and p.shape[1] != len(known)):
         classes = "any" if known is None else len(known)
         raise errors.ShapeError(
-            f"probabilities has shape {p.shape}; one row at least, of {classes} classes, is needed"
+            f"probabilities has shape {p.shape}; pass at least one row, with {classes} classes"
         )
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
@@ -104,8 +104,8 @@ def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     wrong = [own for own in classes.ravel() if not isinstance(own, plain)]
     if wrong:
         raise errors.LabelError(
-            f"the class {wrong[0]!r} is a {type(wrong[0]).__name__}; classes of a monitor are "
-            "text, numbers or booleans: pass labels, and classes=, as text"
+            f"the class {wrong[0]!r} is a {type(wrong[0]).__name__}, but a monitor needs text, "
+            "numbers or booleans; convert labels and classes= to text"
         )
     return classes
 
@@ -132,13 +132,13 @@ def _read_times(found: NDArray[Any]) -> Floats:
     if times is None:
         i = next(i for i in range(len(found)) if _seconds(found[i : i + 1]) is None)
         raise errors.DataError(
-            f"time[{i}] is {found[i]!r}, neither a number nor a date; pass numbers, datetimes, or "
-            "text as in 2026-01-31T12:00"
+            f"time[{i}] is {found[i]!r}, which is neither a number nor a date; pass numbers, "
+            "datetimes, or text such as 2026-01-31T12:00"
         )
     if not np.isfinite(times).all():
         i = int(np.isfinite(times).argmin())
         raise errors.NonFiniteError(
-            f"time[{i}] is {found[i]}; pass a time for every row, or leave time out"
+            f"time[{i}] is {found[i]}, not a time; pass a time for every row, or leave time out"
         )
     return times
 
@@ -201,8 +201,9 @@ class Digests:
         if before and (at in before or "" in (at, *before)):
             self.known[key] = before
             raise errors.RepeatedBatchError(
-                f"these {len(rows.p)} rows were counted before, all of them and in this order; a "
-                "row counts once. If they came twice indeed, pass time= with both batches"
+                f"these {len(rows.p)} rows were counted before, in this order, and each row "
+                "counts once. If they are new rows with the same values, pass time= with both "
+                "batches"
             )
         if len(self.known) > MOST_DIGESTS:
             del self.known[next(iter(self.known))]

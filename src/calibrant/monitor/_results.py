@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 class MonitorStatus(Result):
     """What a monitor has found so far."""
 
-    n_rows: int = doc("Labelled rows counted.")
-    e_value: float = doc("Evidence against the probabilities now; infinite above 1e308.")
-    log_e_value: float = doc("Its natural logarithm.")
-    largest_log_e_value: float = doc("The largest so far, which is what an alarm goes by.")
-    alarm: bool = doc("Whether the evidence has ever reached 1 / alpha.")
-    alarm_row: int | None = doc("Number of rows counted when it first did.")
-    changes: tuple[int, ...] = doc("Numbers of rows counted when the change detector alarmed.")
-    detector: float = doc("Its sum now; it alarms at run_length.")
-    accuracy: Estimate = doc("Of the rows counted, with an interval that holds at all times.")
-    confidence: Estimate = doc("Mean of the largest probability, likewise.")
-    gap: Estimate = doc("Accuracy minus confidence, likewise: 0 if the probabilities are right.")
+    n_rows: int = doc("Number of labelled rows counted.")
+    e_value: float = doc("Current e-value against calibration; infinite above 1e308.")
+    log_e_value: float = doc("Natural logarithm of ``e_value``.")
+    largest_log_e_value: float = doc("Largest ``log_e_value`` so far, which decides the alarm.")
+    alarm: bool = doc("Whether the e-value has ever reached 1 / alpha.")
+    alarm_row: int | None = doc("Number of rows counted at the first alarm; None without one.")
+    changes: tuple[int, ...] = doc("Numbers of rows counted at each alarm of the change detector.")
+    detector: float = doc("Current value of the change detector; it alarms at run_length.")
+    accuracy: Estimate = doc("Accuracy of the rows counted, with an interval valid at all times.")
+    confidence: Estimate = doc(
+        "Mean of the largest probability, with an interval of the same kind."
+    )
+    gap: Estimate = doc("Accuracy minus confidence, with an interval of the same kind.")
     groups: dict[str, dict[str, Any]] = doc("By group: n_rows, log_e_value, threshold, alarm.")
 
     def metrics(self) -> dict[str, float]:
@@ -52,13 +54,15 @@ class MonitorStatus(Result):
 class Proposal(Result):
     """A recalibration of recent rows, judged on rows after those it was fitted to."""
 
-    n_fitted: int = doc("Rows it was fitted to: the older two thirds of those kept.")
-    n_judged: int = doc("Rows after them, on which it was judged.")
-    nll_served: float = doc("Mean negative log-likelihood of what was served, there.")
-    nll_proposed: float = doc("The same after recalibration.")
-    gain: float = doc("Their difference, in nats a row.")
-    gain_error: float = doc("Its standard error.")
-    calibrator: Any = doc("The fitted recalibration of served probabilities.")
+    n_fitted: int = doc("Number of rows fitted to: the older two thirds of the recent rows.")
+    n_judged: int = doc("Number of later rows, on which the recalibration was judged.")
+    nll_served: float = doc(
+        "Mean negative log-likelihood of the served probabilities on these rows."
+    )
+    nll_proposed: float = doc("Mean negative log-likelihood after recalibration.")
+    gain: float = doc("``nll_served`` minus ``nll_proposed``, in nats per row.")
+    gain_error: float = doc("Standard error of ``gain``.")
+    calibrator: Any = doc("Calibrator fitted to the served probabilities.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers, without the calibrator."""
@@ -69,20 +73,24 @@ class Proposal(Result):
 class UnlabelledReport(Result):
     """What to expect of rows without labels, if the probabilities are right."""
 
-    n_rows: int = doc("Rows of this batch.")
-    accuracy: Estimate = doc("Expected, and where that of these rows will be but for alpha.")
-    confusion: NDArray[Any] = doc("Expected rows of each label (down) and prediction (across).")
-    confusion_error: NDArray[Any] = doc("Standard deviations of what these cells will be.")
-    priors: Any = doc("Most likely class frequencies of these rows; None without a reference.")
-    priors_low: Any = doc("Their intervals at 1 - alpha, each by itself: from")
-    priors_high: Any = doc("these on, up to these.")
-    p_value: float = doc("Test of the class frequencies of the labelled rows; NaN without them.")
-    cannot_see: str = doc("What no such report can find.")
+    n_rows: int = doc("Number of rows of the batch.")
+    accuracy: Estimate = doc("Expected accuracy, with a prediction interval at level 1 - alpha.")
+    confusion: NDArray[Any] = doc(
+        "Expected number of rows of each label (row) and prediction (column)."
+    )
+    confusion_error: NDArray[Any] = doc("Standard deviations of the entries of ``confusion``.")
+    priors: Any = doc("Estimated class frequencies of these rows; None without labelled rows.")
+    priors_low: Any = doc("Lower ends of the intervals of ``priors``, each at level 1 - alpha.")
+    priors_high: Any = doc("Upper ends of these intervals.")
+    p_value: float = doc(
+        "P-value of a test for changed class frequencies; NaN without labelled rows."
+    )
+    cannot_see: str = doc("Changes that a report without labels cannot find.")
 
 
 CANNOT_SEE = (
-    "Whether the probabilities are right: where labels follow from the features by another rule "
-    "than before, all of this stays as it was. Class frequencies are found if the predictions of a "
+    "Whether the probabilities are right: if the relation between features and labels changes, "
+    "nothing in this report does. Class frequencies are right only if the predictions within each "
     "class are distributed as before."
 )
 

@@ -40,9 +40,9 @@ def from_text(text: str) -> dict[str, Any]:
     head, _, body = text.partition("\n")
     about = json.loads(head)
     if about.get("format") != FORMAT or about.get("version") != VERSION:
-        raise StatisticsError(f"it is of another format than {FORMAT}, version {VERSION}")
+        raise StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
     if about.get("sha256") != _digest(body.rstrip("\n")):
-        raise StatisticsError("it is damaged or was edited, as its checksum says")
+        raise StatisticsError("its checksum does not match, so it is damaged or was edited")
     return json.loads(body, object_hook=_read)  # type: ignore[no-any-return]
 
 

@@ -38,9 +38,11 @@ class ClasswiseSummary(Result):
     classes: NDArray[Any] = doc("Label of each column.")
     ece: Floats = doc("Calibration error of each class's probability.")
     mean_probability: Floats = doc("Mean probability of each class.")
-    frequency: Floats = doc("Share of rows that are of each class.")
-    order: Wholes = doc("Columns, the largest error first; ties in the order of the columns.")
-    curves: dict[int, ReliabilityCurve] = doc("By column, of the worst or as asked for.")
+    frequency: Floats = doc("Share of rows of each class.")
+    order: Wholes = doc("Column numbers by decreasing error; ties in the order of the columns.")
+    curves: dict[int, ReliabilityCurve] = doc(
+        "Reliability curves by column, of the worst or of the chosen classes."
+    )
 
 
 @of_arrays

@@ -35,10 +35,10 @@ class ConfidenceHistogram(Result):
     """Result of :func:`compute_confidence_histogram`; arrays have one number per bin."""
 
     edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
-    right: Floats = doc("Share of all rows that are in the bin, and right.")
-    wrong: Floats = doc("Share of all rows that are in the bin, and wrong.")
-    accuracy: float = doc("Share of rows that are right.")
-    mean_confidence: float = doc("Above the accuracy for an over-confident classifier.")
+    right: Floats = doc("Share of all rows that are in the bin and predicted correctly.")
+    wrong: Floats = doc("Share of all rows that are in the bin and predicted wrongly.")
+    accuracy: float = doc("Share of rows that are predicted correctly.")
+    mean_confidence: float = doc("Mean confidence; above the accuracy if over-confident.")
 
     @property
     def overconfidence(self) -> float:
@@ -120,10 +120,10 @@ class Effect(Result):
     """Result of :func:`compute_effect`; arrays have one number per bin."""
 
     before: Floats = doc("Mean confidence before, in bins of equal mass.")
-    low: Floats = doc("Of what became of it, the probability of the same class: the 5 % quantile,")
-    median: Floats = doc("the median,")
-    high: Floats = doc("and the 95 % quantile.")
-    changed: float = doc("Share of rows whose most probable class is another one now.")
+    low: Floats = doc("5 % quantile of the probability after of the same class.")
+    median: Floats = doc("Median of the probability after of the same class.")
+    high: Floats = doc("95 % quantile of the probability after of the same class.")
+    changed: float = doc("Share of rows whose most probable class changes.")
 
 
 @inherit_parameters(shared)
@@ -156,7 +156,10 @@ def compute_effect(
         part.matrix if isinstance(part, Predictions) else _rows(part) for part in (before, after)
     )
     if old.shape != new.shape or not len(old):
-        raise errors.ShapeError(f"before has shape {old.shape}, after {new.shape}; make them alike")
+        raise errors.ShapeError(
+            f"before has shape {old.shape}, but after has {new.shape}; pass "
+            "the same rows and classes"
+        )
     weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     top = old.argmax(axis=1)
     rows = np.arange(len(old))
@@ -217,10 +220,10 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
 class TopRCurve(Result):
     """Result of :func:`compute_top_r`; arrays have one number per rank."""
 
-    ranks: Wholes = doc("1, 2, ..., max_rank.")
+    ranks: Wholes = doc("Ranks 1, 2, ..., max_rank.")
     share: Floats = doc("Share of rows whose label is among the r most probable classes.")
-    claimed: Floats = doc("Mean of the sum of the r largest probabilities: what it should be.")
-    spread: Floats = doc("Standard deviation of the share if the predictions were right.")
+    claimed: Floats = doc("Mean sum of the r largest probabilities, which calibrated shares equal.")
+    spread: Floats = doc("Standard deviation of the share under calibration.")
 
 
 @of_arrays
@@ -293,7 +296,7 @@ def draw_top_r(
     if isinstance(curves, TopRCurve):
         curves = {"observed": curves}
     if not curves:
-        raise errors.ParameterError("curves is empty; give at least one")
+        raise errors.ParameterError("curves is empty; pass at least one")
     ax = style.axes_or_new(ax, (5.2, 3.8))
     ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2)
     for place, (name, curve) in enumerate(curves.items()):

@@ -28,7 +28,7 @@ def _by_name(results: Any, ax: Axes | None) -> tuple[dict[str, Any], Axes]:
     """Return results by name, one of them without, and the axes to draw on."""
     named = dict(results) if isinstance(results, Mapping) else {"": results}
     if not named:
-        raise errors.ParameterError("there is nothing to draw; give at least one result")
+        raise errors.ParameterError("there is nothing to draw; pass at least one result")
     return named, style.axes_or_new(ax, (5.2, 3.8))
 
 

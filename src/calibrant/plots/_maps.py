@@ -49,9 +49,9 @@ class MapCurve(NamedTuple):
 class MapPicture:
     """Result of :func:`compute_map`: lines of a picture, and the words around it."""
 
-    kind: str = doc("What the calibrator's map is.")
-    curves: tuple[MapCurve, ...] = doc("Names and coordinates; steps are spelled out.")
-    note: str = doc("What the picture shows, in a sentence.")
+    kind: str = doc("Kind of the map.")
+    curves: tuple[MapCurve, ...] = doc("Name and coordinates of each line; steps are written out.")
+    note: str = doc("What the picture shows, in one sentence.")
     x_label: str = doc("Names of the axes.", default="probability before")
     y_label: str = doc("Names of the axes.", default="g(probability)")
     is_log: bool = doc("Whether both axes are logarithmic.", default=False)
@@ -92,8 +92,8 @@ def compute_map(calibrator: Any) -> MapPicture:
     fitted = getattr(calibrator, "map_", None)
     if not isinstance(fitted, maps.CalibrationMap):
         raise errors.ParameterError(
-            f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass the "
-            "fitted calibrator in it, such as calibrated_classifiers_[0].calibrator"
+            f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass one of "
+            "its fitted calibrators, such as calibrated_classifiers_[0].calibrator"
         )
     return _picture(fitted, [str(name) for name in calibrator.classes_])
 
@@ -112,7 +112,7 @@ def _picture(fitted: maps.CalibrationMap, names: Sequence[str]) -> MapPicture:
         given = simplex.check_scores(np.log(rows) if fitted.kind == "logits" else rows, fitted.kind)
         values[place] = fitted(given)[:, column]
     shown = [names[column] for column in tried]
-    note = "What one class gets where the others share the rest alike"
+    note = "Probability of one class where the others share the rest equally"
     if np.ptp(values, axis=0).max() < 1e-3:
         shown, values = ["any class"], values[:1]
     note += "." if len(values) <= MOST_CURVES else f": quantiles over {n_tried} classes."
@@ -163,11 +163,14 @@ def _(fitted: maps.ClasswiseCurves | maps.TopLabelMap, names: Sequence[str]) -> 
 def _(fitted: maps.AffineMap | maps.StructuredMap, _: Any) -> MapPicture:
     slope = np.diag(fitted.coef) if fitted.coef.ndim == 2 else fitted.coef
     name = "slope of its own logit" if fitted.coef.ndim == 2 else "slope of the logit"
-    note = "Each point is a class: to the right it gains, below 1 its differences shrink."
+    note = "Each point is a class: further right its probability rises; below 1 its logits shrink."
     if isinstance(fitted, maps.StructuredMap):
         name = "slope of its own probability"
         beta = fitted.inverse_temperature
-        note = f"Each point is a class, on top of 1/T = {beta:.3g} for all: to the right it gains."
+        note = (
+            f"Each point is a class, in addition to 1/T = {beta:.3g} for all: further right "
+            "its probability rises."
+        )
     x = fitted.intercept - fitted.intercept.mean()
     curve = MapCurve("a class", x, slope.copy(), is_line=False)
     x_label = "intercept, minus the mean"

@@ -149,7 +149,7 @@ def draw_reliability_grid(
     >>> figure = draw_reliability_grid(curves)  # doctest: +SKIP
     """
     if not curves:
-        raise ParameterError("curves is empty; give at least one")
+        raise ParameterError("curves is empty; pass at least one")
     figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.0))
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
@@ -278,8 +278,8 @@ def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
         level = f"{100 * curve.consistency_level:g} %"
         hollow = {**point, "linestyle": "none", "markerfacecolor": "white"}
         marks += [
-            Patch(color=style.PALE, label=f"where {level} of calibrated predictions would be"),
-            Line2D([], [], **hollow, label="hollow: no further off than chance"),
+            Patch(color=style.PALE, label=f"{level} range of calibrated predictions"),
+            Line2D([], [], **hollow, label="hollow: within chance"),
         ]
     wide: dict[str, Any] = {"handles": marks, "loc": "outside lower center", "frameon": False}
     legend = figure.legend(**wide, ncols=2, fontsize=9)

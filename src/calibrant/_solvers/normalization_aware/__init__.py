@@ -82,6 +82,6 @@ def check_solver(solver: Any) -> None:
         remedy = (
             f"or one of {', '.join(f'{way.__name__}()' for way in WAYS.values())}"
             if named is None
-            else f"or solver={named.__name__}(), which holds its options"
+            else f"or solver={named.__name__}(), which takes its options"
         )
         raise ParameterError(f"solver={in_words(solver)} is not known; use 'exact', {remedy}")

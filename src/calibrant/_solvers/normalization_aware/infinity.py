@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SMALLEST = 1e-300
 """Smallest positive value of g."""
 
-BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} of the highest"
+BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} times the highest"
 
 
 def solve_exactly(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
@@ -98,12 +98,13 @@ def _join_levels(
     n_levels = len(first) - 1 - (values[0] == 0.0)
     if n_levels > 1:
         notes.append(
-            f"{n_levels} levels of blocks, infinitely far apart at the optimum (whoever scores as "
-            f"high as a level is always right): set apart by at least a share of {epsilon:.0e}"
+            f"{n_levels} levels of blocks are infinitely far apart at the optimum (rows that "
+            "reach a level are always right there): they are separated by a factor of at least "
+            f"{epsilon:.0e}"
         )
     if n_cut:
         notes.append(
-            f"levels were cut off at {SMALLEST:g}: more of them than floats can tell apart"
+            f"levels were cut off at {SMALLEST:g}: there are more than floats can distinguish"
         )
     return tuple(notes)
 
