@@ -85,15 +85,15 @@ search_words = {
     "start/install": "install, installation, pip, conda",
     "start/ten-minutes": "logits, softmax, neural network, tutorial, getting started, quickstart",
     "start/methods": "methods, isotonic regression, Platt scaling, which method",
-    "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, positive class, "
-    "class imbalance, two classes, rare events, pos_label, class_weight, SMOTE, fraud",
-    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, LightGBM, "
-    "CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
+    "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, "
+    "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
+    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
+    "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
     "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
     "guides/cli": "csv, parquet, command line, CLI, files, terminal",
     "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
-    "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, log loss, "
-    "calibration error, metrics",
+    "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "
+    "log loss, calibration error, metrics",
     "guides/plots": "reliability diagram, calibration curve, calibration plot, plot, matplotlib",
     "guides/decisions": "threshold, costs, abstain, prior shift, conformal, groups, fairness",
     "guides/into-production": "ONNX, MLflow, PyTorch, export, deploy, serving, pickle, save, load",

@@ -143,7 +143,7 @@ def violations(browser, address, axe):
                 for rule in page.evaluate("axe.run().then(all => all.violations)"):
                     if rule["impact"] in ("serious", "critical"):
                         where = [" ".join(map(str, one["target"])) for one in rule["nodes"]]
-                        also = f" and {len(where) - 3} more" if len(where) > 3 else ""  # noqa: PLR2004
+                        also = f" and {len(where) - 3} more" if len(where) > 3 else ""
                         found.add(
                             f"{name}, {size}, {scheme}: {rule['id']} ({rule['impact']}): "
                             f"{'; '.join(where[:3])}{also}"
@@ -177,7 +177,7 @@ def main(site, axe=None):
                 print(f"axe-core: {len(serious)} serious")
                 found += serious
             browser.close()
-    print(*found, sep="\n")
+    print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 
 
