@@ -38,30 +38,30 @@ MOST_CLASSES_WITH_TERMS = 2000
 
 
 class CalibrationMonitor:
-    """Watch whether served probabilities are still right, with a bound on false alarms.
+    """Monitor the calibration of served probabilities, with a bound on false alarms.
 
-    Recalibrations that are fitted to rows already counted bet against the probabilities of new
-    rows; their mean wealth is an e-process. If the probabilities are right, the chance that it ever
-    reaches 1 / alpha is at most alpha, however often one looks.
+    Recalibrations fitted to the rows counted so far bet against the probabilities of new rows;
+    their mean wealth is an e-process. If the probabilities are calibrated, the probability that it
+    ever reaches 1 / alpha is at most alpha, however often it is checked.
 
     Parameters
     ----------
     alpha : float, default=0.01
-        Chance of a false alarm, over all time.
+        Probability of any false alarm, over all time.
     classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels of the first batch do not name every column.
+        Label of each column; needed if the first batch lacks a class.
     run_length : float, default=1000000
-        Rows between false alarms of the change detector, on average, at least.
+        Smallest mean number of rows between false alarms of the change detector.
     min_probability : float, default=1e-6
-        Smaller probabilities count as this one: a single row multiplies the evidence by at most its
-        inverse, also where something came that was said to be impossible.
+        Smaller probabilities are replaced by this, so that a single row multiplies the e-value by
+        at most its inverse.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or None
         Label of each column, from the first batch on.
     periods_ : Periods
-        Sums over at most 64 stretches of rows, of which :func:`write_page` draws.
+        Sums over at most 64 periods, which :func:`write_page` draws.
 
     Notes
     -----
@@ -132,7 +132,7 @@ class CalibrationMonitor:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> MonitorStatus:
-        """Count rows whose labels have come.
+        """Count rows whose labels are known.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class CalibrationMonitor:
         return self.status()
 
     def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
-        """Say what to expect of rows whose labels have not come; it is no evidence.
+        """Report on rows without labels; the e-value does not change.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class CalibrationMonitor:
         return total
 
     def status(self) -> MonitorStatus:
-        """Return what was found so far.
+        """Return the current state of the monitor.
 
         Returns
         -------
@@ -284,7 +284,7 @@ class CalibrationMonitor:
         return found
 
     def propose(self, calibrator: Any = None) -> Proposal | None:
-        """Recalibrate recent rows, and say what that would gain on rows after them.
+        """Fit a recalibration to recent rows, and measure its gain on later rows.
 
         Parameters
         ----------
