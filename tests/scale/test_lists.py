@@ -254,7 +254,7 @@ BAD = {
     "logits": (lambda: TopLists(J, [[2.5, -1.0], [0.6, 0.2]], 4), "softmax"),
     "not the best": (
         lambda: TopLists(J, [[0.5, 0.1], [0.6, 0.2]], 4),
-        r"rest\[0\] is 0.4.*largest",
+        r"rest\[0\] is 0.4.*most probable",
     ),
     "few listed of few": (
         lambda: TopLists([[0, 1]], [[0.5, 0.3]], 2),
