@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import calibrant
 
 project = "calibrant"
@@ -13,7 +15,7 @@ copyright = "2026, the calibrant developers"  # noqa: A001
 release = version = calibrant.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "numpydoc",
@@ -24,13 +26,16 @@ extensions = [
     "sphinxext.opengraph",
     "sphinx_llms_txt",
 ]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates", "gallery", "examples/*.ipynb"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["myst.header"]
+nb_execution_mode = "force"  # notebooks are stored without outputs
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 
 autosummary_generate = True
 autosummary_imported_members = True
@@ -41,14 +46,20 @@ autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+GALLERY = ("forest", "costs", "network", "thousand_classes", "letters", "groups", "drift")
+GALLERY += ("auto", "na_fir", "scir")  # models first, then what happens in use, then methods
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "examples",
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "capture_repr": (),  # what is printed, and not what the last line returns
+    "min_reported_time": 60,  # seconds
+    "show_signature": False,
+    "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
 smartquotes = False  # options begin with two hyphens
@@ -85,6 +96,12 @@ def skip_other_members(_app, _what, name, found, _skip, _options):
     return True if module.startswith("sklearn") or name in in_tables else None
 
 
+def trim_examples(_app, _name, source):
+    """Leave out the empty last line of examples, which doctest needs and a reader does not."""
+    block = r"^( *)```python\n(.*?)\n+^\1```$"
+    source[0] = re.sub(block, r"\1```python\n\2\n\1```", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def link_to_pages(_app, _name, source):
     """Point links to files above this directory at the pages that include them."""
     source[0] = re.sub(
@@ -94,5 +111,6 @@ def link_to_pages(_app, _name, source):
 
 def setup(app):
     """Connect what changes pages while they are read."""
+    app.connect("source-read", trim_examples)
     app.connect("source-read", link_to_pages)
     app.connect("autodoc-skip-member", skip_other_members)

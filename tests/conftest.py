@@ -50,6 +50,11 @@ def needs_collection(test):
     return pytest.mark.collection(pytest.mark.skipif(is_small, reason="four small files")(test))
 
 
+needs_pages = pytest.mark.skipif(
+    not (HERE.parent / "docs").exists(), reason="an sdist has no pages and no tools"
+)
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items):
     """Mark tests of a real file that does not travel with the repository: ``collection``."""

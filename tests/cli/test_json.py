@@ -12,6 +12,7 @@ import pytest
 from calibrant._cli.main import run
 from calibrant.datasets import simulated_scores
 from calibrant.scale import _statistics as statistics
+from conftest import needs_pages
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
 NAMES = ["ant", "bee", "cow"]
@@ -60,6 +61,7 @@ def documented(command):
     return set(re.findall(r"`(\w+)`", line.split("|")[2]))
 
 
+@needs_pages
 def test_every_command_prints_what_the_page_says(home, call):
     model = home / "m.calibrant"
     for words in (

@@ -197,4 +197,5 @@ def test_the_page_in_a_browser(home, call, browser):
     assert visit.page.locator("svg").count() >= 4
     assert "north" in text
     assert "2026-01-05" in text
+    assert visit.clipped() == []
     visit.context.close()

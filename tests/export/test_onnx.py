@@ -16,7 +16,7 @@ import pytest
 import calibrant
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
-from conftest import simulate
+from conftest import needs_pages, simulate
 from export.backends import RUN, run_graph, run_onnx, session
 from export.cases import CASES, KINDS, assert_same, data, fitted, make, rows_for, softmax
 
@@ -328,18 +328,21 @@ def test_what_not_every_runtime_has_is_not_used(case):
     assert not casts & LONG  # indices of a sort are told by ONNX
 
 
+@needs_pages
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
 def test_openvino(tmp_path):
     """It reads float64 as float32."""
     check_elsewhere("openvino", SOME, tmp_path, precision="float32")
 
 
+@needs_pages
 @pytest.mark.skipif(find_spec("tract") is None, reason="needs tract")
 def test_tract(tmp_path):
     """It multiplies by reciprocals where it should divide."""
     check_elsewhere("tract", SOME, tmp_path, tolerance=1e-11)
 
 
+@needs_pages
 def test_the_reference_evaluator_of_onnx(tmp_path):
     """It finds entries of tables of more than 64 by Gather alone."""
     cases = ("fir", "ir-ovr", "platt-ovr")

@@ -11,7 +11,7 @@ from calibrant.metrics._measures import deal_groups
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._resampling import basic_interval
 from calibrant.metrics._table import METRICS, evaluated_bodies, metrics_of
-from conftest import simulate
+from conftest import needs_pages, simulate
 from metrics.cases import weighted
 
 
@@ -26,6 +26,7 @@ def test_values_are_those_of_the_functions(n_classes):
     assert (result.n_rows, result.n_classes, result.n_bins) == (500, n_classes, 9)
 
 
+@needs_pages
 def test_the_documentation_lists_every_metric():
     text = (Path(__file__).parents[2] / "docs" / "guides" / "metrics.md").read_text()
     first_table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE).group()

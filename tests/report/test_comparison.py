@@ -21,6 +21,7 @@ from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.report import build_report, compare
 from calibrant.report._results import holm, paired_differences, paired_resamples
+from calibrant.report._tables import distinct_rows
 from conftest import simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
@@ -75,6 +76,19 @@ def test_a_comparison_prints_as_a_table(comparison):
     assert max(map(len, lines)) <= 110
     assert "12 classes" in lines[-1]
     assert len(repr(comparison.results)) < 500
+
+
+def test_methods_that_are_one_fit_share_a_row_and_stay_two_results(parts):
+    found = quick(parts, ["ms", "dirichlet", "vs"])
+    assert found.methods == ("uncalibrated", "ts", "ms", "dirichlet", "vs")
+    assert [line.split("  ")[0] for line in str(found).splitlines()[1:-1]] == [
+        *("uncalibrated", "ts", "ms, dirichlet", "vs")
+    ]
+    scores, y, new_scores, new_y = parts
+    shift = np.random.default_rng(0).normal(size=(len(scores), 1))
+    logits = np.log(scores) + shift, y, np.log(new_scores) + shift[: len(new_scores)], new_y
+    apart = quick(logits, ["ms", "dirichlet"], scores="logits")
+    assert [*distinct_rows(apart.results)] == ["uncalibrated", "ts", "ms", "dirichlet"]
 
 
 def test_a_comparison_gives_a_frame(comparison, monkeypatch):
@@ -145,7 +159,7 @@ def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
     assert mine.classes is None  # calibrators given are left alone
     scores, y = simulate(60, 4, seed=6)
     few = quick((scores, y, scores, y))
-    assert any("only 60 rows" in warning for warning in few.result("ts").warnings)
+    assert any("fitted to 60 rows" in warning for warning in few.result("ts").warnings)
     scores, y, new_scores, new_y = parts
     moved = quick((scores, (y + 1) % 12, new_scores, (new_y + 1) % 12))
     assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)

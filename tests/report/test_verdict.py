@@ -120,7 +120,7 @@ def test_no_sentence_holds_a_missing_number(n_resamples):
     assert "nan" not in words
     assert "None" not in words.replace("None of", "")
     told = " ".join(verdict_of(simulated(60, 4, 7, 8)).cautions)
-    assert told.count("Only 60 rows to judge on") == told.count("only 60 rows") == 1
+    assert told.count("Only 60 rows to judge on") == told.count("fitted to 60 rows") == 1
 
 
 def test_classes_that_are_off_are_named_with_both_shares():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant._html import table
 from calibrant.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -106,15 +107,25 @@ class AutoReport:
         )
 
     def __str__(self) -> str:
-        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
-        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
-        lines = [head + (f"{'s':>7}" if is_timed else "")]
-        lines += [
-            f"{c.path:<26}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
-            f"{c.weight:>8.1%}" + (f"{c.seconds:>7.2f}" if is_timed else "")
-            for c in self.candidates
+        widths = 9, 10, 9, 8, 7
+        lines = [
+            f"{path:<26}" + "".join(map(str.rjust, numbers, widths))
+            for path, *numbers in self._cells()
         ]
         return "\n".join([*lines, self.why])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._cells()
+        return table(head, rows, [self.why])
+
+    def _cells(self) -> list[list[str]]:
+        """Return the texts of the table, its head first; times are left out if one is not known."""
+        n_columns = 5 if any(math.isnan(c.seconds) for c in self.candidates) else 6
+        rows = [["candidate", "NLL", "vs ts", "± s.e.", "weight", "s"]]
+        for c in self.candidates:
+            numbers = f"{c.nll:.4f}", f"{c.difference:+.4f}", f"{c.standard_error:.4f}"
+            rows.append([c.path, *numbers, f"{c.weight:.1%}", f"{c.seconds:.2f}"])
+        return [row[:n_columns] for row in rows]
 
 
 def report_of(

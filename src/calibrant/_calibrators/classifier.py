@@ -32,6 +32,7 @@ from calibrant._calibrators.classifier_folds import (
     refuse_too_many_folds,
     takes_groups,
 )
+from calibrant._calibrators.diagram import boxes
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
     Parameters,
@@ -47,6 +48,8 @@ from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 
@@ -309,6 +312,20 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
                 own.add(caller=name, callee="predict_proba")
             router.add(calibrator=self.calibrator, method_mapping=own)
         return router
+
+    def _sk_visual_block_(self) -> Any:
+        """Boxes of the classifier and its calibrator; of several pairs, of the first."""
+        parts = self._get_estimator(), None
+        for pair in getattr(self, "calibrated_classifiers_", ())[:1]:
+            parts = pair.estimator, pair.calibrator
+        estimator, calibrator = parts
+        calibrator = self._find_calibrator() if calibrator is None else calibrator
+        return boxes("serial", [("estimator", estimator), ("calibrator", calibrator)])
+
+    def _certified(self) -> Iterator[Any]:
+        pairs = getattr(self, "calibrated_classifiers_", ())
+        for calibrator in {id(pair.calibrator): pair.calibrator for pair in pairs}.values():
+            yield from calibrator._certified()  # noqa: SLF001  (ours)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,6 +17,7 @@ from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import takes_groups
+from calibrant._calibrators.diagram import DiagramOfParts
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.prior_shift import PriorShift, checked_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
@@ -48,7 +49,7 @@ class Composed(Calibrator):
         return {"map_": self._compose(found), **found}
 
 
-class Composition(_BaseComposition, Composed):
+class Composition(DiagramOfParts, _BaseComposition, Composed):
     """Base of calibrators that hold a list of others.
 
     Parameters
@@ -342,6 +343,7 @@ class Mixture(Composition):
 
     method = "mixture"
     title = "Mixture"
+    _arrangement = "parallel"
 
     weights: Any = "fixed"
     weights_: NDArray[np.float64] = fitted()

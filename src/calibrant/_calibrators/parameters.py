@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
+from calibrant._calibrators.diagram import Diagram
 from calibrant._docstrings import inherit_docstring
 
 Estimator = TypeVar("Estimator")
@@ -89,7 +90,7 @@ def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
     eq_default=False,
     field_specifiers=(number, choice, jobs, fitted, leading, field),
 )
-class Parameters:
+class Parameters(Diagram):
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from calibrant import __version__
 from calibrant._extras import advice
-from calibrant._pages.text import clean, visible
+from calibrant._html import visible
+from calibrant._pages.text import clean
 
 try:
     from jinja2 import DictLoader, Environment, StrictUndefined

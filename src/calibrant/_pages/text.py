@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-
+from calibrant._html import visible
 from calibrant.plots._style import shorten
 
 LONGEST_NAME = 120
-_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
-
-
-def visible(text: str) -> str:
-    """Return text without characters that cannot be encoded, or that steer what shows them."""
-    return "".join(
-        sign.encode("unicode_escape").decode()
-        if (unicodedata.category(sign) in "Cc Cs" and sign != "\n") or _DIRECTIONS.match(sign)
-        else sign
-        for sign in text
-    )
 
 
 def clean(text: object, longest: int | None = LONGEST_NAME) -> str:

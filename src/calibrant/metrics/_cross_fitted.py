@@ -82,7 +82,7 @@ default="negative_log_likelihood"
     -----
     Intervals are percentiles of the mean over rows drawn with replacement, with the recalibrators
     as they are; that of the calibration part reaches up to zero at least. Its low end is a bound,
-    its high end only as far as the recalibrator can be right (docs/guides/metrics.md). Several
+    its high end only as far as the recalibrator can be right (docs/evidence/intervals.md). Several
     matrices of the size of ``y_proba`` are in memory at once.
 
     References

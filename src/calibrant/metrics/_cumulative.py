@@ -118,7 +118,7 @@ def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> Cum
     If each event happens with the probability that was predicted, the curve is a sum of
     independent terms, whose last value has the standard deviation ``scale``; divided by it, the
     curve of many rows is Brownian motion. The p-values are those of its range and of its largest
-    absolute value, and a little too large where there are few rows (docs/guides/metrics.md).
+    absolute value, and a little too large where there are few rows (docs/evidence/intervals.md).
 
     References
     ----------

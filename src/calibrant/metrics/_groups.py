@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._extras import needed
+from calibrant._html import table
 from calibrant._labels import read_groups
 from calibrant.metrics._cumulative import holm
 from calibrant.metrics._measures import rescale
@@ -98,19 +99,30 @@ class GroupTable(Result):
         return pd.DataFrame([g.row() for g in self.rows]).set_index("group")
 
     def __str__(self) -> str:
-        names = [errors.in_words(g.group) for g in self.rows[:MOST_PRINTED]]
-        width = max(map(len, ["group", *names])) + 2
-        title = METRICS[self.metric].title
-        lines = [f"{'group':<{width}}{'rows':>8}{'NLL':>9}{title:>10}{'interval':>19}  p (Holm)"]
-        for name, g in zip(names, self.rows, strict=False):
+        (head, *rows), more = self._cells()
+        width = max(len(row[0]) for row in (head, *rows)) + 2
+        lines = []
+        for name, *numbers, p, few in (head, *rows):
+            columns = "".join(map(str.rjust, numbers, (8, 9, 10, 19)))
+            lines.append(f"{name:<{width}}{columns}  {p:<8}  {few}".rstrip())
+        return "\n".join([*lines, *more])
+
+    def _repr_html_(self) -> str:
+        (head, *rows), more = self._cells()
+        return table(head, rows, more)
+
+    def _cells(self) -> tuple[list[list[str]], list[str]]:
+        """Return the texts of the table, its head first, and how many groups it leaves out."""
+        rows = [["group", "rows", "NLL", METRICS[self.metric].title, "interval", "p (Holm)", ""]]
+        for g in self.rows[:MOST_PRINTED]:
             nll, own = g.estimates["negative_log_likelihood"].value, g.estimates[self.metric]
             p = "-" if math.isnan(g.p_value) else f"{g.adjusted_p_value:.3g}"
             interval = "" if math.isnan(own.low) else f"{own.low:.4f} to {own.high:.4f}"
-            few = "  few rows" if g.has_few_rows else ""
-            values = f"{g.n_rows:>8}{nll:>9.4f}{own.value:>10.4f}{interval:>19}"
-            lines.append(f"{name:<{width}}{values}  {p:<8}{few}".rstrip())
-        left = len(self.rows) - len(names)
-        return "\n".join(lines + [f"and {left} more: to_frame() has all"] * (left > 0))
+            numbers = [str(g.n_rows), f"{nll:.4f}", f"{own.value:.4f}", interval, p]
+            few = "few rows" if g.has_few_rows else ""
+            rows.append([errors.in_words(g.group), *numbers, few])
+        left = len(self.rows) - MOST_PRINTED
+        return rows, [f"and {left} more: to_frame() has all"] * (left > 0)
 
 
 def judge_groups(

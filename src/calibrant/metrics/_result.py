@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import re
+import reprlib
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
+from calibrant._html import table
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Class = TypeVar("Class", bound=type)
+MARKUP = re.compile(r"(?::\w+:)?`+~?([^`]*)`+")
+"""Names in docstrings, as reStructuredText marks them."""
+
+MOST_SHOWN = 6
+"""Most numbers of an array that notebooks show."""
+
 ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
 
 
@@ -51,6 +62,14 @@ class Result:
         """Return the fields as plain numbers and lists."""
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
+    def _repr_html_(self) -> str:
+        """Return a table of the fields, and what they are."""
+        rows = []
+        for own in fields(self):  # type: ignore[arg-type]
+            about = MARKUP.sub(r"\1", own.metadata.get("doc", ""))
+            rows.append((own.name, _brief(getattr(self, own.name)), about))
+        return table(("field", "value", "meaning"), rows, n_text=3)
+
 
 class Estimate(NamedTuple):
     """A metric and its interval, which is NaN without resamples."""
@@ -58,6 +77,22 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def _brief(value: Any) -> str:
+    """Return a value in a few words: of an array that is long, its shape."""
+    if isinstance(value, Estimate):
+        interval = "" if math.isnan(value.low) else f" ({value.low:.4g} to {value.high:.4g})"
+        return f"{value.value:.4g}{interval}"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, np.ndarray):
+        if value.size > MOST_SHOWN:
+            return f"{value.dtype} of shape {value.shape}"
+        return np.array2string(value, precision=5, separator=", ")
+    if isinstance(value, tuple) and len(value) <= MOST_SHOWN:
+        return f"({', '.join(map(_brief, value))})"
+    return reprlib.repr(value)
 
 
 def _plain(value: Any) -> Any:

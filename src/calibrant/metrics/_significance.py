@@ -89,8 +89,8 @@ def calibration_test(
 
     Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples
     are drawn from the normal distribution with the means and (co)variances of the labels in bins.
-    ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/guides/metrics.md has
-    how often honest predictions are rejected.
+    ``metric="classwise"`` takes at most 1,024 bins of all classes then. How often honest
+    predictions are rejected is in docs/evidence/intervals.md.
 
     References
     ----------

@@ -77,7 +77,8 @@ def evaluate(
 
     Rows are dealt at random to 64 groups (fewer from 600 classes on), and resamples draw groups.
     Other chunks change intervals as another ``random_state`` would; values of chunks are those of
-    arrays, to 1e-9 and ``binning_error``. How often intervals hold is in docs/guides/metrics.md.
+    arrays, to 1e-9 and ``binning_error``. How often intervals hold:
+    docs/evidence/intervals.md.
 
     Examples
     --------

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from calibrant import _notices as notices
 from calibrant import errors
+from calibrant._html import table
 from calibrant._kernels.metrics import BITS, add_confusion
 from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresholded_bins
 from calibrant.metrics._measures import RowSums, usual_column
@@ -155,16 +156,34 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         has_intervals = self.n_resamples > 0
-        interval = f"{100 * self.confidence_level:g} % interval"
-        lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
+        head = f"{'metric':<10}{'value':>10}"
+        lines = [head + (f"   {self._interval:>20}" if has_intervals else "")]
         for name, estimate in self.estimates().items():
             line = f"{METRICS[name].title:<10}{estimate.value:>10.5f}"
             if has_intervals:
                 line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
             lines.append(line)
-        lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        lines.append(self._size)
         lines += [] if self.by_group is None else ["", str(self.by_group)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        n_columns = 3 if self.n_resamples > 0 else 2
+        rows = [["metric", "value", self._interval]]
+        for name, own in self.estimates().items():
+            interval = f"{own.low:.5f} to {own.high:.5f}"
+            rows.append([METRICS[name].title, f"{own.value:.5f}", interval])
+        head, *rows = (row[:n_columns] for row in rows)
+        groups = "" if self.by_group is None else self.by_group._repr_html_()
+        return table(head, rows, [self._size]) + groups
+
+    @property
+    def _interval(self) -> str:
+        return f"{100 * self.confidence_level:g} % interval"
+
+    @property
+    def _size(self) -> str:
+        return f"{self.n_rows} rows, {self.n_classes} classes"
 
 
 def evaluated_bodies(n_classes: int, n_bins: int, *, ordered: bool = False) -> dict[str, Body]:

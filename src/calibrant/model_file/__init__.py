@@ -268,10 +268,7 @@ def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
 
 
 def _decode(content: Content) -> Calibrator:
-    try:
-        calibrator = Reader(content).outermost()
-    except RecursionError:
-        raise errors.NestingError("lists are nested too deep") from None
+    calibrator = Reader(content).outermost()
     if content.unknown:
         warnings.warn(
             f"the file was written by {content.library} and has optional fields that this version "

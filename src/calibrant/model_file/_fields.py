@@ -58,6 +58,15 @@ GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "nor
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
+def _expanded(kind: Any) -> Any:
+    """Return what an alias stands for, as ``NDArray`` does from numpy 2.5 on."""
+    value = getattr(get_origin(kind), "__value__", None)
+    return kind if value is None else value[get_args(kind)]
+
+
+_LABELS = _expanded(NDArray[Any])
+
+
 @cache
 def field_types(cls: Any) -> dict[str, Any]:
     """Return the type of each field of a dataclass that a file holds, or of a dict."""
@@ -140,6 +149,7 @@ def parts_in(value: Any) -> Iterator[Calibrator]:
 
 def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
     """Return what stands in the header for a value of type ``kind``; arrays go to ``writer``."""
+    kind = _expanded(kind)
     origin, inside = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return None if value is None else write(_other_than_none(kind), value, name, writer)
@@ -150,7 +160,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
-    if kind == NDArray[Any]:  # labels
+    if kind == _LABELS:  # labels
         return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
@@ -179,6 +189,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
 
 def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     """Undo ``write``."""
+    kind = _expanded(kind)
     origin, inside = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return None if stored is None else read(_other_than_none(kind), stored, name, reader)
@@ -188,7 +199,7 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         if type(stored) is not kind:
             raise HeaderFieldError(f"{name} is not of type {kind.__name__}")
         return stored
-    if kind == NDArray[Any]:
+    if kind == _LABELS:
         return reader.vector(stored, name)
     if origin is np.ndarray:
         _expect(stored, "array", name)
@@ -225,7 +236,7 @@ def _other_than_none(kind: Any) -> Any:
 
 
 def _is_whole(kind: Any) -> bool:
-    return get_args(get_args(kind)[1])[0] is np.int64
+    return get_args(get_args(_expanded(kind))[1])[0] is np.int64
 
 
 def _announcement(kind: type) -> str:

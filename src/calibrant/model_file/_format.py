@@ -31,6 +31,8 @@ MAX_CLASSES = 1_000_000  # and entries of any other vector
 MAX_LABEL = 1024  # bytes of a text, in UTF-8
 MAX_LABEL_TABLE = 64 * 2**20  # bytes of an array in which every text is as wide as the widest
 MAX_NESTING = 8  # calibrators inside calibrators
+MAX_LISTS = 64  # in each other, in a parameter
+MAX_DEPTH = 1000  # of the header, which newer versions of Python read in any depth
 MAX_MAPS = 25_000  # of binary problems: each is an object, and a call at prediction
 MAX_CELLS = 2**24  # of one row in all calibrators, each as often as it is used
 
@@ -231,6 +233,7 @@ def decode(data: bytes) -> dict[str, Any]:
         text = data.decode("utf-8")
         value = json.loads(text, object_pairs_hook=_unique, **numbers)
         _check_unicode(value, text)
+        _check_depth(value, text)
     except errors.HeaderSyntaxError:
         raise
     except (ValueError, RecursionError) as error:
@@ -239,6 +242,16 @@ def decode(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.HeaderSyntaxError("the header is not a JSON object")
     return value
+
+
+def _check_depth(value: Any, text: str) -> None:
+    """Refuse what older versions of Python do: the same file is refused by all."""
+    level = [value] if text.count("[") + text.count("{") > MAX_DEPTH else []
+    for _ in range(MAX_DEPTH):
+        boxes = [box.values() if isinstance(box, dict) else box for box in level]
+        level = [item for box in boxes for item in box if isinstance(item, dict | list)]
+    if level:
+        raise errors.HeaderSyntaxError(f"the header has a recursion of more than {MAX_DEPTH} lists")
 
 
 def _check_unicode(value: Any, text: str) -> None:

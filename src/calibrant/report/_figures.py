@@ -13,6 +13,7 @@ import numpy as np
 from calibrant._pages.shell import Markup, escape
 from calibrant.plots._reliability import UNINFORMATIVE
 from calibrant.plots._style import p_words, percent, shorten
+from calibrant.report._tables import distinct_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from calibrant.report._results import Comparison, Difference
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 40
-"""Margins, in units of the view box, which are pixels at full size."""
+"""Margins, in units of the view box, which are pixels at full size; long numbers widen them."""
+
+DIGIT = 6.4
+"""Width of a digit of the numbers along an axis."""
 
 WIDTH, HEIGHT, BELOW = 330, 396, 112
 """Size of a reliability diagram, and its part under the axes."""
@@ -73,6 +77,12 @@ def nice_axis(values: Iterable[float], label: str, *, include: float | None = No
     return Axis(ticks[0], ticks[-1], label, ticks)
 
 
+def count_axis(most: int, label: str) -> Axis:
+    """Return an axis of the whole numbers from 1, of which a few are printed."""
+    most = max(most, 1)
+    return Axis(0.7, most + 0.3, label, range(1, most + 1, max(1, -(-most // 8))))
+
+
 def log_axis(low: float, high: float, label: str) -> Axis:
     """Return a logarithmic axis with powers of ten, or of two if it is short."""
     base = 10 if high / low > 50 else 2
@@ -90,7 +100,10 @@ class Chart:
     ) -> None:
         self.x, self.y = x, y
         self.width, self.height = width, height
-        self.left, self.right = left, width - RIGHT
+        # The last number along x is centred at the right end; those along y end beside the name.
+        half = DIGIT * len(_tick(x.ticks[-1])) / 2 if x.ticks else 0.0
+        longest = max((len(_tick(tick)) for tick in y.ticks), default=0)
+        self.left, self.right = max(left, 24 + DIGIT * longest), width - max(RIGHT, half + 1)
         self.foot = height - (BELOW if height == HEIGHT else BOTTOM)
         self._parts: list[str] = []
 
@@ -297,7 +310,7 @@ def top_r_figure(before: TopRCurve, after: TopRCurve, who: str) -> Markup:
     half, most = 196 * after.spread, int(after.ranks[-1])
     x = log_axis(1.0, most, "r")
     if most <= 30:
-        x = Axis(0.7, most + 0.3, "r", range(1, most + 1, max(1, -(-most // 8))))
+        x = count_axis(most, "r")
     y = nice_axis([*gaps[0], *gaps[1], *half, *-half], "claimed minus observed, points", include=0)
     chart = Chart(x, y)
     chart.frame()
@@ -313,7 +326,8 @@ def top_r_figure(before: TopRCurve, after: TopRCurve, who: str) -> Markup:
 
 def forest_figure(comparison: Comparison, chosen: str) -> Markup:
     """Draw the NLL of each method minus that of the baseline, with intervals."""
-    rows = [(r.method, r.difference) for r in comparison.results if r.difference is not None]
+    judged = distinct_rows(comparison.results)
+    rows = [(label, r.difference) for label, r in judged.items() if r.difference is not None]
     rows.sort(key=lambda row: row[1].value)
     if not rows:
         return Markup()
@@ -327,10 +341,10 @@ def forest_figure(comparison: Comparison, chosen: str) -> Markup:
     chart.path("".join(f"M{place:.1f} {TOP}V{foot}" for place in chart.xs(x.ticks)), "grid")
     chart.path(f"M{float(chart.xs(0)):.1f} {TOP}V{foot}", "axis")
     for tick, place in zip(x.ticks, chart.xs(x.ticks), strict=True):
-        chart.text(place, foot + 14, f"{tick:.6g}", "tick")
+        chart.text(place, foot + 14, _tick(tick), "tick")
     chart.text(float(chart.xs((x.low + x.high) / 2)), foot + 32, x.label)
     for place, (method, gap) in enumerate(rows):
-        mark = "▸ " if method == chosen else ""
+        mark = "▸ " if judged[method].method == chosen else ""
         y = TOP + ROW * (place + 0.5)
         chart.text(chart.left - 8, y + 4, mark + shorten(method, 15), "", "end")
         _forest_row(chart, gap, y)

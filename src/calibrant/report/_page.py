@@ -22,9 +22,14 @@ from calibrant.metrics._measures import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
 from calibrant.report import _figures as figures
-from calibrant.report._results import best_texts
-from calibrant.report._tables import cell, group_table, worth_table
-from calibrant.report._verdict import applied_method, describe_claim, reach_verdict
+from calibrant.report._tables import (
+    distinct_rows,
+    group_table,
+    key_numbers,
+    method_table,
+    worth_table,
+)
+from calibrant.report._verdict import applied_method, describe_claim, reach_verdict, short_list
 
 if TYPE_CHECKING:
     import os
@@ -102,8 +107,10 @@ def build_report(
         settings=comparison.settings,
         verdict=verdict,
         level=f"{100 * comparison.settings['confidence_level']:g} %",
-        table=_method_table(comparison, verdict.chosen),
+        key_numbers=key_numbers(comparison, applied),
+        table=method_table(comparison, verdict.chosen, short_list(comparison, verdict)),
         forest=figures.forest_figure(comparison, verdict.chosen),
+        pictures=_first_pictures(comparison, applied),
         panels=_panels(comparison, verdict.chosen),
         positive=None if usual is None else comparison.classes[usual],
         headline=headline(comparison.n_classes).title,
@@ -140,41 +147,6 @@ def write_report(
     page = build_report(comparison, title=title, commands=commands).encode("utf-8")
     with replace_file(path) as file:
         file.write(page)
-
-
-def _method_table(comparison: Comparison, chosen: str) -> dict[str, Any]:
-    """Heads and rows of the table of methods."""
-    best = best_texts(comparison.results)
-    heads = [METRICS[name].heading for name in best]
-    heads.insert(2, f"NLL minus {comparison.baseline}")
-    rows = []
-    for result in comparison.results:
-        cells = [_metric_cell(result, name, text) for name, text in best.items()]
-        cells.insert(2, _difference_cell(result))
-        seconds = "-" if result.calibrator is None else f"{result.fit_seconds:.2f}"
-        cells.append(cell(result.fit_seconds, seconds))
-        words = re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title))
-        is_chosen = result.method == chosen
-        rows.append(
-            {"method": result.method, "title": words, "is_chosen": is_chosen, "cells": cells}
-        )
-    return {"heads": [*heads, "fit, s"], "rows": rows}
-
-
-def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
-    estimate = getattr(result.evaluation, name)
-    text, low, high = map(METRICS[name].text, estimate)
-    interval = "" if math.isnan(estimate.low) else f"{low} to {high}"
-    chance = p_words(result.p_values.get(name, math.nan))
-    return cell(estimate.value, text, [interval, chance], best)
-
-
-def _difference_cell(result: MethodResult) -> dict[str, Any]:
-    gap = result.difference
-    if gap is None:
-        return cell(0.0, "0")
-    interval = "" if math.isnan(gap.p_value) else f"{gap.low:+.4f} to {gap.high:+.4f}"
-    return cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
 
 
 def _class_columns(
@@ -288,7 +260,7 @@ def _panels(comparison: Comparison, chosen: str) -> list[dict[str, Any]]:
     opened = others[0].method if chosen == first.method and others else chosen
     return [
         {
-            "method": result.method,
+            "method": label,
             "title": result.title,
             "is_open": result.method == opened,
             "summary": _summary(result),
@@ -296,8 +268,21 @@ def _panels(comparison: Comparison, chosen: str) -> list[dict[str, Any]]:
             "extras": [] if result is first else _extras(first, result),
             "notes": _notes(result),
         }
-        for result in comparison.results
+        for label, result in distinct_rows(comparison.results).items()
     ]
+
+
+def _first_pictures(comparison: Comparison, applied: str) -> list[dict[str, Any]]:
+    """Return the diagrams that the page begins with: before calibration, and after it if any."""
+    result = comparison.result(applied) if applied in comparison.methods else None
+    first, usual = comparison.results[0], usual_column(comparison.n_classes)
+    name = None if usual is None else clean(comparison.classes[usual])
+    before = Markup('<use href="#before-all"/>')
+    pictures = [_picture(before, first.curve, "before calibration", name)]
+    if result is not None and result is not first:
+        marks = figures.reliability(result.curve, is_class=name is not None)
+        pictures.append(_picture(marks, result.curve, f"after {clean(applied)}", name))
+    return pictures
 
 
 def _summary(result: MethodResult) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
+from calibrant._html import table
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._cumulative import holm
@@ -19,16 +20,15 @@ from calibrant.metrics._measures import usual_column
 from calibrant.metrics._predictions import name_of, read_predictions
 from calibrant.metrics._resampling import drawn_means
 from calibrant.metrics._result import doc, result
-from calibrant.metrics._table import METRICS, headline, metrics_of
+from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._classwise import class_curves, compute_classwise
 from calibrant.plots._confidence import compute_confidence_histogram, compute_effect, compute_top_r
 from calibrant.plots._maps import compute_map
 from calibrant.plots._style import shorten
 from calibrant.report._decisions import Decisions, judge_decisions
+from calibrant.report._tables import best_texts, distinct_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -122,21 +122,36 @@ class Comparison:
     decisions: Decisions | None = doc("If costs or a coverage were given.", default=None)
 
     def __repr__(self) -> str:
-        columns = [["method", *(shorten(result.method) for result in self.results)]]
-        for name, best in best_texts(self.results).items():
-            texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in self.results]
-            stars = (f"{text}{'*' if text == best else ' '}" for text in texts)
-            columns.append([f"{METRICS[name].heading} ", *stars])
-        columns.append(["fit, s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
+        columns = self._columns()
+        columns[1:-1] = (
+            [cell if cell[-1] == "*" else f"{cell} " for cell in own] for own in columns[1:-1]
+        )
         widths = [max(map(len, column)) for column in columns]
         lines = [
             "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
             for first, *others in zip(*columns, strict=True)
         ]
-        lines += [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
+        return "\n".join([*lines, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        head, *rows = zip(*self._columns(), strict=True)
+        return table(head, rows, self._notes())
+
+    def _columns(self) -> list[list[str]]:
+        """Return the texts of each column, its head first; the best ends in a star."""
+        rows = distinct_rows(self.results)
+        columns = [["method", *(shorten(label) for label in rows)]]
+        for name, best in best_texts(self.results).items():
+            texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in rows.values()]
+            stars = (f"{text}*" if text == best else text for text in texts)
+            columns.append([METRICS[name].heading, *stars])
+        return [*columns, ["fit, s", *(f"{result.fit_seconds:.2f}" for result in rows.values())]]
+
+    def _notes(self) -> list[str]:
+        failed = [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
         n_val, n_test = self.settings["n_val"], self.settings["n_test"]
         sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {self.n_classes:,} classes"
-        return "\n".join([*lines, f"{sizes}; * the best"])
+        return [*failed, f"{sizes}; * the best"]
 
     def to_frame(self) -> pd.DataFrame:
         """Return all numbers of every method, a row each, as a data frame; needs pandas."""
@@ -165,14 +180,6 @@ class Comparison:
         """Return the result of a method by its short name."""
         simplex.check_option("method", method, self.methods)
         return self.results[self.methods.index(method)]
-
-
-def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:
-    """Return the best value of each metric, as it is printed."""
-    return {
-        name: metric.text(metric.best(getattr(r.evaluation, name).value for r in results))
-        for name, metric in metrics_of(results[0].evaluation.n_classes).items()
-    }
 
 
 def _record(result: MethodResult) -> dict[str, Any]:

@@ -1,14 +1,18 @@
-"""Tables of the page that are there on demand: groups, and what calibration is worth."""
+"""Tables of the page: key numbers, methods, groups, and what calibration is worth."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics._groups import SIGNIFICANT
-from calibrant.metrics._table import METRICS
-from calibrant.plots._style import percent
+from calibrant.metrics._table import METRICS, metrics_of
+from calibrant.plots._style import p_words, percent
 from calibrant.report._decisions import amount
 
 if TYPE_CHECKING:
@@ -16,13 +20,94 @@ if TYPE_CHECKING:
 
     from calibrant.metrics._result import Estimate
     from calibrant.report._decisions import Decisions
-    from calibrant.report._results import Comparison
+    from calibrant.report._results import Comparison, MethodResult
 
 
 def cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> dict[str, Any]:
     """Return a cell: what it is sorted by, its text, and lines under it."""
     sort = repr(float(value)) if math.isfinite(value) else ""
     return {"sort": sort, "text": text, "notes": [*filter(None, notes)], "is_best": text == best}
+
+
+def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
+    """Return rows of a table by label: methods that are one fit here share a row, "ms, dirichlet".
+
+    A method is taken for the same as an earlier one if its class derives from that one's and its
+    numbers are equal: so is Dirichlet calibration matrix scaling, where scores are probabilities.
+    """
+    rows: list[list[MethodResult]] = []
+    for own in results:
+        same = [row for row in rows if _is_same_fit(own, row[0])]
+        same[0].append(own) if same else rows.append([own])
+    return {", ".join(own.method for own in row): row[0] for row in rows}
+
+
+def _is_same_fit(own: MethodResult, first: MethodResult) -> bool:
+    if own.calibrator is None or not isinstance(own.calibrator, type(first.calibrator)):
+        return False
+    a, b = ([each.value for each in r.evaluation.estimates().values()] for r in (own, first))
+    return np.allclose(a, b, rtol=1e-9, atol=0.0)
+
+
+def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:
+    """Return the best value of each metric, as it is printed."""
+    return {
+        name: metric.text(metric.best(getattr(r.evaluation, name).value for r in results))
+        for name, metric in metrics_of(results[0].evaluation.n_classes).items()
+    }
+
+
+def key_numbers(comparison: Comparison, applied: str) -> list[dict[str, str]]:
+    """Return the three numbers of the verdict, before and after, with the interval after."""
+    before = comparison.results[0]
+    after = comparison.result(applied if applied in comparison.methods else before.method)
+    error, nll, accuracy = before.headline, METRICS["negative_log_likelihood"], METRICS["accuracy"]
+    titles = {error: f"calibration error ({error.title})", nll: "log loss (NLL)"}
+    found = []
+    for metric, words in {**titles, accuracy: "accuracy"}.items():
+        first, last = (getattr(own.evaluation, metric.id) for own in (before, after))
+        unit = "" if metric.factor == 1.0 else " %"
+        value, low, high = map(metric.text, last)
+        own = {"words": words, "before": metric.text(first.value) + unit, "after": value + unit}
+        interval = "" if math.isnan(last.low) else f"{low} to {high}{unit}"
+        found.append(own | {"interval": interval})
+    return found
+
+
+def method_table(comparison: Comparison, chosen: str, listed: set[str]) -> dict[str, Any]:
+    """Heads of the table of methods, its rows, and those that are folded away."""
+    best = best_texts(comparison.results)
+    heads = [METRICS[name].heading for name in best]
+    heads.insert(2, f"NLL minus {comparison.baseline}")
+    rows: list[dict[str, Any]] = []
+    for label, result in distinct_rows(comparison.results).items():
+        cells = [_metric_cell(result, name, text) for name, text in best.items()]
+        cells.insert(2, _difference_cell(result))
+        seconds = "-" if result.calibrator is None else f"{result.fit_seconds:.2f}"
+        cells.append(cell(result.fit_seconds, seconds))
+        row = {"method": result.method, "label": label, "is_chosen": result.method == chosen}
+        words = re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title))
+        rows.append({**row, "title": words, "cells": cells})
+    first = [row for row in rows if row["method"] in listed]
+    others = [row for row in rows if row["method"] not in listed]
+    found = {"heads": [*heads, "fit, s"], "rows": first, "others": others}
+    return found | {"is_shared": len(rows) < len(comparison.results)}
+
+
+def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
+    estimate = getattr(result.evaluation, name)
+    text, low, high = map(METRICS[name].text, estimate)
+    interval = "" if math.isnan(estimate.low) else f"{low} to {high}"
+    chance = p_words(result.p_values.get(name, math.nan))
+    return cell(estimate.value, text, [interval, chance], best)
+
+
+def _difference_cell(result: MethodResult) -> dict[str, Any]:
+    gap = result.difference
+    if gap is None:
+        return cell(0.0, "0")
+    interval = "" if math.isnan(gap.p_value) else f"{gap.low:+.4f} to {gap.high:+.4f}"
+    return cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
 
 
 def group_table(comparison: Comparison, applied: str) -> dict[str, Any] | None:

@@ -21,6 +21,12 @@ MOST_NAMED = 3
 """Classes of each direction that are named."""
 
 FEW_ROWS = 100
+MOST_LISTED = 8
+"""Methods that a table shows without folding any away."""
+
+LISTED = ("na-fir", "scir", "auto", "grouped")
+"""Methods that a long list shows first, beside the chosen one and those that it is held against."""
+
 NOTICEABLE = 0.005
 """Half a point of over-confidence or less is called none."""
 
@@ -80,6 +86,14 @@ def applied_method(comparison: Comparison, verdict: Verdict) -> str:
         return verdict.chosen
     others = [result.method for result in comparison.results[1:]]
     return BASELINE if BASELINE in others or not others else others[0]
+
+
+def short_list(comparison: Comparison, verdict: Verdict) -> set[str]:
+    """Return the methods to look at first; the others of a long list are for comparison."""
+    if len(comparison.results) <= MOST_LISTED:
+        return set(comparison.methods)
+    best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
+    return {UNCALIBRATED, verdict.chosen, best.method, BASELINE, *LISTED}
 
 
 def _choose(

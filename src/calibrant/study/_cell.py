@@ -132,7 +132,7 @@ def _judge(
 
 @cache
 def versions() -> str:
-    """Of what computes the cells, as "calibrant 0.1.0; Python 3.11.2; numpy 2.4.0; ..."."""
+    """Of what computes the cells, as "calibrant 1.0.0; Python 3.11.2; numpy 2.4.0; ..."."""
     return "; ".join(f"{name} {number}" for name, number in trial.versions().items())
 
 
