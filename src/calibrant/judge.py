@@ -1,4 +1,4 @@
-"""A model that grades answers, held against human grades of a few of them.
+"""Calibrate a model that grades answers to human grades of some of them.
 
 The grades of the judge are calibrated to those of humans on the labelled rows. The mean human grade
 of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi and Zrnic, "PPI++",
@@ -98,8 +98,8 @@ class JudgeReport(Result):
         lines = [
             f"judge on {self.n_labelled} labelled and {self.n_unlabelled} other rows",
             f"  mean human grade  {_in_words(self.mean)} ({level}, {more})",
-            f"  by labels alone   {_in_words(self.labelled_mean)}",
-            f"  judge as it is    {self.judge_mean:.4g}",
+            f"  labels alone      {_in_words(self.labelled_mean)}",
+            f"  judge alone       {self.judge_mean:.4g}",
             f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated",
             "  quadratic         {:.3f} -> {:.3f}".format(*kappas),
         ]

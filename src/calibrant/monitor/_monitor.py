@@ -65,11 +65,11 @@ class CalibrationMonitor:
 
     Notes
     -----
-    The promise is about probabilities that are right given all that was counted before. Batches
-    count in the order in which they are passed: where an outcome decides how late its label comes,
-    wait equally long for all. Within a batch rows count in the order of ``time``; those of equal
-    times, or all without it, in an order made of their probabilities, so that a file sorted by
-    label is no evidence. Weights are at most 1: a row's evidence is raised to that power.
+    The bound holds for probabilities that are calibrated given all rows counted before. Batches
+    count in the order in which they are passed: if the delay of a label depends on the outcome,
+    wait equally long for all. Within a batch rows count in the order of ``time``; rows of equal
+    times, or all without it, in an order computed from their probabilities, so that a file sorted
+    by label is no evidence. Weights are at most 1: the evidence of a row is raised to that power.
 
     References
     ----------
@@ -139,13 +139,13 @@ class CalibrationMonitor:
         probabilities : array-like of shape (n_rows, n_classes)
             What was served.
         y : array-like of shape (n_rows,)
-            The labels.
+            True labels.
         time : array-like of shape (n_rows,), optional
             Numbers or dates: rows of a batch count in this order, and equal batches are told apart.
             Without it the order of rows within a batch does not matter. Pass
             ``np.arange(n_rows)`` for a long past at once whose order is that of time.
         sample_weight : array-like of shape (n_rows,), optional
-            In [0, 1], set before the label is known; weight 0 is no row.
+            Weights in [0, 1], set before the label is known; weight 0 leaves a row out.
         groups : array-like of shape (n_rows,), optional
             Group of each row, at most 32. Half of the wealth is then bet by group, the j-th group
             to come having a share of 1 / (j (j + 1)) of it.
@@ -153,13 +153,13 @@ class CalibrationMonitor:
         Returns
         -------
         status : MonitorStatus
-            As of :meth:`status`.
+            As in :meth:`status`.
 
         Raises
         ------
         RepeatedBatchError
-            If the batch is among the last 2048 of which equal ones are no chance: its number of
-            rows times the entropy of their distribution is 40 nats or more.
+            If an equal batch is among the last 2048, and equality by chance is practically
+            impossible: number of rows times the entropy of their distribution is at least 40 nats.
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
@@ -289,7 +289,7 @@ class CalibrationMonitor:
         Parameters
         ----------
         calibrator : calibrator, optional
-            Of probabilities; it is fitted. ``StructuredScaling()`` by default.
+            Calibrator of probabilities, which is fitted. By default ``StructuredScaling()``.
 
         Returns
         -------
@@ -301,7 +301,7 @@ class CalibrationMonitor:
         return self._recent.propose(calibrator, self.classes_)
 
     def merge(self, other: CalibrationMonitor) -> Self:  # noqa: ARG002
-        """Refuse: evidence of two monitors cannot be added up as statistics can.
+        """Raise an error: the evidence of two monitors cannot be merged.
 
         Parameters
         ----------
@@ -320,12 +320,12 @@ class CalibrationMonitor:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is known to a file, whole or not at all; at most 1 MB, no pickle.
+        """Save the monitor to a file, atomically; at most 1 MB, without pickle.
 
         Parameters
         ----------
         path : path-like
-            Is replaced if it is there.
+            File to write or replace.
         """
         with replace_file(path) as file:
             file.write(to_text(self._state()).encode())
@@ -346,22 +346,22 @@ class CalibrationMonitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CalibrationMonitor:
-        """Read a monitor that was saved, and go on with it.
+        """Load a saved monitor.
 
         Parameters
         ----------
         path : path-like
-            What :meth:`save` wrote.
+            File written by :meth:`save`.
 
         Returns
         -------
         monitor : CalibrationMonitor
-            As it was.
+            The saved monitor.
 
         Raises
         ------
         StatisticsError
-            If the file is of another kind, or damaged.
+            If the file is not the state of a monitor, or is damaged.
         """
         content = Path(path).read_bytes()
         try:

@@ -66,7 +66,9 @@ def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | Non
     """
     named, ax = _by_name(curves, ax)
     for place, (name, curve) in enumerate(named.items()):
-        _draw_line(ax, place, name or "act from it on", "", curve.thresholds, curve.net_benefit)
+        _draw_line(
+            ax, place, name or "act above the threshold", "", curve.thresholds, curve.net_benefit
+        )
         low, high = (curve.net_benefit + sign * 1.96 * curve.spread for sign in (-1, 1))
         color = style.look(place).color
         ax.fill_between(curve.thresholds, low, high, color=color, alpha=0.12, linewidth=0)
@@ -156,7 +158,7 @@ def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = Non
     if sets.held is not None:
         many = size[counts[size] >= FEWEST_ROWS]
         held = np.bincount(sets.sizes, sets.held)[many] / counts[many]
-        label = f"hold the label; all: {style.percent(sets.measured.value)}"
+        label = f"contain the label; all: {style.percent(sets.measured.value)}"
         ax.plot(many, held, "s", color=style.VERMILION, markersize=5, label=label)
         line: dict[str, Any] = {"color": style.BLACK, "linestyle": "--", "linewidth": 1.2}
         ax.axhline(sets.coverage, **line, label=f"wanted {style.percent(sets.coverage)}")
