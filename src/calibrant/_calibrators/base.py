@@ -294,8 +294,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows sum to 1, with columns in the order of ``classes_``; float32 for float32 and
-            float16 input. Lazy for Dask collections; ``TopLists`` or ``StackedRows`` if ``scores``
-            are.
+            float16 input. Lazy for Dask collections, and ``TopLists`` for ``TopLists``.
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
