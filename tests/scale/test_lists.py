@@ -143,7 +143,7 @@ def test_what_needs_a_matrix_says_so():
         partial(metrics.cross_fitted_decomposition, Y),
     ):
         with pytest.raises(
-            errors.ContainerError, match=r"not a matrix.*Pass its rows\(\), a matrix"
+            errors.ContainerError, match=r"not a matrix.*pass rows\(\), which is a matrix"
         ):
             call(lists)
 
