@@ -62,9 +62,9 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     Parameters
     ----------
     table : StudyTable
-        With two methods and one metric of the paper at least.
+        Table with at least two methods and one metric of the paper.
     directory : path-like
-        Is made if it is not there. Files of other names in it stay as they are.
+        Directory to write to; it is created if needed. Other files in it are kept.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     Raises
     ------
     ParameterError
-        If there is nothing to compare.
+        If there are fewer than two methods, or no metric of the paper.
 
     Examples
     --------
