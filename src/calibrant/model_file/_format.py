@@ -87,8 +87,8 @@ def pack(
         offset += stored.nbytes
     if len(table) > MAX_ARRAYS:
         raise errors.UnsavableError(
-            f"the calibrator has {len(table)} arrays; a file holds {MAX_ARRAYS}. "
-            "Save its parts in files of their own"
+            f"the calibrator has {len(table)} arrays, but a file holds at most {MAX_ARRAYS}; save "
+            "its parts in separate files"
         )
     text = encode(
         {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
@@ -96,8 +96,8 @@ def pack(
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
     if len(text) > MAX_HEADER:
         raise errors.UnsavableError(
-            f"the header would be {len(text)} bytes long, {MAX_HEADER} at most: "
-            "too many or too long class labels"
+            f"the header would have {len(text)} bytes, but at most {MAX_HEADER} are allowed: use "
+            "fewer or shorter class labels"
         )
     pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
     sha = hashlib.sha256()
@@ -128,7 +128,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     if major != MAJOR:
         raise errors.FormatVersionError(
             f"the file has format {major}.{minor} and was written by {library}; calibrant "
-            f"{__version__} reads format {MAJOR}.x"
+            f"{__version__} reads format {MAJOR}.x: update calibrant, or save the file again"
         )
     unknown: list[str] | None = [] if minor > MINOR else None
     lists = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
@@ -136,7 +136,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     for name in found["requires"]:  # version 1.0 has nothing that a file may require
         raise errors.FeatureError(
             f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
-            f"written by {library}"
+            f"written by {library}: update calibrant"
         )
     arrays = _views(found["arrays"], data[start:-_DIGEST], unknown)
     return Content(found, arrays, library, (major, minor), digest, len(data), unknown)
@@ -161,13 +161,13 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
     sha.update(data[-_DIGEST:])
     if sha256 is not None and not hmac.compare_digest(sha.hexdigest(), sha256.lower()):
         raise errors.DigestError(
-            f"the file's SHA-256 is {sha.hexdigest()}, but sha256={sha256!r} was asked for"
+            f"the file's SHA-256 is {sha.hexdigest()}, not sha256={sha256!r}; do not trust the file"
         )
     length = _PREFIX.unpack(data[: _PREFIX.size])[3]
     if length == 0 or length > MAX_HEADER or (_PREFIX.size + length) % 8:
         raise errors.HeaderLengthError(
-            f"the header is said to be {length} bytes long; a model file has 8 n of them, "
-            f"1 to {MAX_HEADER}"
+            f"the header has a length of {length} bytes; it must be a multiple of 8 from 1 to "
+            f"{MAX_HEADER}"
         )
     if _PREFIX.size + length + _DIGEST > len(data):
         raise errors.TruncatedFileError(
@@ -175,7 +175,8 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
         )
     if not hmac.compare_digest(own, bytes(data[-_DIGEST:])):
         raise errors.ChecksumError(
-            "the content does not match its checksum: the file is damaged or cut off"
+            "the content does not match its checksum, so the file is damaged or cut off; save it "
+            "again"
         )
     return sha.hexdigest()
 
@@ -273,7 +274,7 @@ def _number(text: str) -> float:
     value: float = int(text) if text.lstrip("-").isdecimal() else float(text)
     if not (value in INT64 if isinstance(value, int) else math.isfinite(value)):
         raise errors.HeaderSyntaxError(
-            f"the header has {text:.40}, which is no int64 and no float64"
+            f"the header has {text:.40}, which is neither int64 nor float64"
         )
     return value
 

@@ -83,8 +83,8 @@ class Writer:
                 if self._takes_foreign:
                     return -1
                 raise errors.UnsavableError(
-                    f"{type(calibrator).__name__} has no place in a model file; only calibrators "
-                    "of this package do, and not subclasses of them"
+                    f"{type(calibrator).__name__} cannot be saved; only calibrators of this "
+                    "package can, and not their subclasses"
                 )
             entry = self._entry(calibrator, fitted=fitted, depth=depth)
             self._part_of[key] = len(self.parts)
@@ -166,8 +166,8 @@ def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
     wrong = (needed - found) | (found - needed - {"feature_names_in_", "statistics_"})
     if wrong:
         raise errors.UnsavableError(
-            f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or a model file "
-            "has no place for it"
+            f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or cannot be "
+            "saved"
         )
 
 
@@ -240,7 +240,9 @@ class Reader:
         method, parameters, classes, names, stored = found.values()
         cls = saved_methods().get(method)
         if cls is None:
-            raise errors.UnknownMethodError(f"the method {method!r:.80} is not known")
+            raise errors.UnknownMethodError(
+                f"the method {method!r:.80} is not known to this version; update calibrant"
+            )
         self._children = []
         calibrator = self._build(cls, parameters, where)
         is_fitted = stored is not None
