@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -46,6 +48,7 @@ profile = Path(mkdtemp()) / "profile_default"
 profile.mkdir()
 (profile / "ipython_kernel_config.json").write_text('{"IPKernelApp": {"log_level": 40}}')
 os.environ["IPYTHONDIR"] = str(profile.parent)
+atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
 
 autosummary_generate = True
 autosummary_imported_members = True
