@@ -2,7 +2,7 @@
 
 By default an over-confident network on the digits of scikit-learn; or a file with ``val_probs``,
 ``val_labels``, ``test_probs`` and ``test_labels``. With playwright and Chromium installed, the
-report is photographed as well.
+report of the demo is photographed as well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from matplotlib import pyplot as plt
 from PIL import Image
 
 import calibrant
+from calibrant._cli import demo
 from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
 from calibrant.decisions import cost_curve, decision_curve
@@ -53,7 +54,6 @@ from calibrant.report import compare, write_report
 mpl.use("Agg")
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-METHODS = ["na-fir", "scir", "ir-ovr", "ts", "vs"]
 
 
 def load(path):
@@ -277,8 +277,9 @@ def draw_e_values():
     save(figure, "e-values")
 
 
-def photograph(data):
-    scores, y, new_scores, new_y = data
+def photograph():
+    """Take pictures of the report of ``calibrant demo``."""
+    scores, y, new_scores, new_y = demo.predictions()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright
@@ -288,10 +289,10 @@ def photograph(data):
         print("no playwright or no Chromium: the report is not photographed")
         return
     sources = {"calibration": "val.npz", "test": "test.npz"}
-    comparison = compare(y, scores, new_y, new_scores, METHODS, sources=sources)
+    comparison = compare(y, scores, new_y, new_scores, sources=sources)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         path = Path(folder) / "report.html"
-        write_report(path, comparison, title="Digits")
+        write_report(path, comparison, title="Naive Bayes")
         browser = driver.chromium.launch(
             executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
         )
@@ -316,4 +317,4 @@ if __name__ == "__main__":
         draw_decisions()
         draw_honest()
         draw_e_values()
-        photograph(predictions)
+        photograph()

@@ -31,7 +31,7 @@ ROOMS = {
 }
 """The public modules, each with those inside it that are public, too."""
 
-OTHERS = ("command", "inputs", "model-files", "glossary")
+OTHERS = ("command", "inputs", "model-files", "glossary", "stability", "licences", "changelog")
 """Pages of the reference that are not about names."""
 
 
