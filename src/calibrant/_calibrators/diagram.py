@@ -18,7 +18,6 @@ _SITE = "https://calibrant.readthedocs.io/page/"
 """Read the Docs sends readers from there to the page in the version that is its default."""
 
 
-
 class Diagram:
     """Base of estimators: a diagram that links to our site and has the certificate of the fit."""
 
