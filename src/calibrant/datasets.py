@@ -1,4 +1,4 @@
-"""Predictions to try things on, made from data that comes with scikit-learn."""
+"""Example predictions, simulated or made from data of scikit-learn."""
 
 from __future__ import annotations
 

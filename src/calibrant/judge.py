@@ -1,4 +1,4 @@
-"""A model that grades answers, held against human grades of a few of them.
+"""Correct the grades of a model by human grades of a few answers.
 
 The grades of the judge are calibrated to those of humans on the labelled rows. The mean human grade
 of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi and Zrnic, "PPI++",

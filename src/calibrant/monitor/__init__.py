@@ -1,4 +1,4 @@
-"""Whether served probabilities are still right: alarms with a promise, labels or no labels."""
+"""Check served probabilities over time: alarms with a bounded chance of a false one."""
 
 from calibrant._lazy import attach
 

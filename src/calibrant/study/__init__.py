@@ -1,4 +1,4 @@
-"""The experiment of the paper: methods x classifiers -> one table, and what is drawn of it.
+"""Compare many methods on many classifiers: one table, figures and a page.
 
 Names are loaded when they are first used, so that worker processes start quickly.
 """
