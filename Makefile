@@ -12,8 +12,8 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo docs test test-slow test-export test-data bench-export test-checked test-bounds \
-	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel clean
+.PHONY: demo docs check-docs test test-slow test-export test-data bench-export test-checked test-bounds \
+	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel sbom clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -42,7 +42,7 @@ $(VENV)/.package: $(VENV)/.run
 kernels: $(VENV)/.run  ## built here, not by many processes at once
 	$(TOOLS) MESONPY_EDITABLE_VERBOSE=1 $(BIN)/python -c 'import calibrant'
 
-demo: kernels  ## the main job on data that comes with scikit-learn
+demo: kernels  ## an over-confident classifier before and after calibration
 	$(BIN)/python -m calibrant demo
 
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
@@ -105,6 +105,10 @@ docs: $(VENV)/.docs kernels  ## the site, in build/site; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
 
+check-docs: $(VENV)/.dev  ## of the site that is built: links, searches and, where npm is, axe-core
+	-command -v npm >/dev/null && npm install --silent --no-audit --prefix build/axe axe-core@4
+	$(BIN)/python tools/check_site.py build/site build/axe/node_modules/axe-core/axe.min.js
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -137,9 +141,13 @@ wheel: $(VENV)/.package  ## what was committed as sdist and wheel, and the wheel
 	$(BIN)/python .ci/check_dist.py dist/*.tar.gz dist/*.whl
 	$(TOOLS) $(BIN)/python -m build --sdist --no-isolation --outdir build/again
 	cmp dist/*.tar.gz build/again/*.tar.gz  # what was committed makes one sdist, whenever it is built
-	$(PYTHON) -m venv --clear build/fresh
-	PATH= build/fresh/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli]"
+	$(PYTHON) -m venv --clear --without-pip build/fresh
+	PATH= $(BIN)/python -m pip --python build/fresh/bin/python install --quiet "$$(echo dist/*.whl)[cli]"
 	PATH= build/fresh/bin/python .ci/smoke.py
+
+sbom: wheel  ## what calibrant and its command consist of when installed, in the words of CycloneDX
+	$(BIN)/python -m cyclonedx_py environment --output-reproducible --pyproject pyproject.toml \
+	  --output-file build/sbom.cdx.json build/fresh/bin/python
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
 
@@ -15,7 +16,7 @@ copyright = "2026, the calibrant developers"  # noqa: A001
 release = version = calibrant.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "numpydoc",
@@ -26,13 +27,16 @@ extensions = [
     "sphinxext.opengraph",
     "sphinx_llms_txt",
 ]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates", "gallery", "examples/*.ipynb"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["myst.header"]
+nb_execution_mode = "force"  # notebooks are stored without outputs
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 
 autosummary_generate = True
 autosummary_imported_members = True
@@ -51,6 +55,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "capture_repr": (),  # what is printed, and not what the last line returns
+    "min_reported_time": 60,  # seconds
+    "show_signature": False,
+    "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
@@ -62,6 +70,7 @@ html_title = "calibrant"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",
@@ -78,6 +87,32 @@ ogp_social_cards = {"enable": False}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+# What people type whose page has another title: entries of the index, which a search finds first.
+search_words = {
+    "start/install": "install, installation, pip, conda",
+    "start/ten-minutes": "logits, softmax, neural network, tutorial, getting started, quickstart",
+    "start/methods": "methods, isotonic regression, Platt scaling, which method",
+    "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, "
+    "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
+    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
+    "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
+    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
+    "guides/cli": "csv, parquet, command line, CLI, files, terminal",
+    "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
+    "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "
+    "log loss, calibration error, metrics",
+    "guides/plots": "reliability diagram, calibration curve, calibration plot, plot, matplotlib",
+    "guides/decisions": "threshold, costs, abstain, prior shift, conformal, groups, fairness",
+    "guides/into-production": "ONNX, MLflow, PyTorch, export, deploy, serving, pickle, save, load",
+    "guides/monitor": "drift, monitor, monitoring, alarm",
+    "guides/report": "report, HTML",
+    "guides/threads": "n_jobs, threads, parallel, speed",
+    "reference/names/calibrant.TemperatureScaling": "temperature scaling, temperature",
+    "reference/names/calibrant.VectorScaling": "vector scaling",
+    "reference/names/calibrant.DirichletCalibration": "Dirichlet calibration",
+    "reference/names/calibrant.OneVsRestBeta": "beta calibration",
+}
+
 
 in_tables = {"title", "summary", "good_for", "stands_alone", "place", "in_paper"}
 """What calibrators say of themselves for the tables of methods, which pages show instead."""
@@ -89,14 +124,49 @@ def skip_other_members(_app, _what, name, found, _skip, _options):
     return True if module.startswith("sklearn") or name in in_tables else None
 
 
+def trim_examples(_app, _name, source):
+    """Leave out the empty last line of examples, which doctest needs and a reader does not."""
+    block = r"^( *)```python\n(.*?)\n+^\1```$"
+    source[0] = re.sub(block, r"\1```python\n\2\n\1```", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def link_to_pages(_app, _name, source):
-    """Point links to files above this directory at the pages that include them."""
+    """Point links to files above at the pages that include them; end examples without a gap."""
+    block = r"^( *```python\n.*?\n)\n(?= *```$)"  # doctest needs the empty line
+    source[0] = re.sub(block, r"\1", source[0], flags=re.DOTALL | re.MULTILINE)
     source[0] = re.sub(
         r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/explanation/contributing.md", source[0]
     )
 
 
+def add_search_words(app, name, source):
+    """Put the words that a page is to be found by into the index."""
+    if name in search_words:
+        words = ", ".join(f"! {word}" for word in search_words[name].split(", "))
+        is_markdown = app.env.doc2path(name).suffix == ".md"
+        entry = f"```{{index}} {words}\n```\n\n" if is_markdown else f".. index:: {words}\n\n"
+        source[0] = entry + source[0]
+
+
+def name_what_has_no_name(_app, _name, _template, context, _doctree):
+    """Give screen readers the roles and names that docutils and the theme leave out."""
+    body = context.get("body", "")
+    context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
+    toctree = context["generate_toctree_html"]
+
+    def with_names(*given, **options):
+        soup = toctree(*given, **options)
+        for summary in soup.select("summary") if hasattr(soup, "select") else ():
+            summary["aria-label"] = f"Pages of {summary.find_previous('a').get_text()}"
+        return soup
+
+    context["generate_toctree_html"] = with_names
+
+
 def setup(app):
     """Connect what changes pages while they are read."""
+    app.connect("source-read", trim_examples)
     app.connect("source-read", link_to_pages)
+    app.connect("source-read", add_search_words)
+    app.connect("html-page-context", name_what_has_no_name, priority=900)
     app.connect("autodoc-skip-member", skip_other_members)

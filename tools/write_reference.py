@@ -36,6 +36,9 @@ OTHERS = {
     "inputs": "what calibrators and metrics accept, and what they refuse.",
     "model-files": "the format of saved calibrators, its limits and errors.",
     "glossary": "the terms of these pages, docstrings and errors.",
+    "stability": "what later releases may change, and what they may not.",
+    "licences": "the licences of everything that calibrant depends on.",
+    "changelog": "what each release changed.",
 }
 """Pages of the reference that are not about names, and what they have."""
 
