@@ -12,7 +12,7 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo docs test test-slow test-export test-data bench-export test-checked test-bounds \
+.PHONY: demo docs check-docs test test-slow test-export test-data bench-export test-checked test-bounds \
 	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel sbom clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
@@ -104,6 +104,10 @@ docs: $(VENV)/.docs kernels  ## the site, in build/site; a warning is an error
 	rm -rf docs/reference/names docs/examples build/site
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
+
+check-docs: $(VENV)/.dev  ## of the site that is built: links, searches and, where npm is, axe-core
+	-command -v npm >/dev/null && npm install --silent --no-audit --prefix build/axe axe-core@4
+	$(BIN)/python tools/check_site.py build/site build/axe/node_modules/axe-core/axe.min.js
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
 
@@ -69,6 +70,7 @@ html_title = "calibrant"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",
@@ -84,6 +86,32 @@ ogp_enable_meta_description = True
 ogp_social_cards = {"enable": False}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+# What people type whose page has another title: entries of the index, which a search finds first.
+search_words = {
+    "start/install": "install, installation, pip, conda",
+    "start/ten-minutes": "logits, softmax, neural network, tutorial, getting started, quickstart",
+    "start/methods": "methods, isotonic regression, Platt scaling, which method",
+    "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, "
+    "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
+    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
+    "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
+    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
+    "guides/cli": "csv, parquet, command line, CLI, files, terminal",
+    "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
+    "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "
+    "log loss, calibration error, metrics",
+    "guides/plots": "reliability diagram, calibration curve, calibration plot, plot, matplotlib",
+    "guides/decisions": "threshold, costs, abstain, prior shift, conformal, groups, fairness",
+    "guides/into-production": "ONNX, MLflow, PyTorch, export, deploy, serving, pickle, save, load",
+    "guides/monitor": "drift, monitor, monitoring, alarm",
+    "guides/report": "report, HTML",
+    "guides/threads": "n_jobs, threads, parallel, speed",
+    "reference/names/calibrant.TemperatureScaling": "temperature scaling, temperature",
+    "reference/names/calibrant.VectorScaling": "vector scaling",
+    "reference/names/calibrant.DirichletCalibration": "Dirichlet calibration",
+    "reference/names/calibrant.OneVsRestBeta": "beta calibration",
+}
 
 
 in_tables = {"title", "summary", "good_for", "stands_alone", "place", "in_paper"}
@@ -111,8 +139,34 @@ def link_to_pages(_app, _name, source):
     )
 
 
+def add_search_words(app, name, source):
+    """Put the words that a page is to be found by into the index."""
+    if name in search_words:
+        words = ", ".join(f"! {word}" for word in search_words[name].split(", "))
+        is_markdown = app.env.doc2path(name).suffix == ".md"
+        entry = f"```{{index}} {words}\n```\n\n" if is_markdown else f".. index:: {words}\n\n"
+        source[0] = entry + source[0]
+
+
+def name_what_has_no_name(_app, _name, _template, context, _doctree):
+    """Give screen readers the roles and names that docutils and the theme leave out."""
+    body = context.get("body", "")
+    context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
+    toctree = context["generate_toctree_html"]
+
+    def with_names(*given, **options):
+        soup = toctree(*given, **options)
+        for summary in soup.select("summary") if hasattr(soup, "select") else ():
+            summary["aria-label"] = f"Pages of {summary.find_previous('a').get_text()}"
+        return soup
+
+    context["generate_toctree_html"] = with_names
+
+
 def setup(app):
     """Connect what changes pages while they are read."""
     app.connect("source-read", trim_examples)
     app.connect("source-read", link_to_pages)
+    app.connect("source-read", add_search_words)
+    app.connect("html-page-context", name_what_has_no_name, priority=900)
     app.connect("autodoc-skip-member", skip_other_members)

@@ -1,0 +1,185 @@
+"""Check the site that was built: links and anchors, what a search finds first, and axe-core.
+
+``python tools/check_site.py build/site [AXE.min.js]``. Links need nothing else; search and axe-core
+need playwright and Chromium, axe-core its file (``npm install axe-core``) as well. Whatever lacks
+what it needs is left out, with a word. Ends with 1 where anything was found.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import quote, unquote, urldefrag, urlsplit
+
+FIRST = {  # what somebody types, and the page that they are looking for
+    "binary": "guides/two-classes",
+    "ONNX": "guides/into-production",
+    "imbalanced": "guides/two-classes",
+    "two classes": "guides/two-classes",
+    "positive class": "guides/two-classes",
+    "temperature scaling": "reference/names/calibrant.TemperatureScaling",
+    "reliability diagram": "guides/plots",
+    "spark": "guides/a-billion-predictions",
+    "mlflow": "guides/into-production",
+    "threshold": "guides/decisions",
+    "groups": "guides/decisions",
+    "drift": "guides/monitor",
+    "csv": "guides/cli",
+    "logits": "start/ten-minutes",
+    "install": "start/install",
+    "random forest": "guides/classifiers",
+    "LLM": "guides/language-models",
+    "confidence interval": "guides/metrics",
+}
+
+LOOKED_AT = (
+    "index",
+    "start/methods",
+    "guides/classifiers",
+    "guides/plots",
+    "reference/names/calibrant.NormalizationAwareIsotonic",
+    "reference/command",
+    "examples/plot_forest",
+    "evidence/quality",
+    "search",
+)
+SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
+
+
+class Page(HTMLParser):
+    """What a page links to, and the anchors it has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.anchors = set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.anchors.update(attributes[key] for key in ("id", "name") if attributes.get(key))
+        key = {"a": "href", "link": "href", "img": "src", "script": "src"}.get(tag)
+        if attributes.get(key):
+            self.links.add(attributes[key])
+
+
+def broken_links(site):
+    """Return every link inside the site whose file or anchor is not there."""
+    pages = {
+        path.resolve(): Page(path.read_text("utf-8"))
+        for path in site.rglob("*.html")
+        if "_static" not in path.parts
+    }
+    found = []
+    for path, page in pages.items():
+        for link in sorted(page.links):
+            address, anchor = urldefrag(link)
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc:
+                continue
+            place = unquote(parts.path)
+            target = (path.parent / place).resolve() if place else path
+            if target.is_dir():
+                target /= "index.html"
+            is_there = target in pages or target.exists()
+            if not is_there or (
+                anchor and target in pages and unquote(anchor) not in pages[target].anchors
+            ):
+                found.append(f"{path.relative_to(site.resolve())} links to {link}")
+    return found
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Files of a directory, without a line for each."""
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def served(site):
+    """Serve the site on this machine; yield its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+def wrong_searches(browser, address):
+    """Return every search whose first result is another page than the one expected."""
+    found = []
+    page = browser.new_page()
+    for words, expected in FIRST.items():
+        page.goto(f"{address}/search.html?q={quote(words)}")
+        page.wait_for_function("document.querySelector('.search-summary')?.innerText")
+        links = "#search-results ul.search li a:first-child"
+        hrefs = page.eval_on_selector_all(links, "all => all.map(a => a.getAttribute('href'))")
+        pages = [urldefrag(href)[0].removeprefix("./").removesuffix(".html") for href in hrefs]
+        if pages[:1] != [expected]:
+            found.append(f"a search for {words!r} finds {pages[:3]} first, not {expected}")
+    page.close()
+    return found
+
+
+def violations(browser, address, axe):
+    """Return what axe-core calls serious or critical, on pages wide and narrow, light and dark."""
+    found = set()
+    for size, (width, height) in SIZES.items():
+        for scheme in ("light", "dark"):
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme=scheme
+            )
+            page = context.new_page()
+            for name in LOOKED_AT:
+                page.goto(f"{address}/{name}.html")
+                page.add_script_tag(path=str(axe))
+                for rule in page.evaluate("axe.run().then(all => all.violations)"):
+                    if rule["impact"] in ("serious", "critical"):
+                        where = [" ".join(map(str, one["target"])) for one in rule["nodes"]]
+                        also = f" and {len(where) - 3} more" if len(where) > 3 else ""
+                        found.add(
+                            f"{name}, {size}, {scheme}: {rule['id']} ({rule['impact']}): "
+                            f"{'; '.join(where[:3])}{also}"
+                        )
+            context.close()
+    return sorted(found)
+
+
+def main(site, axe=None):
+    site = Path(site)
+    found = broken_links(site)
+    print(f"links: {len(found)} broken")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    if sync_playwright is None or chromium is None:
+        print("search and axe-core: left out, for want of playwright or Chromium")
+    else:
+        with served(site) as address, sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            wrong = wrong_searches(browser, address)
+            print(f"search: {len(wrong)} of {len(FIRST)} wrong")
+            found += wrong
+            if axe is None or not Path(axe).exists():
+                print("axe-core: left out, for want of its file")
+            else:
+                serious = violations(browser, address, axe)
+                print(f"axe-core: {len(serious)} serious")
+                found += serious
+            browser.close()
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
