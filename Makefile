@@ -13,7 +13,7 @@ export AR := $(abspath $(BIN))/python-zig ar
 endif
 
 .PHONY: demo docs check-docs test test-slow test-export test-data bench-export test-checked test-bounds \
-	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel clean
+	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel sbom clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -42,7 +42,7 @@ $(VENV)/.package: $(VENV)/.run
 kernels: $(VENV)/.run  ## built here, not by many processes at once
 	$(TOOLS) MESONPY_EDITABLE_VERBOSE=1 $(BIN)/python -c 'import calibrant'
 
-demo: kernels  ## the main job on data that comes with scikit-learn
+demo: kernels  ## an over-confident classifier before and after calibration
 	$(BIN)/python -m calibrant demo
 
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
@@ -141,9 +141,13 @@ wheel: $(VENV)/.package  ## what was committed as sdist and wheel, and the wheel
 	$(BIN)/python .ci/check_dist.py dist/*.tar.gz dist/*.whl
 	$(TOOLS) $(BIN)/python -m build --sdist --no-isolation --outdir build/again
 	cmp dist/*.tar.gz build/again/*.tar.gz  # what was committed makes one sdist, whenever it is built
-	$(PYTHON) -m venv --clear build/fresh
-	PATH= build/fresh/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli]"
+	$(PYTHON) -m venv --clear --without-pip build/fresh
+	PATH= $(BIN)/python -m pip --python build/fresh/bin/python install --quiet "$$(echo dist/*.whl)[cli]"
 	PATH= build/fresh/bin/python .ci/smoke.py
+
+sbom: wheel  ## what calibrant and its command consist of when installed, in the words of CycloneDX
+	$(BIN)/python -m cyclonedx_py environment --output-reproducible --pyproject pyproject.toml \
+	  --output-file build/sbom.cdx.json build/fresh/bin/python
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,8 +12,8 @@ from zipfile import ZipFile
 LIMIT = 10_000_000  # bytes
 KERNELS = "calibrant/_kernels/"
 SOURCES = (".pyx", ".pxd", "meson.build")
-BESIDE = {"conftest.py", "meson.build", "meson.options", "pyproject.toml"}
-BESIDE |= {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"}
+BESIDE = {"backend/build_backend.py", "conftest.py", "meson.build", "meson.options"}
+BESIDE |= {"pyproject.toml", "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"}
 
 
 def committed(*folders):
@@ -28,7 +28,7 @@ def equal(found, expected):
 
 
 def check_sdist(path):
-    """All of the package, the tests that need nothing else of the repository, and eight files."""
+    """All of the package, the tests that need nothing else of the repository, and nine files."""
     with tarfile.open(path) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     tests = {name for name in names if name.startswith("tests/")}

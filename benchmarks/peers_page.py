@@ -12,17 +12,19 @@ WHY = {
     (
         "ts",
         "probmetrics",
-    ): "ours takes the logarithm, with a reading of exact zeros, the "
-    "softmax and the floor of the result in passes of their own",
+    ): "ours handles exact zeros, and makes separate passes for logarithm, softmax and lower bound",
     ("vs", "probmetrics"): "as for `ts`",
-    ("ir-ovr", "scikit-learn"): "twenty pseudo-observations, which keep our curves from 0 and 1, "
-    "leave them with almost a piece for each value, so looking one up takes longer",
-    ("ir-ovr", "netcal"): "as beside scikit-learn",
+    (
+        "ir-ovr",
+        "scikit-learn",
+    ): "pseudo-observations, which keep our curves from 0 and 1, give them "
+    "almost one step for each value, so that looking up a value takes longer",
+    ("ir-ovr", "netcal"): "as for scikit-learn",
     ("conf-ece", "relplot"): "it does not check rows, which costs more than the metric itself",
 }
 """Why theirs is faster, by our method or the metric, and the package."""
 
-CLASS_BY_CLASS = "A class at a time needs less room than rows that are checked and ordered once."
+CLASS_BY_CLASS = "One class at a time needs less memory than all rows, checked and sorted once."
 """Why theirs needs less memory."""
 
 BRIER, SAME = "brier", 1e-6
@@ -45,12 +47,12 @@ def peers(found):
     predict = ratios("predict", pairs, label, sizes, lambda c: c.get("predict"))
     judged = ratios("metric", metrics, lambda c: f"{c['metric']}, {c['package']}", sizes, dict)
     return paragraphs(
-        "## Beside other packages",
+        "## Compared with other packages",
         _installed(found["peers"]),
-        "Time of theirs over time of ours, and ours in brackets; below 1, in bold, theirs is "
-        "faster. Both have their default parameters. A prediction is one of the rows of the fit. "
-        "Venn-Abers predictors, which we have not, do all work when they predict: fit and "
-        "prediction together stand beside one-vs-rest isotonic regression.",
+        "Their time divided by ours, with our time in brackets. Below 1, in bold, theirs is "
+        "faster. Both use their default parameters. Predictions are made for the rows of the fit. "
+        "Venn-Abers predictors do all their work at prediction: their fit and prediction together "
+        "are compared with one-vs-rest isotonic regression.",
         fit,
         predict,
         judged,
@@ -111,9 +113,10 @@ def _disagreements(cells):
             ours *= int(cell["size"].replace(",", "").split(" x ")[1])
         if abs(ours - theirs) > SAME * max(abs(ours), 1):
             apart.setdefault(f"{cell['metric']} of {cell['package']}", (ours, theirs))
-    said = [f"{name} ({theirs:.6f} beside {ours:.6f})" for name, (ours, theirs) in apart.items()]
-    but = f", but for {', '.join(said)}" if said else ""
-    return f"Values are the same to {SAME:g}, k times our Brier score{but}." if cells else ""
+    said = [f"{name} ({theirs:.6f}, ours {ours:.6f})" for name, (ours, theirs) in apart.items()]
+    but = f", except for {', '.join(said)}" if said else ""
+    words = f"The metrics agree to {SAME:g} (others sum the Brier score over k classes)"
+    return f"{words}{but}." if cells else ""
 
 
 def _first(pairs):
@@ -130,8 +133,8 @@ def _first(pairs):
     ]
     head = [f"first call, {cells[0]['size']}", "our import", "our call"]
     return paragraphs(
-        "The first fit and prediction of a process, and the imports before it. Ours run in the "
-        "environment of the tests, where scikit-learn, which we import, imports pandas.",
+        "The first fit and prediction of a process, and the imports before it. Ours runs in the "
+        "environment of the tests, where scikit-learn, which calibrant imports, imports pandas.",
         table([*head, "their import", "their call"], rows),
     )
 
@@ -149,7 +152,7 @@ def _memory(pairs, sizes):
     if not rows:
         return ""
     return paragraphs(
-        "Memory that a fit needs beyond its rows, in MiB, ours and theirs:",
+        "Memory that a fit needs in addition to its rows, in MiB, ours and theirs:",
         table(["fit: ours, theirs", *sizes], rows),
     )
 

@@ -54,9 +54,9 @@ def quality(lines):
     head += ["less Brier", "fit, median", "failed"]
     return paragraphs(
         "## Quality",
-        f"All methods on {len(files)} files, fitted to their val part and judged on their test "
-        "part. All were given probabilities; rows that do not sum to 1 were divided by their sums. "
-        "Venn-Abers predictors are fitted when they predict.",
+        f"All methods on {len(files)} files, fitted to the validation part and judged on the test "
+        "part. All methods were given probabilities; rows were divided by their sums. Venn-Abers "
+        "predictors are fitted when they predict. [Quality](quality.md) has more files.",
         table(head, [row for _, row in sorted(rows, key=lambda pair: pair[0])]),
     )
 

@@ -9,7 +9,7 @@ from quality_page import better_predictions, quality
 def build(results, lines):
     """The whole page; parts without results are left out."""
     parts = [
-        paragraphs("# Benchmarks", INTRODUCTION),
+        paragraphs("# Benchmarks", INTRODUCTION, in_short(results.get("peers", {}), lines)),
         defaults(results["defaults"]) if "defaults" in results else "",
         growth(results["growth"]) if "growth" in results else "",
         peers(results["peers"]) if "peers" in results else "",
@@ -21,11 +21,33 @@ def build(results, lines):
 
 
 INTRODUCTION = (
-    "How long default fits take, how time and memory grow, and both beside other packages. Speeds "
-    "are ratios measured in one run, seconds those of the processor on one thread; they are no "
-    "promise for another machine. `python tools/write_benchmarks.py` writes this page from what "
-    "`make bench-defaults`, `make bench-growth` and `make bench-peers` leave in `build`."
+    "How long default fits take, how time and memory grow with the data, and how both compare with "
+    "other packages. Speeds are ratios measured in one run on one thread, in seconds of the "
+    "processor; other machines give other numbers. `python tools/write_benchmarks.py` writes this "
+    "page from the results of `make bench-defaults`, `make bench-growth` and `make bench-peers` in "
+    "`build`."
 )
+
+
+def in_short(found, lines):
+    """How often ours is faster and how often another package has the best numbers."""
+    pairs = found.get("pairs", [])
+    timed = {
+        "fits": [cell.get("fit") or cell.get("both") or {} for cell in pairs],
+        "predictions": [cell.get("predict") or {} for cell in pairs],
+        "metrics": found.get("metrics", []),
+    }
+    ratios = {what: [c["ratio"] for c in cells if "ratio" in c] for what, cells in timed.items()}
+    words = [
+        f"{sum(ratio > 1 for ratio in some)} of {len(some)} {what}"
+        for what, some in ratios.items()
+        if some
+    ]
+    gains = f"**In short.** Ours is faster in {', '.join(words)} that both finish." if words else ""
+    others = [one.partition(":")[0].removeprefix("Lowest ") for one in better_predictions(lines)]
+    losses = f"Other packages have the lowest {', '.join(others)}." if others else ""
+    where = "[Where another is faster or better](#where-another-is-faster-or-better) lists these."
+    return " ".join(part for part in (gains, losses, where) if gains or losses)
 
 
 def _another(found, lines):
@@ -54,7 +76,8 @@ def defaults(found):
     rows = [[f"`{m}`", *(text(at.get((m, size))) for size in sizes)] for m in methods]
     return paragraphs(
         "## Default fits",
-        "Time of a fit over that of `np.argsort(P.ravel())`, a sort of the same numbers by numpy:",
+        "Time of a fit divided by the time that numpy takes to sort the same numbers, "
+        "`np.argsort(P.ravel())`:",
         table(["fit", *sizes], rows),
         not_run(found["all_sizes"], sizes),
         not_run(found["all_methods"], methods, "Methods that were not run"),
@@ -75,10 +98,10 @@ def growth(found):
         rows.append([f"`{method}`", *slopes, *largest[0], *largest[1]])
     return paragraphs(
         "## Growth",
-        "Slopes of log seconds over log size, 1 being linear: over rows at 10 classes, over "
-        "classes at 5,000 rows. Small sizes, where a call costs what it always costs, are among "
-        "them and make slopes smaller. Memory is what the fit needs beyond its rows, as a multiple "
-        "of them in float64.",
+        "Slopes of log seconds against log size: 1 is linear growth. Rows grow at 10 classes, and "
+        "classes at 5,000 rows. Small sizes are included; there the constant cost of a call makes "
+        "slopes smaller. Memory is what the fit needs in addition to its rows, as a multiple of "
+        "their size in float64.",
         table(head, rows),
         "![Seconds of fits over rows and classes](../images/benchmarks-fit.png)",
         "![Seconds of predictions over rows and classes](../images/benchmarks-predict.png)",
@@ -106,7 +129,7 @@ def _left_out(entries, limit):
         for one in entries
         if one["what"] == "fit" and one.get("left_out")
     ]
-    words = f"Left out, as a process that makes rows, fits and predicts took over {limit:g} s:"
+    words = f"Left out, because making rows, fitting and predicting together took over {limit:g} s:"
     return f"{words} {', '.join(beyond)}." if beyond else ""
 
 
@@ -135,13 +158,13 @@ def how(results):
     versions = {tuple(one["versions"].items()) for one in results.values()}
     limit = results.get("peers", {}).get("limit")
     words = ["; ".join(f"{name} {number}" for name, number in one) for one in sorted(versions)]
-    ended = f" A call of more than {limit:g} s is ended." if limit else ""
+    ended = f" A call of more than {limit:g} s is stopped." if limit else ""
     return paragraphs(
         "## How it was measured",
         "Rows are simulated: logits are normal with a standard deviation of 3, labels are drawn "
-        "from their softmax, predictions are over-confident by a factor of two. Ours and theirs "
-        "run in processes of two environments that are asked in turn, so that both see the same "
-        f"machine; a ratio is the median over pairs.{ended} Every point of a growing size is a "
-        "process of its own.",
+        "from their softmax, predictions are over-confident by a factor of two. Our package and "
+        "the others run in two environments that are measured in turn, under the same conditions; "
+        f"a ratio is the median over pairs.{ended} Every size in the section "
+        "on growth is measured in a new process.",
         f"Processor: {', '.join(sorted(machines))}. Ours: {' / '.join(words)}.",
     )

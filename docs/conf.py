@@ -16,7 +16,7 @@ copyright = "2026, the calibrant developers"  # noqa: A001
 release = version = calibrant.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "numpydoc",
@@ -27,13 +27,16 @@ extensions = [
     "sphinxext.opengraph",
     "sphinx_llms_txt",
 ]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates", "gallery", "examples/*.ipynb"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["myst.header"]
+nb_execution_mode = "force"  # notebooks are stored without outputs
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 
 autosummary_generate = True
 autosummary_imported_members = True
@@ -52,6 +55,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "capture_repr": (),  # what is printed, and not what the last line returns
+    "min_reported_time": 60,  # seconds
+    "show_signature": False,
+    "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
@@ -117,8 +124,16 @@ def skip_other_members(_app, _what, name, found, _skip, _options):
     return True if module.startswith("sklearn") or name in in_tables else None
 
 
+def trim_examples(_app, _name, source):
+    """Leave out the empty last line of examples, which doctest needs and a reader does not."""
+    block = r"^( *)```python\n(.*?)\n+^\1```$"
+    source[0] = re.sub(block, r"\1```python\n\2\n\1```", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def link_to_pages(_app, _name, source):
-    """Point links to files above this directory at the pages that include them."""
+    """Point links to files above at the pages that include them; end examples without a gap."""
+    block = r"^( *```python\n.*?\n)\n(?= *```$)"  # doctest needs the empty line
+    source[0] = re.sub(block, r"\1", source[0], flags=re.DOTALL | re.MULTILINE)
     source[0] = re.sub(
         r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/explanation/contributing.md", source[0]
     )
@@ -150,6 +165,7 @@ def name_what_has_no_name(_app, _name, _template, context, _doctree):
 
 def setup(app):
     """Connect what changes pages while they are read."""
+    app.connect("source-read", trim_examples)
     app.connect("source-read", link_to_pages)
     app.connect("source-read", add_search_words)
     app.connect("html-page-context", name_what_has_no_name, priority=900)

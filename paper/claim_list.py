@@ -61,7 +61,7 @@ def _best_nll(sources: _Sources) -> Claim:
         "of NLL loss and conf-ECE across all datasets.",
         (
             both(
-                "NA-FIR has the lowest average NLL rank of the eight columns",
+                "NA-FIR has the lowest average NLL rank of the eight methods",
                 partial(rules.lowest_rank, metric="nll", wanted=("na-fir",)),
                 sources,
             ),
@@ -132,7 +132,7 @@ def _scir_nll(sources: _Sources) -> Claim:
         ),
         "The paper attributes it to probabilities near zero. SCIR here mixes in a share of the "
         "temperature-scaled row, which cross-validation chooses; `prior_share=0` leaves it out. "
-        "What it changes is measured in scir.md, under the prior share.",
+        "[SCIR](../explanation/scir.md#the-prior-share) has what this changes.",
     )
 
 
@@ -327,6 +327,6 @@ def _assumptions(measured: Mapping[str, Measured]) -> Claim:
             for name in printed.ASSUMPTIONS
             for method in ("ms", "vs", "ts", "ir-ovr", "fir", "scir", "na-fir")
         ),
-        "A check is passed if what was measured on simulated predictions is what Table 1 says; "
-        "how, is told in `paper/assumptions.py`.",
+        "A check passes if a measurement on simulated predictions agrees with Table 1; "
+        "`paper/assumptions.py` describes the measurements.",
     )

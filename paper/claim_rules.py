@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
 UNTESTED = "not tested here"
 RULE = (
-    "Every claim is a list of checks. It *holds* if all of them are passed here, *holds in part* "
-    "if some are, and *does not hold here* if none is; checks for which there are no numbers do "
-    "not count."
+    "Every claim is a list of checks. It *holds* if all of them pass here, *holds in part* if some "
+    "pass, and *does not hold here* if none passes; checks without numbers do not count."
 )
 ORDER_PRESERVING = ("na-fir", "fir", "ts")
 OTHERS = ("scir", "ir-ovr", "vs", "ms")

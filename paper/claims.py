@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,26 +56,29 @@ def write_claims(table: StudyTable, path: str | os.PathLike[str]) -> None:
 def build_claims(table: StudyTable, measured: Mapping[str, Measured] | None = None) -> str:
     """Return the page of claims; ``measured`` as in :func:`judge_claims`."""
     claims = judge_claims(table, measured)
-    parts = [_head(table), _overview(claims), _main_results(table), _ranks_beside(table)]
+    parts = [_head(table, claims), _overview(claims), _main_results(table), _ranks_beside(table)]
     parts += [_claim_part(number, claim) for number, claim in enumerate(claims, 1)]
     parts.append(_sources(table))
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _head(table: StudyTable) -> str:
+def _head(table: StudyTable, claims: Sequence[Claim]) -> str:
+    counts = Counter(claim.verdict for claim in claims)
+    found = ", ".join(f"*{verdict}* {number}" for verdict, number in counts.most_common())
     intro = (
-        "Arad and Rosset (ICML 2025) compare eight columns on 75 classifiers of 7 data sets. Here "
-        f"the same columns are compared on {len(table.cases)} classifiers of {len(table.datasets)} "
-        "data sets, with this package's defaults: a weak prior in TS, VS, MS and IR-OvR is not the "
-        "paper's. This page is written by `paper/write_claims.py` from the table of a study. "
-        + rules.RULE
+        "Arad and Rosset (ICML 2025) introduce NA-FIR and SCIR, and compare eight methods on 75 "
+        "classifiers of 7 data sets. Here the same methods are compared on "
+        f"{len(table.cases)} classifiers of {len(table.datasets)} data sets. Verdicts on "
+        f"{len(claims)} claims of the paper: {found}."
     )
     more = (
-        "Average ranks are among the eight columns, over all classifiers; 1 is best. The paper "
-        "prints them by data set: its averages over classifiers are those, weighted with the "
-        "numbers of classifiers."
+        f"{rules.RULE} All methods have the defaults of this package, where TS, VS, MS and IR-OvR "
+        "have a weak prior that the paper does not use. Average ranks are among the eight methods, "
+        "over all classifiers; 1 is best. The paper prints ranks by data set; the averages of the "
+        "paper on this page weight them by the number of classifiers. `paper/write_claims.py` "
+        "writes this page from the table of a study."
     )
-    return f"# The paper's claims, and what they come to here\n\n{intro}\n\n{more}\n"
+    return f"# The paper's claims, measured again\n\n{intro}\n\n{more}\n"
 
 
 def _overview(claims: Sequence[Claim]) -> str:
@@ -89,14 +93,14 @@ def _overview(claims: Sequence[Claim]) -> str:
             )
         )
     head = ("Claim", "Verdict", "Checks passed")
-    return to_markdown(Table("overview", "", "Verdicts.", head, [rows], 2))
+    return to_markdown(Table("overview", "", "Verdicts:", head, [rows], 2))
 
 
 def _main_results(table: StudyTable) -> str:
-    """Say whether the two main results hold and, where not, what stands against them."""
+    """Say whether the two main results hold and, if not, what speaks against them."""
     lines = ["## The two main results", ""]
     for metric, wanted, words in (
-        ("nll", ("na-fir",), "NA-FIR has the best average NLL rank of the eight columns"),
+        ("nll", ("na-fir",), "NA-FIR has the best average NLL rank of the eight methods"),
         ("conf-ece", ("scir", "na-fir"), "SCIR and NA-FIR have the two best conf-ECE ranks"),
     ):
         found = rules.lowest_rank(rules.read_study(table), metric, wanted)
@@ -110,7 +114,7 @@ def _main_results(table: StudyTable) -> str:
 def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[str]:
     """Return the evidence on why a method is not where the paper has it.
 
-    For every method that stands before: how large the difference is against what chance allows,
+    For every method that ranks before it: how large the difference is against what chance allows,
     on which data sets it arises, and in how many of its wins it also has the higher accuracy, which
     an order-preserving map cannot raise.
     """
@@ -129,7 +133,7 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
             gap = average[method] - average[rival]
             low, high = np.quantile(draws[:, i] - draws[:, j], [0.025, 0.975])
             lines.append(
-                f"- {method_title(rival)} stands before {method_title(method)} by {gap:.2f} ranks; "
+                f"- {method_title(rival)} ranks before {method_title(method)} by {gap:.2f}; "
                 f"over resampled data sets the difference is {low:.2f} to {high:.2f}"
                 f"{', which is chance' if low <= 0.0 <= high else ''}. "
                 + _where_lost(table, metric, method, rival)
@@ -168,7 +172,7 @@ def _rows_for_a_class(names: Iterable[object]) -> NDArray[np.float64]:
 def _ranks_beside(table: StudyTable) -> str:
     """Print the average ranks and first places of both sides."""
     here, there = rules.read_study(table), rules.read_paper()
-    lines = ["## Average ranks beside those of Table 2", ""]
+    lines = ["## Average ranks here and in Table 2 of the paper", ""]
     rows = []
     for metric in ranks.TABLE_METRICS:
         for name, source in (("paper", there), ("here", here)):
@@ -188,7 +192,9 @@ def _ranks_beside(table: StudyTable) -> str:
             ]
             rows.append((Entry(metric_title(metric)), Entry(name), *cells))
     head = ("Metric", "", *map(method_title, printed.COLUMNS))
-    caption = "Average rank over all classifiers (share of first places); the lowest is bold."
+    caption = (
+        "Average rank over all classifiers and share of first places; the lowest rank is bold."
+    )
     overall = to_markdown(Table("beside", "", caption, head, [rows], 2))
     return "\n".join([*lines, overall, _shared_datasets(there, here)])
 
@@ -212,7 +218,7 @@ def _shared_datasets(there: rules.Source, here: rules.Source) -> str:
                 rows.append((Entry(metric_title(metric)), Entry(name), *cells))
     if not rows:
         return ""
-    caption = "Average ranks on the data sets that both have, of other classifiers."
+    caption = "Average ranks on the data sets that both use; the classifiers differ."
     head = ("Metric", "Data set", *map(method_title, printed.COLUMNS))
     return to_markdown(Table("shared", "", caption, head, [rows], 2))
 

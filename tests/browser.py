@@ -66,3 +66,15 @@ class Visit:
 
     def values(self, script):
         return self.page.evaluate(script)
+
+    def clipped(self):
+        """Words of pictures that stick out of them; all panels are looked at, as in print."""
+        self.page.emulate_media(media="print")
+        return self.values(
+            """() => [...document.querySelectorAll('svg[role=img] text')].filter(word => {
+              const own = word.getBoundingClientRect();
+              const all = word.ownerSVGElement.getBoundingClientRect();
+              return own.width > 0 && (own.left < all.left - 0.5 || own.right > all.right + 0.5
+                || own.top < all.top - 0.5 || own.bottom > all.bottom + 0.5);
+            }).map(word => word.textContent)"""
+        )

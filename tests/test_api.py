@@ -15,7 +15,7 @@ _spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "wr
 reference = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(reference)
 
-MODULES = [*reference.ROOMS, *(inner for found in reference.ROOMS.values() for inner in found)]
+MODULES = [*reference.MODULES, *(inner for found in reference.MODULES.values() for inner in found)]
 NAMES = [
     (module, name)
     for module in MODULES
@@ -84,17 +84,17 @@ def test_every_public_name_explains_itself(module, name):
     assert {*parameters(node, value)} <= known, {*parameters(node, value)} - known
 
 
-@pytest.mark.parametrize("room", reference.ROOMS)
-def test_the_reference_is_in_step(room):
+@pytest.mark.parametrize("module", reference.MODULES)
+def test_the_reference_is_in_step(module):
     """``python tools/write_reference.py`` writes it."""
-    assert reference.path_of(room).read_text(encoding="utf-8") == reference.page(room)
+    assert reference.path_of(module).read_text(encoding="utf-8") == reference.page(module)
 
 
 def test_the_reference_has_no_other_pages():
     assert (reference.REFERENCE / "index.md").read_text(encoding="utf-8") == reference.index()
     pages = {path.stem for path in reference.REFERENCE.glob("*.md")}
-    rooms = {reference.path_of(room).stem for room in reference.ROOMS}
-    assert pages == rooms | {"index", *reference.OTHERS}
+    modules = {reference.path_of(module).stem for module in reference.MODULES}
+    assert pages == modules | {"index", *reference.OTHERS}
 
 
 def test_no_other_module_is_public():
@@ -108,27 +108,29 @@ def test_no_other_module_is_public():
     assert found == {*MODULES}
 
 
-@pytest.mark.parametrize("module", reference.ROOMS)
-def test_a_room_shows_its_public_names_alone(module):
-    room = importlib.import_module(module)
-    rooms = {name.partition(".")[2] for name in reference.ROOMS} if module == "calibrant" else set()
-    assert {*dir(room)} - rooms == {*room.__all__}
-    assert not any(name.startswith("_") for name in room.__all__ if name != "__version__")
-    for name in room.__all__:
+@pytest.mark.parametrize("module", reference.MODULES)
+def test_a_module_shows_its_public_names_alone(module):
+    found = importlib.import_module(module)
+    inner = (
+        {name.partition(".")[2] for name in reference.MODULES} if module == "calibrant" else set()
+    )
+    assert {*dir(found)} - inner == {*found.__all__}
+    assert not any(name.startswith("_") for name in found.__all__ if name != "__version__")
+    for name in found.__all__:
         value = public(module, name)
         home = getattr(value, "__module__", None) or getattr(value, "__name__", "calibrant")
         assert home.split(".")[0] in {"calibrant", "sklearn"} or name == "__version__", name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = room.nothing
+        _ = found.nothing
 
 
 def test_the_number_of_names_is_counted():
     """Apart from errors, about 110 of calibration and 25 of what it is for: each is a decision."""
-    rooms = {"calibrant.decisions", "calibrant.judge", "calibrant.monitor"}
+    uses = {"calibrant.decisions", "calibrant.judge", "calibrant.monitor"}
     found = [module for module, _ in NAMES if module != "calibrant.errors"]
-    assert len([module for module in found if module not in rooms]) <= 120
-    assert len([module for module in found if module in rooms]) <= 15
+    assert len([module for module in found if module not in uses]) <= 120
+    assert len([module for module in found if module in uses]) <= 15
 
 
-def test_rooms_are_there_without_being_imported():
+def test_modules_are_there_without_being_imported():
     assert calibrant.metrics.accuracy([0, 1], [[0.9, 0.1], [0.2, 0.8]]) == 1.0

@@ -1,4 +1,4 @@
-"""The house stays as it was planned: layers, sizes, and nothing that does not belong."""
+"""The package keeps to its layers and sizes, and has nothing in it that does not belong."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
-HOUSE = [  # from the ground up
+LAYERS = [  # from the bottom up
     {"errors", "_html", "_notices", "_progress", "_threads", "_extras", "_lazy"}
     | {"_atomic_file", "_kernels", "_docstrings"},
     {"_columns", "_containers", "_labels", "_one_column", "_row_order"},
@@ -36,7 +36,7 @@ HOUSE = [  # from the ground up
     {"_cli"},
     {"__main__"},
 ]
-FLOORS = {room: floor for floor, rooms in enumerate(HOUSE) for room in rooms}
+LAYER_OF = {top: place for place, layer in enumerate(LAYERS) for top in layer}
 
 
 def name(path):
@@ -80,22 +80,23 @@ def test_imports_are_found():
     assert sum(map(len, IMPORTS.values())) > 500
 
 
-def room(module):
+def top(module):
+    """The module of the first level that a module belongs to."""
     return module.split(".")[1]
 
 
 def test_imports_point_one_way():
     for module, found in IMPORTS.items():
         for other in found:
-            assert FLOORS[room(other)] <= FLOORS[room(module)], f"{module} imports {other}"
+            assert LAYER_OF[top(other)] <= LAYER_OF[top(module)], f"{module} imports {other}"
 
 
 def test_imports_go_in_no_circle():
-    """Neither from module to module nor from room to room, also on one floor."""
-    rooms = {room(module): set() for module in IMPORTS}
+    """Neither between files nor between modules of the first level, also within a layer."""
+    tops = {top(module): set() for module in IMPORTS}
     for module, found in IMPORTS.items():
-        rooms[room(module)] |= {room(other) for other in found} - {room(module)}
-    for graph in (IMPORTS, rooms):
+        tops[top(module)] |= {top(other) for other in found} - {top(module)}
+    for graph in (IMPORTS, tops):
         TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 

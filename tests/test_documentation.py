@@ -1,4 +1,4 @@
-"""What the pages name is there: links, files, modules, functions, rooms, and the ways of calls."""
+"""Links, files, modules and functions that the pages name exist, and calls run as described."""
 
 import ast
 import importlib
@@ -15,13 +15,13 @@ import pytest
 
 from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic, __version__
 from calibrant.datasets import simulated_scores
-from test_architecture import HOUSE, ROOT, SOURCE
+from test_architecture import LAYERS, ROOT, SOURCE
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
-HOME = TEXTS[ROOT / "docs" / "explanation" / "architecture.md"]
+ARCHITECTURE = TEXTS[ROOT / "docs" / "explanation" / "architecture.md"]
 GUIDE = TEXTS[ROOT / "CONTRIBUTING.md"]
-ROOMS = set().union(*HOUSE)
+MODULES = set().union(*LAYERS)
 OUTER = r"(src|tests|docs|paper|benchmarks|tools)/[\w./-]*"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -76,7 +76,7 @@ def test_links_lead_somewhere():
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred")  # mlflow, where it is installed
 def test_what_is_named_exists():
     """Modules, classes and functions by their dotted names; files by their paths."""
-    beginnings = "|".join(ROOMS | {"calibrant"})
+    beginnings = "|".join(MODULES | {"calibrant"})
     named = {(page, span) for page, text in TEXTS.items() for span in spans(text)}
 
     def match(pattern):
@@ -114,16 +114,16 @@ def test_what_builds_the_package_is_one():
     assert PROJECT["build-system"]["requires"] == PROJECT["dependency-groups"]["build"][:-1]
 
 
-def test_the_picture_is_the_house():
-    floors = re.findall(r"│ (.+?) *│$", HOME, flags=re.MULTILINE)
-    assert [set(floor.split(" · ")) for floor in floors] == HOUSE[::-1]
+def test_the_picture_shows_the_layers():
+    layers = re.findall(r"│ (.+?) *│$", ARCHITECTURE, flags=re.MULTILINE)
+    assert [set(layer.split(" · ")) for layer in layers] == LAYERS[::-1]
 
 
-def test_the_guide_names_every_room():
-    rooms = [path for path in SOURCE.rglob("*") if path.is_dir() and path.name != "__pycache__"]
-    rooms += SOURCE.glob("*.py")
+def test_the_guide_names_every_module():
+    modules = [path for path in SOURCE.rglob("*") if path.is_dir() and path.name != "__pycache__"]
+    modules += SOURCE.glob("*.py")
     named = set(spans(GUIDE))
-    for path in rooms:
+    for path in modules:
         name = path.relative_to(SOURCE).as_posix() + ("/" if path.is_dir() else "")
         assert name in named, name
 
@@ -136,12 +136,12 @@ def test_the_method_of_the_guide_works():
 
 
 class _Arrived(BaseException):
-    """The last hop was reached; nothing more is to be run."""
+    """The last step was reached; nothing more is to be run."""
 
 
-def hops(way):
-    """The first name of each hop of a way."""
-    section = HOME.partition(f"## The way of {way}\n")[2].partition("\n## ")[0]
+def steps(call):
+    """The first name of each step of a call."""
+    section = ARCHITECTURE.partition(f"## How {call} runs\n")[2].partition("\n## ")[0]
     return re.findall(r"^\d\. `([\w.]+)`", section, flags=re.MULTILINE)
 
 
@@ -155,9 +155,9 @@ def code_of(name):
     return inspect.unwrap(found).__code__
 
 
-def follow(way, call):
-    """Call, and return the hops that were not reached one after the other."""
-    names = hops(way)
+def follow(name_of_call, call):
+    """Call, and return the steps that were not reached one after the other."""
+    names = steps(name_of_call)
     left = [(code, name) for name in names if (code := code_of(name)) is not None]
 
     def watch(frame, event, _):
@@ -177,7 +177,7 @@ def follow(way, call):
     return [name for _, name in left]
 
 
-def test_the_ways_of_fit_and_predict_proba_are_those_of_the_page():
+def test_fit_and_predict_proba_run_as_the_page_says():
     scores, y = simulated_scores(200)
     calibrator = FlattenedIsotonic().fit(scores, y)
     assert follow("`fit`", lambda: NormalizationAwareIsotonic().fit(scores, y)) == []
@@ -185,17 +185,17 @@ def test_the_ways_of_fit_and_predict_proba_are_those_of_the_page():
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")  # of so few rows
-def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_hops(monkeypatch):
+def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_steps(monkeypatch):
     monkeypatch.setattr("calibrant.scale._statistics.usual_limit", lambda *_: 500)
     scores, y = simulated_scores(2000)
     lazy = [dask.array.from_array(one, chunks=(500, *one.shape[1:])) for one in (scores, y)]
     with dask.config.set(scheduler="synchronous"):
         assert follow("`fit` on Dask", lambda: NormalizationAwareIsotonic().fit(*lazy)) == []
-    in_memory, on_dask = hops("`fit`"), hops("`fit` on Dask")
+    in_memory, on_dask = steps("`fit`"), steps("`fit` on Dask")
     assert len(set(in_memory) & set(on_dask)) == len(on_dask) - 2 == len(in_memory) - 2
 
 
-def test_the_ways_of_compare_and_study_are_those_of_the_page(tmp_path):
+def test_compare_and_study_run_as_the_page_says(tmp_path):
     from calibrant._cli.main import run
     from calibrant._cli.study import run_command
 

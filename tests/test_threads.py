@@ -207,7 +207,7 @@ def test_the_commands_print_and_write_the_same(tmp_path, monkeypatch, pools, cap
     assert printed[0] == printed[1]
     assert Path("1.npy").read_bytes() == Path("2.npy").read_bytes()
     assert command(["compare", "val.npz", "--jobs", "0"]) == 2
-    assert "0 is no number of threads; use 1 or more" in capsys.readouterr().err
+    assert "0 is not a number of threads; use 1 or more" in capsys.readouterr().err
 
 
 # The same warnings, errors and settings

@@ -2,7 +2,7 @@
 
 By default an over-confident network on the digits of scikit-learn; or a file with ``val_probs``,
 ``val_labels``, ``test_probs`` and ``test_labels``. With playwright and Chromium installed, the
-report is photographed as well.
+report of the demo is photographed as well.
 """
 
 from __future__ import annotations
@@ -19,10 +19,16 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import calibrant
+from calibrant._cli import demo
 from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
 from calibrant.decisions import cost_curve, decision_curve
-from calibrant.metrics import confidence_ece, negative_log_likelihood, reliability_curve
+from calibrant.metrics import (
+    calibration_test,
+    confidence_ece,
+    negative_log_likelihood,
+    reliability_curve,
+)
 from calibrant.monitor import CalibrationMonitor
 from calibrant.plots import _style as style
 from calibrant.plots import (
@@ -47,7 +53,6 @@ from calibrant.report import compare, write_report
 mpl.use("Agg")
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-METHODS = ["na-fir", "scir", "ir-ovr", "ts", "vs"]
 
 
 def load(path):
@@ -55,8 +60,8 @@ def load(path):
         return [file[f"{part}_{name}"] for part in ("val", "test") for name in ("probs", "labels")]
 
 
-def save(figure, name):
-    figure.savefig(IMAGES / f"{name}.png", dpi=120)
+def save(figure, name, dpi=120):
+    figure.savefig(IMAGES / f"{name}.png", dpi=dpi)
     plt.close(figure)
     print(IMAGES / f"{name}.png")
 
@@ -71,7 +76,8 @@ def draw_all(data):
     for name, calibrator in fitted.items():
         found[name] = calibrator.fit(scores, y).predict_proba(new_scores)
     notes = {name: [f"NLL {negative_log_likelihood(new_y, p):.3f}"] for name, p in found.items()}
-    save(draw_reliability_grid(compute_reliability_grid(new_y, found), notes=notes), "reliability")
+    curves = compute_reliability_grid(new_y, found)
+    save(draw_reliability_grid(curves, notes=notes), "reliability-grid")
 
     save(draw_classwise(compute_classwise(new_y, new_scores, n_worst=5)), "classwise")
 
@@ -104,6 +110,47 @@ def draw_all(data):
     save(figure, "confidence")
 
 
+def draw_landing(data):
+    """Draw the picture of README and the landing page: large type, to be read on a telephone."""
+    scores, y, new_scores, new_y = data
+    found = {"uncalibrated": new_scores}
+    methods = {"one-vs-rest isotonic": calibrant.OneVsRestIsotonic()}
+    methods["calibrant"] = calibrant.AutoCalibrator()
+    for name, calibrator in methods.items():
+        found[name] = calibrator.fit(scores, y).predict_proba(new_scores)
+    size = {"figsize": (8.4, 3.1), "layout": "constrained"}
+    figure, axes = plt.subplots(1, 3, sharey=True, **size)
+    for ax, (name, p) in zip(axes, found.items(), strict=True):
+        draw_large(ax, new_y, p, style.BLUE if name == "calibrant" else style.VERMILION)
+        ax.set_title(name, fontsize=14, fontweight="bold")
+    axes[0].set_ylabel("accuracy", fontsize=13)
+    save(figure, "reliability", dpi=140)
+
+
+def draw_large(ax, y, p, colour):
+    """Draw one diagram with the gap shaded, and its size beside what chance alone would give."""
+    test, curve = calibration_test(y, p), reliability_curve(y, p)
+    # Bins of a few rows tell nothing, and are left out as in the package's own diagrams.
+    known = curve.consistency_high - curve.consistency_low < 0.75
+    x, right = curve.mean_probability[known], curve.frequency[known]
+    band = curve.consistency_low[known], curve.consistency_high[known]
+    ax.fill_between(x, *band, color="#E0E0E0", linewidth=0)
+    ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=2)
+    ax.fill_between(x, x, right, color=colour, alpha=0.3, linewidth=0)
+    ax.plot(x, right, color=colour, linewidth=2.6, marker="o", markersize=6)
+    corner = {"x": 1.0, "ha": "right"}
+    words = f"ECE {100 * test.statistic:.1f} %"
+    ax.text(**corner, y=0.16, s=words, fontsize=16, fontweight="bold", color=colour)
+    words = f"chance: {100 * test.null_mean:.1f} %"
+    ax.text(**corner, y=0.03, s=words, fontsize=13, color=style.GREY)
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.02))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks([0, 0.5, 1], ["0", "0.5", "1"])
+    ax.tick_params(labelsize=13)
+    ax.set_xlabel("confidence", fontsize=13)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
 def draw_letters():
     """Draw how often each letter is right, and how often a language model says so."""
     logs = Path(__file__).parents[1] / "tests" / "data" / "logs"
@@ -132,12 +179,23 @@ def draw_letters():
     save(figure, "letters")
 
 
+def examples_of(page, before):
+    """Run the examples of a page up to a heading, and return the names they define."""
+    text = (IMAGES.parent / page).read_text(encoding="utf-8")
+    told = {}
+    for example in doctest.DocTestParser().get_examples(text[: text.index(before)]):
+        exec(example.source, told)
+    return told
+
+
+def draw_ten_minutes():
+    """Draw the picture of the first page, by its own lines."""
+    save(examples_of("start/ten-minutes.md", "## Save")["figure"], "ten-minutes")
+
+
 def draw_decisions():
     """Draw the pictures of the guide to decisions, from the data of its own first examples."""
-    text = (IMAGES.parent / "guides" / "decisions.md").read_text(encoding="utf-8")
-    told = {}
-    for example in doctest.DocTestParser().get_examples(text.partition("## Look")[0]):
-        exec(example.source, told)
+    told = examples_of("guides/decisions.md", "## Compute the threshold")
     y, raw, honest, use = (told[name] for name in ("y", "raw", "honest", "use"))
     named = {"as they came": raw[use], "calibrated": honest[use]}
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
@@ -210,8 +268,9 @@ def draw_e_values():
     save(figure, "e-values")
 
 
-def photograph(data):
-    scores, y, new_scores, new_y = data
+def photograph():
+    """Take pictures of the report of ``calibrant demo``."""
+    scores, y, new_scores, new_y = demo.predictions()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright
@@ -221,10 +280,10 @@ def photograph(data):
         print("no playwright or no Chromium: the report is not photographed")
         return
     sources = {"calibration": "val.npz", "test": "test.npz"}
-    comparison = compare(y, scores, new_y, new_scores, METHODS, sources=sources)
+    comparison = compare(y, scores, new_y, new_scores, sources=sources)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         path = Path(folder) / "report.html"
-        write_report(path, comparison, title="Digits")
+        write_report(path, comparison, title="Naive Bayes")
         browser = driver.chromium.launch(
             executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
         )
@@ -241,9 +300,11 @@ if __name__ == "__main__":
     predictions = load(sys.argv[1]) if len(sys.argv) > 1 else overconfident_digits()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrant.errors.CalibrantWarning)
+        draw_landing(predictions)
+        draw_ten_minutes()
         draw_all(predictions)
         draw_letters()
         draw_decisions()
         draw_honest()
         draw_e_values()
-        photograph(predictions)
+        photograph()

@@ -2,7 +2,7 @@
 
     python tools/measure_runtimes.py [--node DIRECTORY] [--methods METHOD ...] [--print]
 
-The page is into-production.md. DIRECTORY is where ``npm install onnxruntime-node onnxruntime-web``
+The page is evidence/exports.md. DIRECTORY is where ``npm install onnxruntime-node onnxruntime-web``
 was called. A runtime that is not installed is left out, and the page says so. Each runs in a
 process of its own, since some abort.
 """
@@ -24,7 +24,7 @@ from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.export import to_onnx
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "guides" / "into-production.md"
+PAGE = HERE.parent / "docs" / "evidence" / "exports.md"
 START, END = "<!-- runtimes -->", "<!-- end of runtimes -->"
 
 N_CLASSES, N_FIT, N_NEW = 5, 1500, 500

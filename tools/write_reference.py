@@ -1,6 +1,6 @@
 """Write docs/reference: every public name, in lists that the site makes pages of.
 
-``python tools/write_reference.py``. Nothing but the rooms is imported, so extras need not be there.
+``python tools/write_reference.py``. Only public modules are imported, so extras are not needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calibrant"
 REFERENCE = ROOT / "docs" / "reference"
 
-ROOMS = {
+MODULES = {
     "calibrant": (),
     "calibrant.metrics": (),
     "calibrant.plots": (),
@@ -31,8 +31,16 @@ ROOMS = {
 }
 """The public modules, each with those inside it that are public, too."""
 
-OTHERS = ("command", "inputs", "model-files", "glossary")
-"""Pages of the reference that are not about names."""
+OTHERS = {
+    "command": "every command and option of `calibrant`.",
+    "inputs": "what calibrators and metrics accept, and what they refuse.",
+    "model-files": "the format of saved calibrators, its limits and errors.",
+    "glossary": "the terms of these pages, docstrings and errors.",
+    "stability": "what later releases may change, and what they may not.",
+    "licences": "the licences of everything that calibrant depends on.",
+    "changelog": "what each release changed.",
+}
+"""Pages of the reference that are not about names, and what they have."""
 
 
 def source(module):
@@ -49,8 +57,8 @@ def tree(path):
 
 @cache
 def public_names(module):
-    """Return ``__all__`` of a room, or of a module that may need an extra."""
-    if module in ROOMS:
+    """Return ``__all__`` of a module, or of a module that may need an extra."""
+    if module in MODULES:
         return tuple(sorted(importlib.import_module(module).__all__, key=str.lower))
     for node in tree(source(module)).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -62,7 +70,7 @@ def public_names(module):
 def definition(module, name):
     """Return the class, function or module that a public name is, as it stands in the source."""
     inner = f"{module}.{name}"
-    if any(inner in found for found in ROOMS.values()):
+    if any(inner in found for found in MODULES.values()):
         return tree(source(inner))
     home = source(module)
     others = home.parent.rglob("*.py") if home.name == "__init__.py" else ()
@@ -83,42 +91,48 @@ def lines(module):
     """Yield the list of a module's names, which the site makes pages of."""
     yield from ("```{eval-rst}", f".. currentmodule:: {module}", "", ".. autosummary::")
     yield from ("   :toctree: names", "   :nosignatures:", "")
-    inside = {found.rpartition(".")[2] for found in ROOMS.get(module, ())}
+    inside = {found.rpartition(".")[2] for found in MODULES.get(module, ())}
     for name in public_names(module):
         if name not in inside | {"__version__"}:
             yield f"   {name}"
     yield "```"
 
 
-def page(room):
-    """Return the page of a room."""
-    found = [f"# `{room}`", "", first_sentence(tree(source(room))), "", *lines(room)]
-    for module in ROOMS[room]:
-        found += ["", f"## `{module}`", "", first_sentence(tree(source(module)))]
-        found += ["", *lines(module)]
+def page(module):
+    """Return the page of a module."""
+    found = [f"# `{module}`", "", first_sentence(tree(source(module))), "", *lines(module)]
+    for inner in MODULES[module]:
+        found += ["", f"## `{inner}`", "", first_sentence(tree(source(inner)))]
+        found += ["", *lines(inner)]
     return "\n".join([*found, ""])
 
 
-def path_of(room):
-    """Return where the page of a room is."""
-    return REFERENCE / f"{room.rpartition('.')[2]}.md"
+def path_of(module):
+    """Return where the page of a module is."""
+    return REFERENCE / f"{module.rpartition('.')[2]}.md"
 
 
 def index():
     """Return the page that links to the others."""
     found = ["# Reference", ""]
-    found += ["What may be imported, by room. `help()` of a name shows its parameters, what it"]
-    found += ["returns and an example; everything else begins with an underscore and may change"]
+    found += [
+        "All public names, by module. Each has a page with its parameters, what it returns and"
+    ]
+    found += ["an example. Modules that begin with an underscore are private and may change"]
     found += ["([CONTRIBUTING](../../CONTRIBUTING.md#what-a-release-may-change)).", ""]
-    for room in ROOMS:
-        about = first_sentence(tree(source(room)))
-        found.append(f"- [`{room}`]({path_of(room).name}): {about}")
-    pages = [*(path_of(room).stem for room in ROOMS), *OTHERS]
+    for module in MODULES:
+        about = first_sentence(tree(source(module)))
+        found.append(f"- [`{module}`]({path_of(module).name}): {about}")
+    found += ["", "Other pages:", ""]
+    for name, about in OTHERS.items():
+        title = (REFERENCE / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0]
+        found.append(f"- [{title.removeprefix('# ')}]({name}.md): {about}")
+    pages = [*(path_of(module).stem for module in MODULES), *OTHERS]
     return "\n".join([*found, "", "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
 if __name__ == "__main__":
     REFERENCE.mkdir(exist_ok=True)
-    for written in ROOMS:
+    for written in MODULES:
         path_of(written).write_text(page(written), encoding="utf-8")
     (REFERENCE / "index.md").write_text(index(), encoding="utf-8")

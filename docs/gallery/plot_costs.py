@@ -1,10 +1,10 @@
 """
-Five per cent positives, and what errors cost
-=============================================
+Rare positives and costs
+========================
 
-A bank's loans: one in twenty is not paid back. The model is a boosted tree trained with balanced
-classes, so its scores are far too high, and a threshold that follows from costs goes wrong. Nothing
-is wrong with its ranking: calibrated, the same tree makes much cheaper decisions.
+A bank's loans: about one in twenty is not paid back. The model is a boosted tree trained with
+balanced classes, so its scores are far too high, and a threshold that follows from costs goes
+wrong. Nothing is wrong with its ranking: calibrated, the same tree makes much cheaper decisions.
 """
 
 from matplotlib import pyplot as plt
@@ -22,7 +22,7 @@ X, y = make_classification(
 )  # fmt: skip
 X, new_X, y, new_y = train_test_split(X, y, test_size=20_000, random_state=0, stratify=y)
 
-tree = HistGradientBoostingClassifier(max_iter=25, class_weight="balanced", random_state=0)
+tree = HistGradientBoostingClassifier(max_iter=40, class_weight="balanced", random_state=0)
 raw = tree.fit(X, y).predict_proba(new_X)[:, 1]
 honest = CalibratedClassifier(tree).fit(X, y).predict_proba(new_X)[:, 1]
 print(f"lost {new_y.mean():.1%}; the tree says {raw.mean():.1%}, calibrated {honest.mean():.1%}")

@@ -60,10 +60,11 @@ for name, p in {"as served": later, "adapted": shift.predict_proba(later)}.items
 
 figure, (top, low) = plt.subplots(2, 1, figsize=(8, 6), sharex=True, layout="constrained")
 number = np.arange(1, n_days + 1)
-top.semilogy(number, [status.e_value for status in statuses], color="#0072B2")
+evidence = np.exp([status.largest_log_e_value for status in statuses])
+top.semilogy(number, evidence, color="#0072B2")
 top.axhline(1 / monitor.alpha, color="black", linestyle="--", label="limit: 100")
-top.plot(alarm + 1, statuses[alarm].e_value, "o", color="#0072B2", label=f"alarm, day {alarm + 1}")
-top.set(ylabel="evidence (e-value)", ylim=(0.1, 1e10))
+top.plot(alarm + 1, evidence[alarm], "o", color="#0072B2", label=f"alarm, day {alarm + 1}")
+top.set(ylabel="largest e-value so far", ylim=(0.1, 1e10))
 served = [p[:, 2].mean() for p, _ in days]
 adapted = [shift.predict_proba(p)[:, 2].mean() for p, _ in days[alarm + 1 :]]
 low.plot(number, [np.mean(y == 2) for _, y in days], ".", color="0.5", label="how often it came")

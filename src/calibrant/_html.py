@@ -49,7 +49,8 @@ def table(
     lines = [_row(head, "th", n_text), *(_row(row, "td", n_text) for row in rows)]
     below = "".join(f'<p style="margin:.4em 0;max-width:60em">{escape(note)}</p>' for note in notes)
     return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:.4em 0">'
+        '<div style="overflow-x:auto" tabindex="0">'
+        '<table style="border-collapse:collapse;margin:.4em 0;font-size:.9em">'
         f"<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>{below}</div>"
     )
 

@@ -69,12 +69,9 @@ def _refuse(value: float, kind: str, high: float, cell: str, named: errors.Argum
             "the row"
         )
     if kind == "decision":
-        raise errors.RangeError(
-            f"{cell} is {value}: margins must be between {-high:g} and {high:g}; scale them"
-        )
+        raise errors.RangeError(f"{cell} is {value}: margins are at most {high:g}; scale them")
     raise errors.RangeError(
-        f"{cell} is {value}: probabilities of the positive class must be in [0, 1]; "
-        f"{named.if_margins}"
+        f"{cell} is {value}: a probability must be in [0, 1]; {named.if_margins}"
     )
 
 

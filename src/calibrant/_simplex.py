@@ -317,11 +317,7 @@ def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None)
     index = batch.class_index if present is None else np.flatnonzero(present)
     if np.all(index == index[0]):
         only = errors.in_words(batch.classes[index[0]])
-        notices.warn(
-            errors.SingleClassWarning(
-                f"every label is {only}; calibrate on rows with labels of at least two classes"
-            )
-        )
+        notices.warn(errors.SingleClassWarning(f"every label is {only}; use rows of all classes"))
     warn_of_kind(batch.scores, batch.kind)
     _warn_of_columns(batch)
 
@@ -387,8 +383,8 @@ def check_memory(n_bytes: int, purpose: str) -> int | None:
     if n_bytes > available:
         raise errors.MemoryLimitError(
             f"{purpose} needs {n_bytes / 2**30:.1f} GiB; the limit is {available / 2**30:.1f} "
-            "GiB. Work in chunks of rows, or raise the limit with the environment variable "
-            "CALIBRANT_MAX_MEMORY (bytes)"
+            "GiB. Work in chunks of rows, or raise the environment variable CALIBRANT_MAX_MEMORY "
+            "(bytes)"
         )
     return available // max(n_bytes, 1)
 

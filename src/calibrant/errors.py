@@ -63,10 +63,7 @@ class Arguments:
 
     def if_unknown_positive(self, other: str, own: str) -> str:
         """Say how to name the class of a single column; labels are formatted already."""
-        return (
-            f"pass classes=[{other}, {own}] if it is {own}, or classes=[{own}, {other}] if it "
-            f"is {other}"
-        )
+        return f"pass classes=[{other}, {own}] if it is {own}, else classes=[{own}, {other}]"
 
     def cell(self, *place: int) -> str:
         """Name a row of the scores, or a cell of it."""

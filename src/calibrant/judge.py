@@ -77,22 +77,16 @@ class JudgeReport(Result):
     labelled_mean: Estimate = doc("Mean human grade estimated from the labelled rows alone.")
     judge_mean: float = doc("Mean grade of the uncalibrated judge; NaN if it has other grades.")
     kappa_before: float = doc("Cohen's kappa of judge and humans; NaN if it has other grades.")
-    kappa_after: float = doc(
-        "Cohen's kappa of the most probable calibrated grade, on held-out rows."
-    )
+    kappa_after: float = doc("Kappa of the most probable calibrated grade, held-out rows.")
     weighted_kappa_before: float = doc("Quadratically weighted kappa of judge and humans.")
-    weighted_kappa_after: float = doc(
-        "Quadratically weighted kappa of the grade nearest to the calibrated mean."
-    )
+    weighted_kappa_after: float = doc("Of the calibrated grade nearest to the mean.")
     labels_to_halve: int | None = doc(
-        "Number of labels that halves the width of the interval; None if no number does."
+        "Number of labels that halves the interval; None if no number does."
     )
     power: float = doc("Weight of the calibrated grades in the estimate; 0 if they do not help.")
     target: str = doc("Whether the mean is that of these rows or of their population.")
     confidence_level: float = doc("Confidence level of the intervals.")
-    probabilities: NDArray[Any] = doc(
-        "Calibrated probability of each grade for the unlabelled rows."
-    )
+    probabilities: NDArray[Any] = doc("Calibrated probability of each grade, unlabelled rows.")
 
     def __repr__(self) -> str:
         """Return a few lines that say it."""
@@ -250,10 +244,7 @@ def _read_rows(
         )
     base = StructuredScaling() if calibrator is None else calibrator
     if not isinstance(base, Calibrator):
-        raise errors.ParameterError(
-            f"calibrator={errors.in_words(base)} is not a calibrator; "
-            "pass one such as calibrant.TemperatureScaling()"
-        )
+        raise errors.ParameterError(f"calibrator={errors.in_words(base)} is not a calibrator")
 
     def fit(rows: NDArray[np.int64]) -> Callable[[Floats], Floats]:
         return fit_part(base, batch.take(rows)).predict_proba

@@ -73,7 +73,7 @@ def test_scores_are_refused(case, action):
 def test_labels_that_do_not_tell_the_positive_class_are_refused():
     for kind in ("positive", "decision"):
         made = calibrant.TemperatureScaling(scores=kind)
-        remedies = ("classes=['no', 'yes'] if it is 'yes'", "classes=['yes', 'no'] if it is 'no'")
+        remedies = ("classes=['no', 'yes'] if it is 'yes'", "else classes=['yes', 'no']")
         for fit in (made.fit, made.partial_fit):
             with refused(errors.LabelError, "one column", "'no', 'yes'", *remedies):
                 fit(P, WORDS)
@@ -156,7 +156,7 @@ FILES = {
     ),
     "several columns as one": (
         *("a,b,label", Y, ["--scores", "positive"]),
-        "2 columns of scores, and --scores positive is one number",
+        "2 columns of scores, but --scores positive needs one number",
     ),
     "sums of one column": ("score,label", Y, ["--normalize"], "--normalize is for probabilities"),
     "the name of the other class": (

@@ -186,7 +186,7 @@ def test_told_classes_are_the_order_of_columns_and_of_arrays():
             )
     with pytest.raises(errors.LabelError, match=r"y\[90\] is 'c', which is not among"):
         PriorShift.from_class_weight("balanced", labels, classes=["a", "b"])
-    with pytest.raises(errors.LabelError, match="y has no label 'd', which is in classes"):
+    with pytest.raises(errors.LabelError, match="y has no label 'd' of classes"):
         PriorShift.from_class_weight("balanced", labels, classes=[*order, "d"])
     for own in ("from_priors", "to_priors"):
         with pytest.raises(errors.ParameterError, match=f"{own} is computed from rates and y"):

@@ -53,7 +53,7 @@ def test_evaluate_tells_costs_groups_and_sets(credit, capsys):
     by_group = evaluate(y, p, groups=test["region"], n_resamples=200).by_group
     assert found["by_group"]["worst"] == by_group.worst
     text = call(capsys, "evaluate", home / "test.csv", *words)
-    assert "Cost of decisions a row" in text
+    assert "Mean cost per decision" in text
     assert "Worst group" in text
     assert "Sets for 90%" in text
 
@@ -224,7 +224,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
         words = [*words, "--json", "--costs"]
         assert run([*map(str, [*words, risks / "costs.json"])]) == 3
         told = capsys.readouterr().err
-        assert "costs.json: costs are by name" in told
+        assert "costs.json: costs are 'false_positive' and" in told
         assert "'bad', 'good'" in told
         assert "--positive" in told
         found = [
@@ -245,7 +245,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
     assert run([*map(str, [*words, risks / "costs.json", "--positive", "good"])]) == 0
     assert (pd.read_csv(tmp_path / "out.csv")["decision"] != decided).any()
     assert run([*map(str, [*words, risks / "costs.json", "--positive", "fair"])]) == 3
-    assert "'fair' is none; name one by --positive" in capsys.readouterr().err
+    assert "'fair' is not one; name the positive class with --positive" in capsys.readouterr().err
 
 
 def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):
@@ -291,7 +291,7 @@ def test_costs_that_are_nested_too_deeply_are_refused(credit, capsys, tmp_path):
     costs = tmp_path / "costs.json"
     costs.write_text("[" * 100_000 + "]" * 100_000)
     assert run(["evaluate", str(home / "test.csv"), "--costs", str(costs)]) == 3
-    assert "is no CSV with a row for each true class" in capsys.readouterr().err
+    assert "is neither CSV with a row for each true class" in capsys.readouterr().err
 
 
 def test_options_that_a_row_lacks_are_not_decided(capsys, tmp_path):

@@ -1,29 +1,105 @@
-import re
+"""The demo: pictures first, methods that can be told apart, and commands that work."""
 
+import io
+import json
+import re
+import shlex
+from contextlib import redirect_stdout
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from calibrant._calibrators.methods import methods
+from calibrant._cli.demo import predictions
 from calibrant._cli.main import run
+from calibrant._cli.showing import BAR, reliability_text
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("demo"))
-        lines = []
-        patch.setattr("rich.console.Console.print", lambda _, thing, **__: lines.append(thing))
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def printed(home):
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.chdir(home)
+        patch.setenv("COLUMNS", "80")
         assert run(["demo"]) == 0
-    return lines
+    return out.getvalue()
 
 
-def test_the_table_has_all_methods_and_marks_the_best(printed):
-    table, *lines = printed[1].renderables
-    assert table.row_count == len(methods()) + 1
-    for column in table.columns[1:-1]:
-        cells = [str(cell) for cell in column.cells]
-        values = [float(cell.strip(" *")) for cell in cells]
-        starred = {float(cell.strip(" *")) for cell in cells if cell.endswith("*")}
-        assert starred == {max(values) if "accuracy" in column.header else min(values)}
-    assert not [line for line in lines if "failed" in str(line)]
-    assert "over-confident by" in str(lines[0])
-    assert re.fullmatch(r"Report: file://.*/calibrant-demo\.html", printed[-1])
+def test_it_shows_a_picture_then_the_verdict_then_a_short_table(printed, home):
+    parts = ["before calibration", "over-confident by", "calibration error (conf-ECE)", "na-fir"]
+    places = [printed.index(part) for part in parts]
+    assert places == sorted(places)
+    rows = re.findall(r"^ ([a-z-]+) +\d\d\.\d\d[ *] ", printed, re.MULTILINE)
+    assert set(rows) >= {"uncalibrated", "na-fir", "scir", "ts", "auto"}
+    assert "ir-ovr" not in printed
+    assert "failed" not in printed
+    assert re.search(r"\* best of all methods; \d+ more are in the report\.", printed)
+    page = (home / "calibrant-demo.html").read_text()
+    assert (home / "calibrant-demo.html").as_uri() in printed
+    assert 'data-value="ir-ovr"' in page
+    paths = re.compile(r"^(Report|  calibrant) .*$", re.MULTILINE)
+    assert max(map(len, paths.sub("", printed).splitlines())) <= 80
+
+
+def test_differences_are_larger_than_noise(printed):
+    found = dict(re.findall(r"^ ([a-z-]+) .*?([-+]0\.\d+ \.\. [-+]0\.\d+)", printed, re.MULTILINE))
+    ends = {name: [float(v) for v in text.split(" .. ")] for name, text in found.items()}
+    assert max(ends["na-fir"][1], ends["scir"][1]) < 0
+    assert ends["auto"][1] < min(ends["na-fir"][0], ends["scir"][0])
+    assert ends["uncalibrated"][0] > 0
+
+
+def test_it_ends_with_commands_that_work(printed, home, monkeypatch, capsys):
+    monkeypatch.chdir(home)
+    lines = printed.rstrip().splitlines()[-2:]
+    assert [line.split()[:2] for line in lines] == [["calibrant", "fit"], ["calibrant", "apply"]]
+    for line in lines:
+        assert run(shlex.split(line)[1:]) == 0
+        assert line.strip() in (home / "calibrant-demo.html").read_text()
+    capsys.readouterr()
+    errors = []
+    for name in ("calibrant-demo-test.csv", "calibrated.csv"):
+        assert run(["evaluate", name, "--json", "--resamples", "0"]) == 0
+        errors.append(json.loads(capsys.readouterr().out)["confidence_ece"]["value"])
+    assert errors[0] > 0.1
+    assert errors[1] < 0.02
+
+
+def test_its_files_hold_the_predictions(printed, home):
+    assert printed
+    scores, y, new_scores, new_y = predictions()
+    for name, p, labels in (("val", scores, y), ("test", new_scores, new_y)):
+        table = np.loadtxt(home / f"calibrant-demo-{name}.csv", delimiter=",", skiprows=1)
+        assert np.array_equal(table[:, :-1], p)
+        assert np.array_equal(table[:, -1], labels)
+
+
+def method(name, frequency, confidence, weight):
+    edges = np.linspace(0, 1, len(weight) + 1)
+    told = {"frequency": frequency, "mean_probability": confidence, "weight": weight}
+    told = {key: np.asarray(value, dtype=float) for key, value in told.items()}
+    return SimpleNamespace(method=name, curve=SimpleNamespace(edges=edges, **told))
+
+
+def test_bars_are_as_long_as_the_accuracy_with_a_mark_at_the_confidence():
+    before = method("uncalibrated", [0.0, 0.5], [0.25, 1.0], [1, 999])
+    after = method("ts", [0.25, 1.0], [0.25, 0.75], [500, 500])
+    for ascii_only, block, mark in ((True, "#", "|"), (False, "\u2588", "\u2502")):
+        text = reliability_text(before, after, ascii_only=ascii_only)
+        assert text.isascii() == ascii_only
+        lines = text.splitlines()
+        top, low = lines[2:4]
+        first, second = top[13 : 13 + BAR + 10], top[13 + BAR + 10 :]
+        assert first.count(block) == BAR // 2
+        assert first.index(mark) == BAR
+        assert first.split() == [block * (BAR // 2), mark, "100", "%"]
+        assert second.count(block) == BAR - 1  # all of it, but for the mark
+        assert second.index(mark) == 3 * BAR // 4
+        assert low[13 : 13 + BAR + 10].strip() == ""  # a row in a thousand tells nothing
+        assert low[13 + BAR + 10 :].count(block) == BAR // 4
+        assert len(lines) == 6

@@ -83,7 +83,7 @@ def test_one_night_after_the_other(days, tmp_path, run):
         (["--part", "val"], "--part is for npz files"),
         (["--labels", "x.npy"], "--labels is for npy files"),
         (["--scores", "logits", "--normalize"], "--normalize is for probabilities"),
-        (["-m", "ms", "--statistics", "kept"], "ms cannot"),
+        (["-m", "ms", "--statistics", "kept"], "ms has none"),
         (["--decay", "2"], "0<=x<=1"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, run):
     assert not out.exists()
     (days / "7.parquet").unlink()
     text = run("fit", days, "-m", "fir", "-o", out, "--statistics", kept)
-    assert "'7.parquet', which the interrupted run was to count, is gone" in text
+    assert "'7.parquet' is missing: the interrupted run" in text
     run("apply", out, days, "-o", tmp_path / "done")
     bad.to_parquet(days / "7.parquet")
     run("apply", out, days, "-o", tmp_path / "broken", code=3)

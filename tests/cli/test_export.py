@@ -24,12 +24,18 @@ def model(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "model.bin"], "model.bin ends with neither .onnx nor .pt2"),
+        (["-o", "model.bin"], "model.bin must end with .onnx or .pt2"),
         (["-o", "m.pt2", "--opset", "18"], "--opset is for ONNX"),
         (["-o", "m.pt2", "--behind", "n.onnx"], "--behind is for ONNX"),
         (["-o", "m.pt2", "--precision", "float32"], "--precision is for ONNX"),
-        (["-o", "m.onnx", "--scores", "logits"], "--scores names an output of --behind"),
-        (["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float32"], "leave them out"),
+        (
+            ["-o", "m.onnx", "--scores", "logits"],
+            "--scores names an output of the classifier; pass --behind",
+        ),
+        (
+            ["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float32"],
+            "leave out --dtype and --opset",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(model, options, message, capsys):

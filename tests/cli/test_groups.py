@@ -123,7 +123,7 @@ def test_chunks_of_an_archive_have_their_own_groups(capsys, tmp_path, monkeypatc
     np.savez(path, group=np.array(["a", "b"]), **own)
     words = ["apply", str(model), str(path), "--groups", "group", "-o", str(tmp_path / "o.npz")]
     assert run(words) == 3
-    assert "600 rows, but 2 groups" in capsys.readouterr().err
+    assert "600 rows, but 'group' has 2" in capsys.readouterr().err
 
 
 def test_a_field_of_groups_in_records_is_no_class(capsys, tmp_path):
@@ -192,7 +192,7 @@ def test_a_column_of_groups_that_is_not_there_is_named(capsys, tmp_path, command
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("", "has a header and no rows"), ("0.5,0.5\n", "line 2: 2 columns")]
+    ("text", "told"), [("", "has a header but no rows"), ("0.5,0.5\n", "line 2 has 2 columns")]
 )
 def test_tables_that_groups_cannot_be_read_of_say_why(capsys, tmp_path, text, told):
     path = tmp_path / "val.csv"

@@ -48,7 +48,7 @@ def strict(text):
     """Read JSON that any reader understands: without NaN."""
 
     def refuse(name):
-        raise AssertionError(f"{name} is no JSON")
+        raise AssertionError(f"{name} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
 

@@ -118,8 +118,8 @@ def test_a_table_of_rows_without_labels_alone(home, capsys):
     assert run(["monitor", *map(str, (*files, *words))]) == 0
     out = capsys.readouterr().out
     assert "0 rows counted" in out
-    assert "no labelled rows to compare with" in out
-    assert "expected accuracy of the new rows" in out
+    assert "no labelled rows to compare" in out
+    assert "expected accuracy, new rows" in out
 
 
 def test_a_day_counts_once(call):
@@ -133,7 +133,7 @@ def test_a_promise_is_not_changed(call):
     call("monday.npz")
     code, found, _ = call("tuesday.npz", "--alpha", "0.5")
     assert code == 2
-    assert "begun with --alpha 0.01" in found["error"]["message"]
+    assert "started with --alpha 0.01" in found["error"]["message"]
 
 
 def test_what_is_wrong_is_named(call, home):
@@ -197,4 +197,5 @@ def test_the_page_in_a_browser(home, call, browser):
     assert visit.page.locator("svg").count() >= 4
     assert "north" in text
     assert "2026-01-05" in text
+    assert visit.clipped() == []
     visit.context.close()

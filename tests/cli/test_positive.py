@@ -165,7 +165,7 @@ def test_fit_does_not_turn_columns_that_have_no_names(risks, capsys, tmp_path, s
         )
     words = ["fit", path, "-m", "ts", "-o", tmp_path / "m.calibrant", "--positive"]
     assert run([*map(str, words), "0"]) == 3
-    assert "name them after their classes" in capsys.readouterr().err
+    assert "unless columns are named after their classes" in capsys.readouterr().err
     call(capsys, *words, "1")
     assert model_file.load(tmp_path / "m.calibrant").classes_.tolist() == [0, 1]
 
@@ -174,7 +174,7 @@ def test_costs_without_draws_have_no_interval(risks, capsys):
     home, _ = risks
     words = ["evaluate", home / "two.csv", "--costs", home / "costs.csv", "--resamples", "0"]
     told = call(capsys, *words)
-    assert "Cost of decisions a row" in told
+    assert "Mean cost per decision" in told
     assert "nan" not in told
     found = json.loads(call(capsys, *words, "--json"))["cost"]["realised"]
     assert found["value"] > 0

@@ -114,7 +114,7 @@ def test_signals_keep_finished_cells(home, number):
         signal_group(process.pid, number)
         err = process.stderr.read().decode()
     assert process.returncode == -number
-    assert "the same command goes on from here" in err
+    assert "run the same command to continue" in err
     assert "Traceback" not in err
     cells = list(home.glob("out/cells/*"))
     assert cells

@@ -125,9 +125,9 @@ def without_formula():
     ("make", "kind", "message"),
     [
         (without_formula, None, "Stubborn cannot be exported: it has no formula"),
-        (calibrant.CalibratedClassifier, None, "holds a classifier as well.*register_skl2onnx"),
+        (calibrant.CalibratedClassifier, None, "contains a classifier, too.*register_skl2onnx"),
         (calibrant.TemperatureScaling, None, "not fitted yet"),
-        (lambda: "model.calibrant", None, "is no calibrator"),
+        (lambda: "model.calibrant", None, "is not a calibrator"),
         (lambda: fitted("vs", "logits"), "probabilities", r"up to a number.*input='logits'"),
         (lambda: fitted("ms", "logits"), "probabilities", "MatrixScaling was fitted to logits"),
         (lambda: fitted("ts"), "scores", "input='scores' is not known"),

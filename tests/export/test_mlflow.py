@@ -306,7 +306,7 @@ def longer():
     ("make", "error", "message"),
     [
         (classifier, errors.ExportError, r"mlflow\.sklearn.*trusted_types"),
-        (LogisticRegression, errors.ExportError, "no calibrator"),
+        (LogisticRegression, errors.ExportError, "not a calibrator"),
         (calibrant.TemperatureScaling, NotFittedError, "not fitted"),
         (locked, errors.UnsavableError, "lock_"),
         (longer, errors.StoredClassesError, "10000 bytes, 1024 at most"),

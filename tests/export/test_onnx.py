@@ -204,7 +204,7 @@ def test_other_outputs_stay():
     model = network(outputs=("scores", "hidden"))
     with pytest.raises(errors.ExportError, match=r"2 outputs, 'scores', 'hidden'; .*output="):
         merge_onnx(model, fitted("ts"), input="logits")
-    with pytest.raises(errors.ExportError, match=r"output='logits' is no output .*'scores'"):
+    with pytest.raises(errors.ExportError, match=r"output='logits' is not an output .*'scores'"):
         merge_onnx(model, fitted("ts"), input="logits", output="logits")
     found = run(merge_onnx(model, fitted("ts"), input="logits", output="scores"))
     assert {*found} == {"calibrated", "hidden"}

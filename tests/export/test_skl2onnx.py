@@ -269,10 +269,10 @@ def test_labels_that_onnx_does_not_have():
     scores, y, rows = data("probabilities", 4)
     calibrator = TemperatureScaling().fit(scores, y.astype(str))
     calibrator.classes_ = np.array([0.5, 1.0, 2.0, 3.0])
-    with pytest.raises(ExportError, match=r"are \[0.5, 1.0, 2.0, 3.0\], and labels of ONNX are"):
+    with pytest.raises(ExportError, match=r"are \[0.5, 1.0, 2.0, 3.0\], but labels in ONNX are"):
         run(calibrator, rows)
     calibrator.classes_ = np.array([1, "a", 2, 3], object)
-    with pytest.raises(ExportError, match="whole numbers of 64 bits or texts"):
+    with pytest.raises(ExportError, match="64-bit integers or strings"):
         run(calibrator, rows)
     labels, _ = run(calibrator, rows, nocl=True)
     np.testing.assert_array_equal(calibrator.classes_[labels], calibrator.predict(rows))

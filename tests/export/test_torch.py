@@ -102,17 +102,17 @@ def test_a_copy_is_the_same():
 
 def test_the_numbers_of_another_calibrator_are_refused():
     own, other = (torch.nn.Sequential(to_torch(fitted("ts", kind))) for kind in KINDS)
-    with pytest.raises(errors.ExportError, match=r"another calibrator than of CalibratorModule\("):
+    with pytest.raises(errors.ExportError, match=r"another calibrator than CalibratorModule\("):
         own.load_state_dict(other.state_dict())
 
 
 def test_scores_of_another_shape_or_type_are_refused():
     module = to_torch(fitted("ts"))
-    message = r"^CalibratorModule\(method='ts', n_classes=4, .* was given scores of shape"
+    message = r"^CalibratorModule\(method='ts', n_classes=4, .* got scores of shape"
     for shape in [(5, 3), (4,), (2, 4, 3, 3)]:
         with pytest.raises(errors.ShapeError, match=message):
             module(torch.zeros(shape))
-    with pytest.raises(errors.ContainerError, match=r"given scores of torch.int64"):
+    with pytest.raises(errors.ContainerError, match=r"got scores of torch.int64"):
         module(torch.zeros((5, 4), dtype=torch.int64))
 
 

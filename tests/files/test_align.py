@@ -95,7 +95,7 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
 def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
     for values in [(1, 2, 3), (1.5, 2.25, 3)]:  # --normalize would take them for scores
         found = table(tmp_path, "label,x,y,z,fold", (0, 1, 2), [values])
-        with pytest.raises(PredictionFileError, match="columns 'fold' hold no probabilities"):
+        with pytest.raises(PredictionFileError, match="columns 'fold' are not probabilities"):
             align(found)
     path = tmp_path / "l.csv"
     path.write_text("label,x,y,fold\n0,1.5,-2,1\n1,0.5,3,2\n")
@@ -114,7 +114,7 @@ def test_a_class_that_no_row_has_completes_the_rows(tmp_path):
     [
         (("cat", "", "emu"), "line 3: the label is missing"),
         (("0.0", "nan", "2.0"), "line 3: the label is missing"),
-        (("0", "1.5", "2"), r"line 3: the label 1\.5 is no class"),
+        (("0", "1.5", "2"), r"line 3: the label 1\.5 is not a class"),
         (("cat", "dgo", "cat"), "line 3: the label 'dgo' is not among the classes 'cat'"),
     ],
 )
@@ -194,7 +194,7 @@ def test_labels_of_an_archive_that_are_no_classes(tmp_path):
     with pytest.raises(PredictionFileError, match="label 0 is not among the classes 1, 2, 3"):
         align(read_prediction_file(tmp_path / "p.npz"))
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=[0, 1, 2], classes=["a", "a", "b"])
-    with pytest.raises(PredictionFileError, match="a name twice"):
+    with pytest.raises(PredictionFileError, match="the same name twice"):
         read_prediction_file(tmp_path / "p.npz")
 
 
@@ -213,7 +213,7 @@ def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_
     path = tmp_path / "p.csv"
     rows = zip(values, (0.25, 0.5, 0.125), (0, 1, 0), strict=True)
     path.write_text("id,proba,label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
-    with pytest.raises(PredictionFileError, match=r"'id' hold whole numbers.*--ignore") as told:
+    with pytest.raises(PredictionFileError, match=r"'id' are whole numbers.*--ignore") as told:
         align(read_prediction_file(path, kind=kind))
     assert "--scores logits" not in str(told.value)
     with pytest.raises(PredictionFileError, match=r"one column of scores, 'proba'"):
@@ -226,7 +226,7 @@ def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
     path = tmp_path / "p.csv"
     rows = [f"{100 + i},{i % 4},{4 - i % 4},{i % 2}" for i in range(30)]
     path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
-    with pytest.raises(PredictionFileError, match="'row' hold whole numbers"):
+    with pytest.raises(PredictionFileError, match="'row' are whole numbers"):
         align(read_prediction_file(path))
     votes = read_prediction_file(path, selection=ColumnSelection(ignore=("row",)))
     assert align(votes).matrix.shape == (30, 2)

@@ -110,10 +110,10 @@ def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
 
 
 def test_what_is_no_directory_of_tables_is_refused(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match="directory without tables"):
+    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
         find_tables(tmp_path)
     np.save(tmp_path / "a.npy", SCORES)
-    with pytest.raises(errors.PredictionFileError, match="no table that can be read in chunks"):
+    with pytest.raises(errors.PredictionFileError, match="not a table that can be read in chunks"):
         find_tables(tmp_path / "a.npy")
     FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
     with pytest.raises(errors.PredictionFileError, match="no labels"):
@@ -145,7 +145,7 @@ def test_labels_of_different_types_are_told_by_both_places(tmp_path):
     frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1)
     frame.assign(label=Y).to_parquet(tmp_path / "a.parquet")
     frame[:9].assign(label=["1"] * 8 + ["cat"]).to_parquet(tmp_path / "b.parquet")
-    told = r"b\.parquet, row 8 \(from 0\): the label is 'cat'.*a\.parquet, row 0.*write them alike"
+    told = r"b\.parquet, row 8 \(from 0\): the label is 'cat'.*a\.parquet, row 0.*in the same way"
     with pytest.raises(errors.PredictionFileError, match=told):
         chunks_of(tmp_path).labels()
 

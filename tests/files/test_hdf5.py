@@ -45,11 +45,14 @@ def test_one_column_is_the_second_of_two_classes(tmp_path, shape):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"probas_test": None}, "no array 'probas_test' of its own"),
-        ({"labels_cal": None}, "no array 'labels_cal' of its own"),
-        ({"labels_cal": np.zeros(3, dtype=np.int32)}, "probas_cal has 80 rows and labels_cal 3"),
+        ({"probas_test": None}, "no array 'probas_test'"),
+        ({"labels_cal": None}, "no array 'labels_cal'"),
+        (
+            {"labels_cal": np.zeros(3, dtype=np.int32)},
+            "probas_cal has 80 rows, but labels_cal has 3",
+        ),
         ({"labels_cal": np.zeros((80, 2))}, r"labels_cal has shape \(80, 2\)"),
-        ({"probas_test": np.zeros((240, 4))}, r"probas_test \(240, 4\)"),
+        ({"probas_test": np.zeros((240, 4))}, r"probas_test has \(240, 4\)"),
         ({"probas_cal": np.zeros((80, 3, 1))}, "1 or 2 dimensions"),
         ({"probas_cal": np.array([b"a"] * 80)}, "dtype"),
         ({"probas_cal": np.zeros((80, 0))}, r"\(80, 0\)"),
@@ -83,7 +86,7 @@ def test_links_to_other_files_are_not_followed(tmp_path):
     found, skipped = find_experiments(tmp_path / "toy.h5")
     assert [(one.dataset, one.model) for one in found] == [("own", "net")]
     assert sorted(skipped) == ["own/linked", "own/outside", "own/virtual"]
-    with pytest.raises(PredictionFileError, match="toy/net is not there"):
+    with pytest.raises(PredictionFileError, match="toy/net does not exist"):
         read_experiment(tmp_path / "toy.h5", "toy", "net", "val")
 
 

@@ -126,9 +126,9 @@ def test_a_value_of_json_that_is_too_long_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"", "is no JSON"),
-        (b"{}", "holds neither"),
-        (b'{"samples": {}}', "holds neither"),
+        (b"", "is not JSON"),
+        (b"{}", "is neither"),
+        (b'{"samples": {}}', "is neither"),
         (b"[]", "has no records"),
         (b"[3]", r"record 0 \(from 0\) is a number 3"),
     ],

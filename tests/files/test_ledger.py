@@ -92,7 +92,7 @@ def test_what_came_after_an_interruption_is_a_night_of_its_own(files, path):
     run(path, files[:1])
     with pytest.raises(KilledError):
         run(path, files[:2], decay=0.5, most=0)
-    with pytest.warns(errors.CalibrantWarning, match=r"began with --decay 0\.5"):
+    with pytest.warns(errors.CalibrantWarning, match=r"had --decay 0\.5"):
         ledger, done = run(path, files, decay=0.1)
     assert done == files[1:]
     assert ledger.statistics.weight == pytest.approx(0.1 * (0.5 * 200 + 200) + 200)
@@ -103,7 +103,7 @@ def test_a_file_of_an_interrupted_night_may_be_gone_or_have_another_name(files, 
     with pytest.raises(KilledError):
         run(path, files, decay=0.5, most=0)
     renamed = files[1].rename(files[1].with_name("9.parquet"))
-    with pytest.warns(errors.CalibrantWarning, match=r"2\.parquet.*is gone"):
+    with pytest.warns(errors.CalibrantWarning, match=r"2\.parquet.*is missing"):
         ledger, done = run(path, [files[0], renamed], decay=0.5)
     assert done == [renamed]
     assert ledger.statistics.weight == pytest.approx(100 + 200)
@@ -115,7 +115,9 @@ def test_a_file_of_an_interrupted_night_may_be_gone_or_have_another_name(files, 
 def test_a_renamed_file_is_not_counted_again(files, path):
     run(path, files)
     moved = files[0].rename(files[0].with_name("other.parquet"))
-    with pytest.warns(errors.CalibrantWarning, match=r"other\.parquet was counted as '0\.parquet'"):
+    with pytest.warns(
+        errors.CalibrantWarning, match=r"other\.parquet was counted before as '0\.parquet'"
+    ):
         ledger, done = run(path, [*files[1:], moved])
     assert done == []
     assert ledger.can_repeat([*files[1:], moved])
@@ -127,7 +129,7 @@ def test_names_that_move_on_are_followed(files, path):
     files[1].rename(files[2])
     files[0].rename(files[1])
     files[0].write_bytes(b"file 2")
-    with pytest.warns(errors.CalibrantWarning, match="was counted as"):
+    with pytest.warns(errors.CalibrantWarning, match="was counted before as"):
         ledger, done = run(path, files)
     assert done == [files[0]]
     assert ledger.statistics.to_bytes() == EMPTY.empty().update(SCORES, Y).to_bytes()
@@ -138,7 +140,7 @@ def test_a_file_that_took_the_place_of_another_is_a_change(files, path):
     run(path, files)
     files[0].replace(files[1])
     with (
-        pytest.warns(errors.CalibrantWarning, match="was counted as"),
+        pytest.warns(errors.CalibrantWarning, match="was counted before as"),
         pytest.raises(errors.PredictionFileError, match=r"1\.parquet.* changed after"),
     ):
         run(path, files[1:])
@@ -160,7 +162,7 @@ def test_a_file_that_changed_is_refused(files, path, content, is_time_kept):
     files[0].write_bytes(content)
     if is_time_kept:
         os.utime(files[0], ns=(then, then))
-    told = r"0\.parquet.*changed.*files of their own"
+    told = r"0\.parquet.*changed.*to new files"
     with pytest.raises(errors.PredictionFileError, match=told):
         run(path, files)
 

@@ -238,7 +238,7 @@ def test_labels_are_names_or_places_but_not_both(tmp_path):
     ]
     path = write(tmp_path / "a.jsonl", *(row | {"label": 1 + i} for i, row in enumerate(rows)))
     assert accuracy_of(read_log(path)) == 1.0
-    fault = r"line 2: the label '1' is the name .* line 1: the label '0' is the place"
+    fault = r"line 2: the label '1' is the name .* line 1: the label '0' is the position"
     with pytest.raises(PredictionFileError, match=fault):
         read_log(write(path, *(row | {"label": i} for i, row in enumerate(rows))))
     lists = [
@@ -273,7 +273,9 @@ def test_objects_of_the_top_classes_have_the_union_of_their_names(tmp_path):
     assert log.labels.tolist() == ["cat", "bird", "cat"]
     np.testing.assert_array_equal(log.scores, [[0, 0.7, 0.3], [0.4, 0, 0.6], [0.8, 0.2, 0]])
     texts = [{"probs": {f"a{i}": 0.7, f"b{i}": 0.3}, "label": f"a{i}"} for i in range(9)]
-    with pytest.raises(PredictionFileError, match=r"few options recur; write scores as a list"):
+    with pytest.raises(
+        PredictionFileError, match=r"few options occur twice; write the scores as a list"
+    ):
         read_log(write(path, *texts))
 
 

@@ -63,16 +63,19 @@ def test_separators_are_seen_in_the_header(tmp_path, sign, name):
         ("", "is empty"),
         ("0.7,0.2,0.1\n0.1,0.8,0.1\n", "line 1: 0.7, 0.2, 0.1 ... are numbers"),
         (GOOD.replace("0.8", "much"), "line 3, column 'bee': 'much' is not a number"),
-        (GOOD.replace("0.8", ""), "line 3, column 'bee': '' is not .* .fill it, or drop the row"),
-        (GOOD.replace("0.8", '"0,8"'), "line 3, column 'bee': '0,8' .* written with a point"),
-        (GOOD.replace("0.1,0.8", "0.8"), "line 3: 3 columns, but the header has 4"),
-        (GOOD.replace("0.8", "0.8,9"), "line 3: 5 columns, but the header has 4"),
-        (GOOD.replace("bee,cow", "bee,bee"), "'bee' is there twice"),
+        (GOOD.replace("0.8", ""), "line 3, column 'bee': '' is not .* .fill it, drop the row"),
+        (
+            GOOD.replace("0.8", '"0,8"'),
+            "line 3, column 'bee': '0,8' .*write decimals with a point",
+        ),
+        (GOOD.replace("0.1,0.8", "0.8"), "line 3 has 3 columns, but the header has 4"),
+        (GOOD.replace("0.8", "0.8,9"), "line 3 has 5 columns, but the header has 4"),
+        (GOOD.replace("bee,cow", "bee,bee"), "'bee' appears twice"),
         (GOOD.replace("bee,cow", "bee,"), "column 4 has no name"),
         (GOOD.replace(",0.8", ",80%"), "line 3, column 'bee': '80%' .* percent .*--normalize"),
         (GOOD.replace(",", ";").replace("0.", "0,"), "line 2, column 'ant': '0,7' .* a point"),
         (GOOD.replace("\nbee", "\n\nbee").replace("0.8", "x"), "line 4, column 'bee': 'x'"),
-        ("label,ant\nant,1\n", "at least two classes"),
+        ("label,ant\nant,1\n", "two or more classes"),
         ("label,ant,bee\nant,1,NA\nbee,0,NA\n", "line 2, column 'bee': 'NA' is not a number"),
         (GOOD.replace("0.8", "1 000.8"), "'1 000.8' is not a number"),
     ],
@@ -151,7 +154,7 @@ def test_archives(tmp_path):
     assert read_prediction_file(path, usual_part="test").labels.tolist() == [1, 0]
     with pytest.raises(PredictionFileError, match="no probabilities"):
         read_prediction_file(path, part="val", kind="probabilities")
-    with pytest.raises(PredictionFileError, match="choose one by --part"):
+    with pytest.raises(PredictionFileError, match="choose one with --part"):
         read_prediction_file(path)
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1])
     for named in ({"part": "test"}, {"usual_part": "test"}):
@@ -216,7 +219,7 @@ def test_a_few_bytes_of_gzip_do_not_become_any_number_of_rows(tmp_path, monkeypa
     monkeypatch.setattr(text_tables, "UNZIPPED_BYTES", 1 << 20)
     path = tmp_path / "p.csv.gz"
     path.write_bytes(gzip.compress(b"label,a,b\n" + ROWS.encode() * 2000))
-    told = r"p\.csv\.gz is more than 100 times as large .* decompress it first"
+    told = r"p\.csv\.gz grows more than 100 times .* decompress it first"
     chunked = lambda path: TableChunks(path, selection=ColumnSelection()).labels()  # noqa: E731
     with pytest.raises(PredictionFileError, match=told):
         (chunked if is_chunked else read_prediction_file)(path)

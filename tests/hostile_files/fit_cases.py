@@ -70,10 +70,10 @@ LABELS = {
         ("labels that are numbers", vector("str", "str", ["a", "b", 3]), ""),
         ("labels in the wrong dtype", vector("str", "int64", ["a", "b", "c"]), ""),
         ("classes that are fractions", vector("float", "float64", [0.5, 1.0, 2.0]), "fraction"),
-        ("classes that do not fit", vector("int", "int8", [0, 1, 256]), "survive"),
+        ("classes that do not fit", vector("int", "int8", [0, 1, 256]), "cannot be stored"),
         ("bytes not hexadecimal", vector("bytes", "bytes", ["0g", "00", "01"]), "hexadecimal"),
         ("classes without their array", entry("vector/0", name="vector/9"), "no array"),
-        ("names of columns that are numbers", part(feature_names=0), "names of 3 columns"),
+        ("names of columns that are numbers", part(feature_names=0), "not have 3 names"),
     ],
     (e.HeaderFieldError, "ts"): [
         ("classes by a wrong index", part(classes=5), "no vector"),
@@ -120,11 +120,19 @@ PARTS = {
         ("part that is not fitted", fitted(calibrators_=[0]), "fitted, or is not"),
         ("part that should not be", parameters(calibrators=[{"part": 2}]), "fitted, or is not"),
         ("part that nobody needs", fitted(calibrators_=[2]), "belongs to nothing"),
-        ("many stages", together(wide(30_000), fitted(calibrators_=[2] + [3] * 1000)), "multiply"),
+        (
+            "many stages",
+            together(wide(30_000), fitted(calibrators_=[2] + [3] * 1000)),
+            "parts times classes",
+        ),
     ],
     (e.NestingError, "mixture"): [
         ("mixtures nine deep", lambda f: nest(f, 7), "8 deep"),
-        ("mixtures that double at each level", lambda f: nest(f, 6, copies=10), "multiply"),
+        (
+            "mixtures that double at each level",
+            lambda f: nest(f, 6, copies=10),
+            "parts times classes",
+        ),
     ],
     (e.NestingError, "ts"): [
         ("parameter nested deeply", deep_list, "too deep"),

@@ -60,9 +60,9 @@ HEADER = {
         ("key twice inside", text(b'"method"', b'"method": "ts", "method"'), "key twice"),
         ("nan literal", fitted(zero_logit_=float("nan")), "NaN"),
         ("infinity literal", fitted(zero_logit_=float("-inf")), "-Infinity"),
-        ("float that overflows", text(b'"@"', b"-1e999", extra="@"), "no float64"),
+        ("float that overflows", text(b'"@"', b"-1e999", extra="@"), "nor float64"),
         ("integer of 5000 digits", text(b'"@"', b"9" * 5000, extra="@"), "not JSON"),
-        ("integer of 65 bits", header(extra=2**64), "no int64"),
+        ("integer of 65 bits", header(extra=2**64), "neither int64"),
         ("half a surrogate pair", header(library="\ud800"), "not Unicode"),
     ],
     (e.HeaderFieldError, "ts"): [

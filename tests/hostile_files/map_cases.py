@@ -23,7 +23,11 @@ STEPS = {
         ("threshold nan", numbers("thresholds", 1, np.nan), ""),
         ("values of zero", numbers("values", slice(None), 0.0), "largest value"),
         ("size negative", numbers("sizes", 0, -1.0), "sizes"),
-        ("two lengths", lambda f: f.replace_array("values", f.array("values")[:-1]), "alike"),
+        (
+            "two lengths",
+            lambda f: f.replace_array("values", f.array("values")[:-1]),
+            "of the same length",
+        ),
     ],
     (e.FittedValueError, "scir"): [
         ("offsets that overflow", numbers("offsets", 1, 2**63 - 1), "increase strictly"),
@@ -47,7 +51,7 @@ NUMBERS = {
     ],
     (e.FittedValueError, "vs"): [("coefficient nan", numbers("coef_", 2, np.nan), "coef")],
     (e.HeaderFieldError, "vs"): [
-        ("array announced as something else", fitted(coef_="step function"), "announced"),
+        ("array announced as something else", fitted(coef_="step function"), "declared"),
     ],
     (e.FittedValueError, "ms"): [
         ("matrix that is not square", arrays(coef_=np.ones((3, 4))), r"shape \(3, 4\)"),
@@ -93,7 +97,7 @@ CURVES = {
         ("group without a map", numbers("groups_", 0, 7), "each group needs exactly one"),
     ],
     (e.FittedValueError, "m2b-hb"): [
-        ("maps of too few classes", parameters(per_class=False), "3 curves where"),
+        ("maps of too few classes", parameters(per_class=False), "3 curves, but"),
     ],
 }
 

@@ -153,7 +153,7 @@ BROKEN = [
     ("priors", {"ratio": [1.0, 1.0, 1.0, 1e-200]}, "ratio has the entry 1e-200, below"),
     ("spline", {"knots": []}, "knots has shape"),
     ("spline", {"knots": np.arange(1001.0), "slopes": np.ones(1002)}, "at most 1000"),
-    ("spline", {"slopes": [1.0, 1.0]}, "slopes has shape .* 2 knots need one slope more"),
+    ("spline", {"slopes": [1.0, 1.0]}, "slopes has shape .* one more than 2 knots"),
     ("spline", {"knots": [-1.0, -3.0]}, "knots must increase"),
     ("spline", {"knots": [-3.0, NAN]}, "knots is in .* outside"),
     ("spline", {"slopes": [1.0, -1.0, 1.0]}, "slopes are in .* outside"),

@@ -142,9 +142,9 @@ def test_what_is_not_ours_is_refused():
         pass
 
     scores, y = scores_of()
-    with pytest.raises(UnsavableError, match="Mine has no place in a model file"):
+    with pytest.raises(UnsavableError, match="Mine cannot be saved"):
         dumps(Mine().fit(scores, y))
-    with pytest.raises(UnsavableError, match="str has no place"):
+    with pytest.raises(UnsavableError, match="str cannot be saved"):
         dumps("a calibrator")
 
 

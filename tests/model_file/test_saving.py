@@ -27,7 +27,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     digest = save(fitted("ts"), path)
     assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(ModelFileError):
-        save("no calibrator", path)
+        save("not a calibrator", path)
     assert_same_calibrator(fitted("ts"), load(path))
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 

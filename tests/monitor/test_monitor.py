@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pandas as pd
@@ -362,3 +364,15 @@ def test_a_page_of_nothing_and_of_rows_without_labels(tmp_path, rows):
     assert "&lt;model &amp; co&gt;" in text
     assert 'id="accuracy"' in text
     assert 'id="evidence"' not in text
+
+
+def test_the_axis_of_one_period_has_whole_numbers_and_the_alarm_has_room(tmp_path, rows):
+    monitor = CalibrationMonitor(alpha=0.01)
+    monitor.update(*(part[:200] for part in rows))
+    write_page(tmp_path / "page.html", monitor)
+    pictures = re.findall(r"<svg.*?</svg>", (tmp_path / "page.html").read_text(), re.DOTALL)
+    evidence, accuracy = map(ET.fromstring, pictures[:2])
+    word = next(word for word in evidence.iter("text") if word.text == "alarm")
+    assert float(word.get("y")) > 10
+    words = [word for word in accuracy.iter("text") if word.get("text-anchor") == "middle"]
+    assert [word.text for word in words if word.get("x")] == ["1", "period"]

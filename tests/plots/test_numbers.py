@@ -123,7 +123,7 @@ def test_effect_weighs_rows_and_refuses_what_does_not_match():
     effect = compute_effect(before, after, n_bins=1, sample_weight=[3, 1])
     assert effect.changed == 0.25
     assert effect.before == pytest.approx(0.875)
-    with pytest.raises(ShapeError, match="pass the same rows and classes"):
+    with pytest.raises(ShapeError, match="pass the same rows"):
         compute_effect([[0.5, 0.5]], [[0.2, 0.3, 0.5]])
     with pytest.raises(ParameterError, match="n_bins"):
         compute_effect([[0.5, 0.5]], [[0.5, 0.5]], n_bins=0)

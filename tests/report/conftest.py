@@ -56,6 +56,20 @@ def hostile_page(hostile, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def long_comparison(parts):
+    """Every method on probabilities."""
+    scores, y, new_scores, new_y = parts
+    return compare(y, scores, new_y, new_scores, n_resamples=4, n_diagrams=0)
+
+
+@pytest.fixture(scope="session")
+def long_page(long_comparison, tmp_path_factory):
+    path = tmp_path_factory.mktemp("long") / "report.html"
+    write_report(path, long_comparison)
+    return path
+
+
+@pytest.fixture(scope="session")
 def big_page(tmp_path_factory):
     """Ten thousand classes, a few rows."""
     scores, y = simulate(150, 10_000, seed=3)

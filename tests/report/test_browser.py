@@ -213,3 +213,35 @@ def test_ten_thousand_classes_are_usable(browser, big_page):
         assert page.locator("#class-table tbody tr").count() == 550
         assert page.locator("*").count() < 30_000
         assert opened.values("() => document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_pictures_stand_beside_the_verdict_and_on_a_phone_under_it(browser, hostile_page):
+    place = "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.top, r.bottom])"
+    found = []
+    for size in ({"width": 1400, "height": 900}, PHONE):
+        with Visit(browser, hostile_page, size) as opened:
+            found.append(opened.page.locator(".first > *").evaluate_all(place))
+            table = opened.page.locator("table").first.evaluate_all(place)[0]
+        assert max(bottom for *_, bottom in found[-1]) < table[1]
+    words, before, after = found[0]
+    assert before[0] < after[0] < words[0]
+    assert before[1] == after[1] < words[2]
+    words, before, after = found[1]
+    assert words[2] <= before[1] < before[2] <= after[1]
+
+
+def test_no_word_of_a_picture_is_cut_off(visit):
+    assert visit.clipped() == []
+
+
+def test_other_methods_are_folded_away_and_printed_all_the_same(browser, long_page):
+    with Visit(browser, long_page) as opened:
+        page = opened.page
+        assert page.locator("#other-table").is_hidden()
+        page.locator("#others summary").click()
+        assert page.locator("#other-table").is_visible()
+        assert page.locator("#other-table thead button").count() > 5
+        assert opened.clipped() == []
+    with Visit(browser, long_page, java_script_enabled=False) as opened:
+        opened.page.emulate_media(media="print")
+        assert opened.page.locator("#other-table").is_visible()

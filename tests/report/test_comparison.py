@@ -21,6 +21,7 @@ from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.report import build_report, compare
 from calibrant.report._results import holm, paired_differences, paired_resamples
+from calibrant.report._tables import distinct_rows
 from conftest import simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
@@ -75,6 +76,19 @@ def test_a_comparison_prints_as_a_table(comparison):
     assert max(map(len, lines)) <= 110
     assert "12 classes" in lines[-1]
     assert len(repr(comparison.results)) < 500
+
+
+def test_methods_that_are_one_fit_share_a_row_and_stay_two_results(parts):
+    found = quick(parts, ["ms", "dirichlet", "vs"])
+    assert found.methods == ("uncalibrated", "ts", "ms", "dirichlet", "vs")
+    assert [line.split("  ")[0] for line in str(found).splitlines()[1:-1]] == [
+        *("uncalibrated", "ts", "ms, dirichlet", "vs")
+    ]
+    scores, y, new_scores, new_y = parts
+    shift = np.random.default_rng(0).normal(size=(len(scores), 1))
+    logits = np.log(scores) + shift, y, np.log(new_scores) + shift[: len(new_scores)], new_y
+    apart = quick(logits, ["ms", "dirichlet"], scores="logits")
+    assert [*distinct_rows(apart.results)] == ["uncalibrated", "ts", "ms", "dirichlet"]
 
 
 def test_a_comparison_gives_a_frame(comparison, monkeypatch):

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import Chain, FlattenedIsotonic, VectorScaling
+from calibrant import Chain, FlattenedIsotonic, TemperatureScaling, VectorScaling
 from calibrant._cli.main import cli
 from calibrant._extras import advice
 from calibrant._pages.text import clean
@@ -79,6 +79,61 @@ def test_tags_are_closed_and_none_loads_anything(page):
         assert not name.startswith("on"), (tag, name)
         assert name not in {"src", "srcset", "action", "style", "data"}, (tag, name)
     assert not re.search(r"url\(|@import", re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1])
+
+
+def test_the_page_begins_with_pictures_the_verdict_and_three_numbers(long_comparison, long_page):
+    text = long_page.read_text(encoding="utf-8")
+    first = text[text.index('<div class="first">') : text.index("<table")]
+    verdict = reach_verdict(long_comparison)
+    before, after = long_comparison.results[0], long_comparison.result(verdict.chosen)
+    assert html.escape(verdict.headline) in first
+    labels = re.findall(r'<svg[^>]*aria-label="([^"]*)"', first)
+    assert [label.split(":")[0] for label in labels] == [
+        "Reliability diagram of before calibration",
+        f"Reliability diagram of after {verdict.chosen}",
+    ]
+    heads = re.findall(r"<dt>(.*?)</dt>", first)
+    assert heads == ["calibration error (conf-ECE)", "log loss (NLL)", "accuracy"]
+    numbers = re.findall(r"<dd>(.*?) <span.*?<strong>(.*?)</strong>", first)
+    assert numbers[0] == tuple(f"{100 * own.error:.2f} %" for own in (before, after))
+    assert f"{after.evaluation.negative_log_likelihood.value:.4f}" == numbers[1][1]
+    assert f"{100 * before.evaluation.accuracy.value:.2f} %" == numbers[2][0]
+
+
+def rows_of(text, table):
+    body = re.search(rf'id="{table}".*?</table>', text, re.DOTALL)
+    return re.findall(r'<th scope="row" data-value="(.*?)"', body[0]) if body else []
+
+
+def test_a_long_list_shows_the_methods_that_matter_and_folds_the_others(
+    long_comparison, long_page, page
+):
+    text = long_page.read_text(encoding="utf-8")
+    shown, others = rows_of(text, "method-table"), rows_of(text, "other-table")
+    assert {"uncalibrated", "ts", "na-fir", "scir", "auto"} <= set(shown)
+    assert reach_verdict(long_comparison).chosen in shown
+    assert f"{len(others)} more methods, for comparison" in text
+    names = [name for label in shown + others for name in label.split(", ")]
+    assert sorted(names) == sorted(long_comparison.methods)  # each of them once
+    assert rows_of(page, "method-table") == ["uncalibrated", "ts", "fir", "&lt;i&gt;vs&lt;/i&gt;"]
+    assert rows_of(page, "other-table") == []  # four methods need no folding
+
+
+def test_with_nothing_to_do_the_page_says_whose_the_second_diagram_is(parts):
+    rng = np.random.default_rng(0)
+    honest = rng.dirichlet(np.ones(3), 1600)
+    y = (honest.cumsum(axis=1) > rng.random((1600, 1))).argmax(axis=1)
+    told = y[:800], honest[:800], y[800:], honest[800:]
+    found = compare(*told, "ts", n_resamples=20, n_diagrams=0)
+    assert reach_verdict(found).chosen == "uncalibrated"
+    assert "those of <bdi>ts</bdi>, for comparison" in build_report(found)
+    scores, y, new_scores, new_y = parts
+    broken = {"ts": TemperatureScaling(tol=-1.0)}
+    alone = build_report(compare(y, scores, new_y, new_scores, broken, n_resamples=0))
+    first = alone[alone.index('<div class="first">') : alone.index("<table")]
+    assert first.count("<figure>") == 1
+    assert "becomes" not in first
+    parse(alone)
 
 
 def test_embedded_numbers_are_those_of_the_comparison(page, hostile):

@@ -104,5 +104,5 @@ def test_sums_of_a_later_pass_say_nothing_by_themselves(name):
 
 def test_nothing_is_solved_of_nothing():
     empty = methods()["ts"]().statistics([0, 1, 2])
-    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+    with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
         empty.solve()

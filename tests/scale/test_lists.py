@@ -142,7 +142,9 @@ def test_what_needs_a_matrix_says_so():
         np.asarray,
         partial(metrics.cross_fitted_decomposition, Y),
     ):
-        with pytest.raises(errors.ContainerError, match=r"no matrix.*rows\(\) makes a matrix"):
+        with pytest.raises(
+            errors.ContainerError, match=r"not a matrix.*Pass its rows\(\), a matrix"
+        ):
             call(lists)
 
 
@@ -230,12 +232,18 @@ def test_a_fit_needs_a_tenth_of_the_memory(make):
 
 J, Q = [[0, 1], [2, 1]], [[0.5, 0.3], [0.6, 0.2]]
 BAD = {
-    "a class twice": (lambda: TopLists([[0, 1], [2, 2]], Q, 4), r"indices\[1\] is \[2, 2\].*once"),
+    "a class twice": (
+        lambda: TopLists([[0, 1], [2, 2]], Q, 4),
+        r"indices\[1\] is \[2, 2\].*disti",
+    ),
     "a class too many": (lambda: TopLists([[0, 4], [2, 1]], Q, 4), r"indices\[0\].*0 to 3"),
-    "counted from 1, or below": (lambda: TopLists([[0, -1], [2, 1]], Q, 4), "counted from 0"),
+    "counted from 1, or below": (
+        lambda: TopLists([[0, -1], [2, 1]], Q, 4),
+        "whole numbers from 0 to 3",
+    ),
     "no whole numbers": (lambda: TopLists([[0.5, 1], [2, 1]], Q, 4), "dtype float64.*whole"),
-    "shapes": (lambda: TopLists([[0], [1]], Q, 4), "every listed class needs both"),
-    "rests": (lambda: TopLists(J, Q, 4, [0.2]), "every row one rest"),
+    "shapes": (lambda: TopLists([[0], [1]], Q, 4), "an index and a probability for each listed"),
+    "rests": (lambda: TopLists(J, Q, 4, [0.2]), "one rest per row"),
     "no classes": (lambda: TopLists(J, Q, 1), "n_classes=1 must be a whole number"),
     "more than 1": (lambda: TopLists(J, [[0.8, 0.3], [0.6, 0.2]], 4), r"probabilities\[0\] sums"),
     "a wrong rest": (

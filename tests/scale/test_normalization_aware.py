@@ -128,7 +128,7 @@ def test_the_strength_is_chosen_on_the_rows_that_were_kept():
     assert solution.fitted["cv_results_"]["negative_log_likelihood"].tolist() == wanted
     later = last(p, y, max_rows=500, prior_strength="cv")
     assert later["prior_strength_"] == choice.best
-    said = "the strength by cross-validation of the rows that were kept"
+    said = "the strength chosen by cross-validation on the kept rows"
     assert said in later["solver_report_"].notes[0]
 
 

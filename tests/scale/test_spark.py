@@ -274,7 +274,7 @@ def test_what_is_wrong_is_told_with_partition_and_row(session, case):
         ("cast(null as array<double>)", "column 's' is null, but 3 are needed"),
         ("array(0.25D, null, 0.5D)", r"column 's'\[1\] is nan"),
         ("array(0.5D, 1D, 0D)", r"column 's' sums to 1.5, not 1"),
-        ("array(2D, -1D, 0D)", r"column 's'\[0\] is 2.0: .*logits\? Then the calibrator takes"),
+        ("array(2D, -1D, 0D)", r"column 's'\[0\] is 2.0: .*for logits, use a calibrator with"),
     ],
 )
 def test_arrays_that_are_no_distributions_are_told_with_partition_and_row(session, array, message):
@@ -339,10 +339,14 @@ def test_labels_of_told_classes_are_not_looked_up(table, monkeypatch):
         ({"scores": ["ant", "bee", "label"]}, "ContainerError", "column 'label' has string; numb"),
         ({"scores": "ant"}, "ContainerError", "'ant' is of type double; pass a list of columns"),
         ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
-        ({"scores": "texts"}, "ContainerError", "column 'texts' has string; numbers are needed"),
-        ({"label": "day"}, "LabelError", "column 'day' has date; labels are text"),
+        ({"scores": "texts"}, "ContainerError", "column 'texts' has type string; pass numbers"),
+        ({"label": "day"}, "LabelError", "column 'day' has type date; labels must be text"),
         ({"label": "weight"}, "LabelError", "'weight' has more than 2 distinct labels, "),
-        ({"weight": "label"}, "WeightError", "column 'label' has string; weights are numbers"),
+        (
+            {"weight": "label"},
+            "WeightError",
+            "column 'label' has type string; weights must be numbers",
+        ),
     ],
 )
 def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message):

@@ -169,7 +169,7 @@ def bad(**places):
 FITTED = TemperatureScaling().fit(SCORES, Y)
 ROWS = StackedRows(IMAGES, axis=-1)
 BAD = {
-    "a matrix": (lambda: StackedRows(SCORES, axis=1), "pass a matrix as it is"),
+    "a matrix": (lambda: StackedRows(SCORES, axis=1), "pass a matrix without StackedRows"),
     "a list": (lambda: StackedRows([[[0.5, 0.5]]], axis=1), r"list of shape \(\).*np.asarray"),
     "no such axis": (lambda: StackedRows(IMAGES, axis=4), r"axis=4 must be .* in \[-4, 3\]"),
     "another ignored": (
@@ -191,7 +191,7 @@ BAD = {
         lambda: TemperatureScaling().fit(
             StackedRows(IMAGES, axis=-1, ignore_index=0), np.zeros_like(LABELS)
         ),
-        "at least one is needed",
+        "pass at least one",
     ),
     "out of another shape": (lambda: ROWS.apply(FITTED, out=np.empty(3)), r"out has shape \(3,\)"),
     "out of whole numbers": (lambda: ROWS.apply(FITTED, out=np.empty((6, 7, 5, 3), int)), "float"),

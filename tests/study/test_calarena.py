@@ -229,7 +229,7 @@ def test_intervals_draw_whole_data_sets_where_there_are_thirty(tmp_path):
 )
 def test_other_files_are_refused(tmp_path, text, message):
     (tmp_path / "TS.csv").write_text(text)
-    with pytest.raises(errors.DataError, match=rf"TS\.csv is no result file.*{message}"):
+    with pytest.raises(errors.DataError, match=rf"TS\.csv is not a result file.*{message}"):
         read_results(tmp_path)
 
 
@@ -237,7 +237,7 @@ def test_nothing_to_compare_is_refused(tmp_path):
     with pytest.raises(errors.DataError, match="has no result files"):
         win_rates(tmp_path)
     save(tmp_path, "A", dict.fromkeys(CASES, 1.0))
-    with pytest.raises(errors.ParameterError, match="two or more"):
+    with pytest.raises(errors.ParameterError, match="at least two"):
         win_rates(tmp_path)
     with pytest.raises(errors.ParameterError, match="metric"):
         win_rates(tmp_path, metric="beauty")

@@ -78,59 +78,60 @@ LEAST_WEIGHT = 1e-3
 
 
 class AutoCalibrator(Composed):
-    """The recommended default: a mixture of the best methods for the data at hand.
+    """Mixture of the best methods for the calibration set; the recommended default.
 
-    Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
-    not the winner, which would often be chosen by noise, but the mixture of candidates with the
-    highest held-out likelihood, less the price of what held-out rows cannot know: the farther it
-    is from temperature scaling, the more it has to gain. An average of honest probabilities is too
-    timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
-    mixture, and have a share in the result that grows with what there is to learn from. Of two
-    classes there is less to choose: the mixture is one of two-class scaling, which is an average
-    of maps itself, and of isotonic methods; it is held to the former, and the spline alone comes
-    after it, with half of its share at forty times the loss.
+    Every candidate is judged by its likelihood on held-out rows. The result is not the best
+    candidate, which would often be chosen by noise, but the mixture with the highest held-out
+    likelihood, minus a penalty: the farther the mixture is from temperature scaling, the more it
+    has to gain. An average of calibrated probabilities is under-confident, so a monotone spline and
+    structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
+    with the number of errors to learn from. For two classes the mixture consists of two-class
+    scaling, to which it is shrunk, and isotonic methods, and only the spline is fitted to its
+    output, with half of its weight at forty times the loss.
 
     Parameters
     ----------
     candidates : sequence of str, optional
-        Methods out of "ts", "identity", "structured", "structured-wide" (which knows the smallest
-        probabilities apart), "structured-loose" (which is hardly penalised), "na-fir", "scir",
-        "spline", "two-class" and "ir-ovr", or two of them one after the other, as "structured >
-        na-fir". By default what together is good for so many classes; of two, "two-class" and
-        "ir-ovr". Temperature scaling is always among them.
+        Methods out of "ts", "identity", "structured", "structured-wide" (which distinguishes the
+        smallest probabilities), "structured-loose" (with a weak penalty), "na-fir", "scir",
+        "spline", "two-class" and "ir-ovr", or two of them in sequence, such as "structured >
+        na-fir". The default depends on the number of classes; for two it is "two-class" and
+        "ir-ovr". Temperature scaling is always included.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
-        Pseudo-observations in favour of "structured", above all, where there is too little to
-        tell; some of the others have a part of them. Of two classes "two-class" has them all.
+        Number of pseudo-observations in favour of "structured", and fewer for some other
+        candidates, which decide where there are few rows. For two classes "two-class" has all of
+        them.
     caution : float, default=3000.0
-        Pseudo-observations, rows like those of the calibration set with labels as likely as
-        temperature scaling says, that the mixture is held to temperature scaling by; of two
-        classes, to "two-class". The more it gains, the fewer they become; 0 trusts the held-out
-        likelihood alone.
+        Number of pseudo-observations, rows of the calibration set with temperature-scaled
+        probabilities as labels, that shrink the mixture towards temperature scaling; for two
+        classes, towards "two-class". It falls as the gain grows; 0 uses the held-out likelihood
+        alone.
     finish : float, default=15.0
-        Nats of held-out loss at which what is fitted to the mixture as a whole has half of its
-        share; it has more where there is more to learn from, and never more than the mixture has
-        left temperature scaling and the scores by. A very large number, as 1e12, leaves it out.
+        Held-out loss, in nats, at which the calibrators fitted to the mixture reach half of their
+        largest weight. The weight grows with the loss, and is limited by how far the mixture is
+        from temperature scaling and from the scores. A very large number, such as 1e12, leaves them
+        out.
     verbose : bool, default=False
-        Whether to say on standard error how far a fit is.
+        Whether to print the progress of a fit on standard error.
 
     Attributes
     ----------
     report_ : AutoReport
-        A table of the candidates, and why; print it.
+        Table of the candidates, and the reason of the choice; print it.
     paths_ : list of list of calibrators
         The fitted stages of each candidate with a positive weight.
     weights_ : ndarray
-        Their weights.
+        Weight of each candidate in ``paths_``.
     finish_ : list of calibrators or None
-        What is fitted to the mixture as a whole, one after the other.
+        Calibrators fitted to the output of the mixture, in sequence.
     finish_share_ : float
-        Its share of the result.
+        Weight of ``finish_`` in the result.
     floor_ : float
-        Least probability of the mixture, by the number of rows: all of it costs 0.01 nats at most.
+        Smallest probability of the mixture; it costs at most 0.01 nats in all.
     solver_report_ : SolverReport
-        Of the weights.
+        Convergence of the weights.
 
     Examples
     --------

@@ -94,8 +94,7 @@ class AutoReport:
         else:
             verdict = f"{name} has no weight"
         finish = (
-            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%} "
-            "in the result."
+            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%}."
             if self.finish_share
             else ""
         )

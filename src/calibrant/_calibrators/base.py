@@ -47,7 +47,7 @@ def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
 
 
 class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
-    """Base of all calibrators: checks what comes in, stores what a solver found.
+    """Base class of all calibrators: checks the input and stores the result of a solver.
 
     A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
     implements ``_solve``, which returns what it declares as fitted. ``fit`` assigns
@@ -60,29 +60,29 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     scores : {"probabilities", "logits", "positive", "decision"}, default="probabilities"
-        What is given; never guessed. Methods of logits log probabilities. A vector or one column
-        is "positive", the probability of ``classes_[1]``, or "decision", its log-odds (margins).
+        Kind of the scores, which is never guessed. For a vector or one column: "positive" is the
+        probability of ``classes_[1]``, "decision" its log-odds (margin).
     classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column; of a vector the other
-        label and its own, unless they are 0 and 1, -1 and 1, or False and True.
+        Label of each column; needed if ``y`` lacks a class. For a vector: the negative and the
+        positive label, not needed for 0 and 1, -1 and 1, or False and True.
     normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
+        "rows" divides each row of scores by its sum.
     min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
-        smaller values are replaced by it, and nothing else changes.
+        Smallest probability of the output; rows keep their order and sum to 1. With
+        ``normalize_output=False`` smaller values are replaced by it.
     n_jobs : int, optional
-        Threads for folds, candidates and chunks of rows; their number changes no bit of a result.
-        -1 is all cores, -2 all but one. None is what ``joblib.parallel_config`` says, else 1.
-        Model files do not have it.
+        Number of threads for folds, candidates and chunks of rows; results do not depend on it. -1
+        means all cores, -2 all but one, None the setting of ``joblib.parallel_config``, else 1. It
+        is not saved in model files.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Label of each column.
     map_ : CalibrationMap
-        The fit: checked rows of scores in, rows of probabilities out, before the floor.
+        Fitted map from checked scores to probabilities, before ``min_probability`` is applied.
     solver_report_ : SolverReport
-        What the solver reached.
+        Convergence of the solver.
     """
 
     method: ClassVar[str | None] = None
@@ -95,7 +95,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     """What the map is, in a few words."""
 
     good_for: ClassVar[str] = ""
-    """Whom it serves, in a few words."""
+    """What the method is good for, in a few words."""
 
     stands_alone: ClassVar[bool] = True
     """Whether its parameters all have defaults."""
@@ -278,9 +278,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
         if wrong is not None:
             reason = (
-                "has one map for all classes"
-                if found.same_for_all_classes
-                else "cannot correct this"
+                "has one map for all classes" if found.same_for_all_classes else "does not fix it"
             )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 

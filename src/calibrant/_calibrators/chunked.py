@@ -135,9 +135,7 @@ class FromChunks(Parameters, ABC):
             )
         self._refuse_other_settings(statistics, wanted)
         if statistics.n_rows == 0:
-            raise errors.ShapeError(
-                "no chunk has a row with a positive weight, so there is nothing to fit"
-            )
+            raise errors.ShapeError("no chunk has a row with a weight: there is nothing to fit")
         solution = self._solution(statistics, is_last=chunks is None)
         while chunks is not None and solution.again is not None:
             solution.again.merge(chunks.count(solution.again.empty()))
@@ -215,8 +213,8 @@ class FromChunks(Parameters, ABC):
             before = self.statistics(known)
         elif classes is not None and not np.array_equal(np.asarray(classes), before.classes):
             raise errors.ParameterError(
-                "classes differ from those of the first call, "
-                f"{errors.some_in_words(before.classes)}; pass the same classes, or None"
+                f"classes are not {errors.some_in_words(before.classes)}, as in the first call; "
+                "pass None"
             )
         empty = before.empty()
         new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
@@ -321,8 +319,7 @@ class FromChunks(Parameters, ABC):
                 kept = [one.method for one in firsts if not hasattr(one, "partial_fit")]
                 but = f" but {', '.join(kept)}" if kept else ""
                 remedy = (
-                    f"first stages{but} were fitted to all rows, but weights and later stages "
-                    "were not"
+                    f"first stages{but} were fitted to all rows, weights and later stages were not"
                 )
         else:
             found = list(self._missing(present, statistics.classes))

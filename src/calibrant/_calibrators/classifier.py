@@ -65,40 +65,39 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
     Parameters
     ----------
     estimator : classifier, optional
-        With ``decision_function`` (read as logits) or ``predict_proba``. A
-        ``sklearn.frozen.FrozenEstimator`` is not fitted again: all of the data calibrate it. By
-        default a linear support vector machine.
+        Classifier with ``decision_function`` (read as logits) or ``predict_proba``. A
+        ``sklearn.frozen.FrozenEstimator`` is not fitted again: all data are used for calibration.
+        By default a linear support vector machine.
     calibrator : Calibrator or str, optional
-        A calibrator, or the short name of a method, as "structured" or "na-fir"; scikit-learn's
-        "sigmoid", "isotonic" and "temperature" are known, too. Its ``scores`` and ``classes`` are
-        set to fit. By default ``AutoCalibrator()``.
+        Calibrator, or the short name of a method such as "structured" or "na-fir"; scikit-learn's
+        "sigmoid", "isotonic" and "temperature" are accepted, too. Its ``scores`` and ``classes``
+        are set to match the classifier. By default ``AutoCalibrator()``.
     cv : int, splitter or iterable, default=5
-        How to split the data into a part to train on and a part to calibrate on. Every class
-        has as many rows as there are folds, or more.
+        Cross-validation splitting into training and calibration parts. Every class needs at least
+        as many rows as there are folds.
     ensemble : bool or "auto", default="auto"
-        Which classifiers predict, and what their calibrators are fitted to. "auto" keeps the
-        classifier of each fold, fits one calibrator to the predictions for all held-out rows, and
-        averages the logarithms of what it makes of each classifier's predictions. True is as in
-        scikit-learn: each classifier has a calibrator of its own, fitted to its fold alone, and
-        probabilities are averaged, which makes them under-confident. False fits one classifier to
-        all data, with the calibrator of "auto". For a frozen estimator all are the same.
+        "auto" keeps the classifier of each fold, fits one calibrator to the predictions for all
+        held-out rows, and averages the logarithms of the calibrated probabilities. True is as in
+        scikit-learn: each classifier has its own calibrator, fitted to its fold, and probabilities
+        are averaged, which makes them under-confident. False fits one classifier to all data, with
+        the calibrator of "auto". For a frozen estimator all three are the same.
     n_jobs : int, optional
-        Folds worked on at once, by processes of joblib, in which a calibrator has one thread. What
-        is not done fold by fold, as predictions, has as many threads, unless the calibrator has an
-        ``n_jobs`` of its own. The number changes no bit.
+        Number of folds that are fitted in parallel by joblib, each with one thread for the
+        calibrator, and number of threads of predictions, unless the calibrator has its own
+        ``n_jobs``. Results do not depend on it.
     verbose : bool, default=False
-        Whether to say on standard error how far a fit is.
+        Whether to print the progress of a fit on standard error.
     method : str, optional
-        Name of a method, where no ``calibrator`` is given: as scikit-learn calls it.
+        Name of a method, as in scikit-learn; an alternative to ``calibrator``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels.
+        Class labels.
     calibrated_classifiers_ : list of CalibratedPair
-        One for each fold, or only one. With ``ensemble="auto"`` they share a calibrator.
+        One pair for each fold, or a single one. With ``ensemble="auto"`` they share a calibrator.
     pooling_ : {"logarithms", "probabilities"}
-        What is averaged over them.
+        Whether logarithms or probabilities are averaged over the folds.
 
     Notes
     -----
@@ -204,8 +203,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             return _calibrator_of("calibrator", self.calibrator)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor the name of "
-                "a method"
+                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor a method"
             )
         return self.calibrator
 

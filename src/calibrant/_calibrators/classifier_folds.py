@@ -226,15 +226,13 @@ def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -
     if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
         raise ParameterError(
             "LeaveOneOut cross-validation does not allow all classes to be present in test "
-            'splits, but ensemble=True fits a calibrator to each test split; use ensemble="auto", '
-            "or another cv"
+            'splits, which ensemble=True calibrates on; use ensemble="auto", or another cv'
         )
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) == 1:
         raise ClassCountError(
-            f"every label is {in_words(values[0])}: there is one class, but a classifier needs at "
-            "least two"
+            f"every label is {in_words(values[0])}: one class, but a classifier needs two"
         )
     least = int(np.argmin(counts))
     if isinstance(n_folds, int | np.integer) and counts[least] < n_folds:

@@ -55,13 +55,13 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
     Parameters
     ----------
     calibrators : list of calibrators, or of (name, calibrator)
-        The parts. Their parameters are reachable as ``name__parameter``; without a name it is the
-        class in lower case.
+        Calibrators to combine. Their parameters can be set as ``name__parameter``; the default name
+        is the class in lower case.
 
     Attributes
     ----------
     calibrators_ : list of calibrators
-        The fitted parts.
+        Fitted calibrators.
     """
 
     stands_alone = False
@@ -235,18 +235,18 @@ def _ends_in_shift(chain: Chain) -> bool:
 
 
 class Chain(Composition):
-    """Calibrators one after the other: each calibrates the output of the one before.
+    """Sequence of calibrators, each of which calibrates the output of the one before.
 
     Parameters
     ----------
     cv : int, optional
-        Fit every stage but the first on out-of-fold outputs of the one before, from this many
-        folds; by default on its outputs for the rows it was fitted to, which are too good.
+        Number of folds: fit every stage but the first to out-of-fold outputs of the stage before.
+        By default stages are fitted to in-sample outputs, which are over-optimistic.
 
     Attributes
     ----------
     solver_report_ : SolverReport
-        That of the last stage.
+        Convergence of the last stage.
 
     Examples
     --------
@@ -319,17 +319,17 @@ class Mixture(Composition):
     Parameters
     ----------
     weights : {"fixed", "fit"} or array-like, default="fixed"
-        "fixed" gives all the same weight; "fit" finds the weights of least NLL; numbers are
-        used as they are, divided by their sum.
+        "fixed" gives equal weights; "fit" minimises the NLL over the weights; numbers are divided
+        by their sum.
     cv : int, optional
-        With ``weights="fit"``: fit the weights on out-of-fold outputs from this many folds.
+        Number of folds: with ``weights="fit"``, fit the weights to out-of-fold outputs.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_calibrators,)
-        Their weights, which sum to 1.
+        Weights of the calibrators, which sum to 1.
     solver_report_ : SolverReport
-        Of the weights.
+        Convergence of the weights.
 
     Examples
     --------

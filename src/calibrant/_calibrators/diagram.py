@@ -18,7 +18,6 @@ _SITE = "https://calibrant.readthedocs.io/page/"
 """Read the Docs sends readers from there to the page in the version that is its default."""
 
 
-
 class Diagram:
     """Base of estimators: a diagram that links to our site and has the certificate of the fit."""
 
@@ -26,24 +25,20 @@ class Diagram:
     _doc_link_template = _SITE + "reference/names/{estimator_module}.{estimator_name}.html"
 
     def _html_repr(self) -> str:
-        """Return the diagram, and within it, below the boxes, the certificate of what is fitted."""
-        diagram: str = estimator_html_repr(self)
-        # All versions end in the same tag; were it not there, the certificate would come first.
-        before, end, script = diagram.rpartition("</div>")
-        return f"{before}{self._below()}{end}{script}"
+        """Return the diagram and, of what is fitted, the certificate below it.
 
-    def _below(self) -> str:
+        Not inside the diagram's own element: that has colours of its own, which are unreadable
+        where a page gives its outputs another background.
+        """
+        diagram: str = estimator_html_repr(self)
         fits = list(self._certified())
-        if not fits:
-            return ""
-        reached = [(type(fit).__name__, fit.solver_report_) for fit in fits]
-        shown = folded("Certificate", certificate(reached), is_open=True)
+        if fits:
+            reached = [(type(fit).__name__, fit.solver_report_) for fit in fits]
+            diagram += folded("Certificate", certificate(reached), is_open=True)
         for fit in fits:
-            if hasattr(fit, "report_"):  # of what was tried
-                shown += folded("Report", fit.report_._repr_html_())
-        # The colour of the notebook: that of the boxes is for their own background.
-        colour = "color:var(--sklearn-color-text-on-default-background,inherit)"
-        return f'<div style="{colour};margin:.4em">{shown}</div>'
+            if hasattr(fit, "report_"):  # of the candidates
+                diagram += folded("Report", fit.report_._repr_html_())
+        return diagram
 
     def _certified(self) -> Iterator[Any]:
         """Yield what is fitted by a solver that reports what it reached: itself, or its parts."""

@@ -47,47 +47,46 @@ LEAST_WEIGHT = 1e-3
 
 
 class GroupedCalibrator(parts.Composed):
-    """A fit for each group of rows, shrunk to the fit of all by held-out likelihood.
+    """Calibrator for each group of rows, shrunk towards the fit to all rows.
 
-    A group's map is a mixture of three: the fit of all rows; that fit, changed for the group by a
-    slope and an intercept for each class; and, of a group with rows enough, a fit of its own.
-    How strongly changes are penalised is chosen for all groups together by the likelihood of rows
-    that were held out, and so are the weights that the mixture of every group is drawn to. So a
-    group of fifty rows has as much of a map of its own as groups prove to differ. A group that was
-    not there at ``fit``, or has fewer than ten rows, gets the fit of all.
+    The map of a group is a mixture of three: the fit to all rows; that fit, corrected for the group
+    by a slope and an intercept for each class; and, for groups with enough rows, a separate fit.
+    The penalty on the corrections, and the weights towards which every group is shrunk, are chosen
+    for all groups together by held-out likelihood. So small groups differ from the fit to all rows
+    only as far as groups are found to differ. A group that was not seen at ``fit``, or has fewer
+    than ten rows, gets the fit to all rows.
 
     Parameters
     ----------
     calibrator : Calibrator, optional
-        What is fitted to all rows, and to large groups. By default ``AutoCalibrator()``.
+        Calibrator fitted to all rows, and to large groups. By default ``AutoCalibrator()``.
     cv : int, default=5
         Number of folds.
     min_rows : int, default=300
-        Rows from which on a group is tried with a fit of its own.
+        Smallest number of rows of a group with a separate fit.
     prior_rows : float, default=2.0
-        Pseudo-observations that draw the weights of all groups to the fit of all, and those of
-        every group to the weights of all groups.
+        Number of pseudo-observations that shrink the common weights towards the fit to all rows,
+        and the weights of every group towards the common weights.
 
     Attributes
     ----------
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted.
     pooled_ : Calibrator
-        The fit of all rows.
+        Calibrator fitted to all rows.
     calibrators_ : list of Mixture
-        The fit of each group.
+        Calibrator of each group.
     weights_ : ndarray of shape (n_groups, 3)
-        Of each group the weight of the fit of all, of that fit as changed for the group, and of
-        the group's own.
+        Weights of each group: of the fit to all rows, of the corrected fit and of the separate fit.
     strength_ : float
-        The penalty that was chosen, as a factor of :class:`StructuredScaling`'s.
+        Chosen penalty, as a factor of that of :class:`StructuredScaling`.
     solver_report_ : SolverReport
-        Of the weights: the largest violation of any group.
+        Convergence of the weights: the largest violation of any group.
 
     Notes
     -----
-    A missing group is refused: give such rows a name of their own. ``for_group`` returns the fit of
-    one group as a calibrator by itself, which can be exported and applied to Dask collections.
+    Missing groups are refused: give such rows a name. ``for_group`` returns the calibrator of one
+    group, which can be exported and applied to Dask collections.
 
     In a pipeline, or in :class:`CalibratedClassifier`, scikit-learn's metadata routing passes
     ``groups`` on; they are requested by default.
@@ -153,9 +152,9 @@ class GroupedCalibrator(parts.Composed):
         Parameters
         ----------
         scores, y, sample_weight
-            As for every calibrator, in memory.
+            As in every calibrator; arrays in memory.
         groups : array-like of shape (n_rows,)
-            Group of each row: text, whole numbers or booleans, none missing.
+            Group of each row: text, whole numbers or booleans, without missing values.
 
         Returns
         -------
@@ -231,7 +230,7 @@ class GroupedCalibrator(parts.Composed):
         super()._warn_of_shares(batch, found.stages[0])  # type: ignore[attr-defined]
 
     def for_group(self, group: Any) -> Calibrator:
-        """Return the fit of one group as a calibrator by itself, which can be exported.
+        """Return the calibrator of one group, which can be exported.
 
         Parameters
         ----------
@@ -264,9 +263,7 @@ class GroupedCalibrator(parts.Composed):
         places = find_groups(vars(self)["_groups"], len(matrix), self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
-            message = (
-                f"no row belongs to a group seen at fit ({known}), so the fit to all rows is used"
-            )
+            message = f"no row belongs to a group seen at fit, {known}; the fit to all is used"
             notices.warn(errors.CalibrantWarning(message))
         self.__dict__["_by_row"] = (places,)
         yield from super()._calibrate(scores, matrix)
@@ -274,22 +271,20 @@ class GroupedCalibrator(parts.Composed):
     def _with(self, groups: Any, scores: Any) -> Self:
         """Return the fit as it is now, which knows the groups of the rows to predict."""
         if is_elsewhere(scores):
-            raise _not_chunked(
-                "select the rows of each group and apply for_group(name) to them, also lazily"
-            )
+            raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
         taken = self._take()
         taken.__dict__["_groups"] = groups
         return taken
 
     def predict_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Calibrated probabilities, by the fit of the group of each row.
+        """Return calibrated probabilities, by the group of each row.
 
         Parameters
         ----------
         scores : array-like of shape (n_rows, n_classes)
             Predictions of the same kind as at ``fit``.
         groups : array-like of shape (n_rows,)
-            Group of each row; those that were not there at ``fit`` get the fit of all.
+            Group of each row; groups not seen at ``fit`` get the fit to all rows.
 
         Returns
         -------
@@ -299,15 +294,15 @@ class GroupedCalibrator(parts.Composed):
         return Calibrator.predict_proba(self._with(groups, scores), scores)
 
     def predict_log_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
+        """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(scores, groups))
 
     def transform(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
+        """Return calibrated probabilities; ``predict_proba`` for pipelines."""
         return self.predict_proba(scores, groups)
 
     def predict(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Label of the largest calibrated probability."""
+        """Return the label of the largest calibrated probability."""
         return Calibrator.predict(self._with(groups, scores), scores)
 
 

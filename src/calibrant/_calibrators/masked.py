@@ -33,12 +33,12 @@ DEPTH = 100.0
 
 
 class MaskedCalibrator(Composed):
-    """Calibrates rows of which each has some of the options only, as questions of a test do.
+    """Calibrator for rows that have only some of the options, such as exam questions.
 
     An option whose probability is exactly 0, or whose logit is minus infinity, is absent from its
-    row. It has probability 0 after calibration, too, and no part in the likelihood. Temperature
-    scaling and shared isotonic maps are what they would be without it; structured scaling has terms
-    for each class, which act where the class is present.
+    row. It keeps probability 0 and does not enter the likelihood. Temperature scaling and shared
+    isotonic maps are the same as without it; structured scaling has parameters for each class,
+    which are used where the class is present.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ class MaskedCalibrator(Composed):
         ``NormalizationAwareIsotonic`` or ``SortedCumulativeIsotonic``. Its ``min_probability``
         is the floor of the options that are there.
     min_probability : float, default=0.0
-        Is 0: a floor would give absent options something.
+        Always 0, as absent options keep probability 0.
 
     Attributes
     ----------
     calibrator_ : calibrator
         The fitted calibrator.
     depth_ : float
-        How far below the largest logit of its row the calibrator reads an absent option.
+        Gap to the largest logit of a row at which an absent option is passed to the calibrator.
 
     Examples
     --------
@@ -117,9 +117,8 @@ class MaskedCalibrator(Composed):
             row = int(np.argmax(on_absent))
             label = in_words(batch.classes[batch.class_index[row]])
             raise LabelError(
-                f"y: row {row} of the rows with a positive weight has the label {label}, but this "
-                "option is absent from the row (probability 0, or a logit of minus infinity); "
-                "drop the row"
+                f"y: row {row} of those with a weight has the label {label}, but this option is "
+                "absent (probability 0, or a logit of minus infinity); drop the row"
             )
         depth = DEPTH * (float(np.std(gaps[~absent])) or 1.0)
         filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")

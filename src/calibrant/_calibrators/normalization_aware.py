@@ -25,7 +25,7 @@ class FlattenedIsotonic(Calibrator):
     All cells of the matrix are pooled into one binary problem, "is this cell the label?", and
     isotonic regression is fitted to it; new rows are mapped cell by cell and divided by their
     sum. Keeps the order of the classes and does not depend on which class is which, so classes
-    without a label in the calibration set are no problem.
+    without a label in the calibration set need no special treatment.
 
     Attributes
     ----------
@@ -77,34 +77,34 @@ class StrengthResults(TypedDict):
 class NormalizationAwareIsotonic(Calibrator):
     """Normalization-aware flattened isotonic regression (NA-FIR).
 
-    Like FIR one non-decreasing map for all classes, followed by division by the sum of the row;
-    but the map is the one of least NLL *after* the division. Keeps the order of the classes and
-    does not depend on which class is which.
+    As in FIR, one non-decreasing map is applied to all classes and rows are divided by their sums;
+    but the map minimises the NLL *after* the division. It keeps the order of the classes and is the
+    same for all classes.
 
     Parameters
     ----------
     solver : "exact" or object, default="exact"
         "exact" reaches the optimum over all non-decreasing maps and proves it. The paper's own
-        ways, for comparison, search the values of the blocks that PAVA finds, and are objects
-        that hold their options: ``Annealing()`` (its Algorithm 1), ``ProjectedGradient()``,
-        ``SLSQP()``, ``TrustConstr()`` and ``Penalty()``.
+        solvers, for comparison, optimise the values of the blocks that PAVA finds, and are objects
+        with options: ``Annealing()`` (its Algorithm 1), ``ProjectedGradient()``, ``SLSQP()``,
+        ``TrustConstr()`` and ``Penalty()``.
     prior_strength : "cv" or float, default="cv"
-        The map is drawn towards temperature scaling by this many pseudo-observations, rows like
-        those of the calibration set with temperature-scaled labels. "cv" chooses it between 10 and
-        10,000 by 5-fold cross-validation inside the calibration set. 0 is the paper's objective,
-        whose optimum usually lies at infinity; see Notes.
+        Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
+        that shrink the map towards temperature scaling. "cv" chooses it between 10 and 10,000 by
+        5-fold cross-validation inside the calibration set. 0 is the paper's objective, whose
+        optimum usually lies at infinity; see Notes.
     tol : float, default=1e-8
-        Violation of the optimality conditions to reach, relative to the total weight.
+        Tolerance of the optimality conditions, relative to the total weight.
     max_rounds : int, optional
-        Limit of iterations; by default the solver's own (100 for "exact", which needs 2 to 6).
-        ``Annealing`` has limits among its options.
+        Largest number of iterations; by default that of the solver (100 for "exact", which needs 2
+        to 6). ``Annealing`` has its own options.
 
     Attributes
     ----------
     step_function_ : StepFunction
         The fitted map, before division by the sum; its largest value is 1.
     solver_report_ : SolverReport
-        What the solver reached, with the certificate of optimality.
+        Convergence of the solver, with the certificate of optimality.
     prior_strength_ : float
         Number of pseudo-observations used.
     cv_results_ : dict or None

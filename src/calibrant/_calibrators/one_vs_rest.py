@@ -32,7 +32,7 @@ class OneVsRestCalibrator(Calibrator):
     Attributes
     ----------
     curves_ : tuple of PiecewiseLinear, Sigmoid, BetaMap, Histogram or AveragedHistogram
-        The map of each class, as the method has it; the identity for a class without a label.
+        Fitted map of each class; the identity for a class without a label.
     """
 
     _unlabelled = "they keep their scores"
@@ -60,8 +60,8 @@ class _OneVsRestCounts(OneVsRestCalibrator):
     Parameters
     ----------
     prior_strength : float, default=20
-        Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
-        the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
+        Number of pseudo-observations, spread over the rows and labelled by their scores, so that
+        scores at which no row has the label get a small probability, not 0. 0 means none.
     """
 
     prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
@@ -73,12 +73,12 @@ class OneVsRestLogistic(OneVsRestCalibrator):
     Parameters
     ----------
     zero_probability : float, optional
-        What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
+        Value that replaces an exact 0, and its distance from 1 an exact 1; fitted by default.
 
     Attributes
     ----------
     solver_report_ : SolverReport
-        What the solver reached, at the worst class.
+        Convergence of the solver for the worst class.
     """
 
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
@@ -183,7 +183,7 @@ class OneVsRestHistogram(_OneVsRestCounts):
     n_bins : int, default=15
         Number of bins.
     strategy : {"mass", "width"}, default="mass"
-        Bins of equal mass, in which equal probabilities stay together, or of equal width.
+        Bins of equal mass, where equal probabilities stay together, or of equal width.
 
     Notes
     -----
@@ -257,26 +257,25 @@ class SharedClasswise(Calibrator):
     Parameters
     ----------
     map : {"histogram", "isotonic"}, default="histogram"
-        What is fitted to the cells of a group.
+        Map fitted to the cells of a group.
     n_groups : int, default=1
-        Most groups: classes are sorted by their frequency in the calibration set and cut into
-        groups of about equal size. Classes of one frequency stay together; classes without a
-        label join the rarest others.
+        Largest number of groups: classes are sorted by their frequency in the calibration set and
+        split into groups of about equal size. Classes of equal frequency stay together; classes
+        without a label join the rarest group.
     n_bins : int, default=15
         Number of bins of a histogram.
     strategy : {"width", "mass"}, default="width"
-        Bins of a histogram: of equal width, or of equal mass, nearly all of which lie close to 0
-        where most cells are.
+        Bins of equal width or of equal mass; nearly all bins of equal mass lie close to 0.
     normalize_output : bool, default=True
-        Whether rows are divided by their sums. False gives the method as it was published: each
-        cell is calibrated on its own, and rows need not sum to 1.
+        Whether rows are divided by their sums. False is the published method: each cell is
+        calibrated separately, and rows may not sum to 1.
 
     Attributes
     ----------
     groups_ : ndarray of shape (n_classes,)
         Group of each class, from 0 for the rarest.
     curves_ : tuple of StepFunction or of Histogram
-        The map of each group.
+        Fitted map of each group.
 
     See Also
     --------

@@ -37,47 +37,47 @@ BY_CLASS = ("from_priors", "to_priors")
 
 
 class PriorShift(Calibrator):
-    """Re-weight calibrated rows for use where classes come more or less often.
+    """Re-weight calibrated probabilities to other class frequencies.
 
-    q_c = p_c to_c / from_c, divided by the sum of the row: what Bayes' rule says where classes come
-    with other frequencies and look as before. ``from_priors`` are those of the rows that p was
-    calibrated on, ``to_priors`` those of use. Where these are not known, ``adapt`` estimates
-    them from unlabelled rows; until then rows stay as they are. The input has to be calibrated:
-    ``Chain([AutoCalibrator(), PriorShift()])``.
+    The result is q_c = p_c to_c / from_c, divided by the sum of the row: Bayes' rule for class
+    frequencies that change while each class looks as before. ``from_priors`` are the frequencies in
+    the calibration set, ``to_priors`` those of new rows. If these are not known, ``adapt``
+    estimates them from unlabelled rows; until then rows do not change. The input has to be
+    calibrated: ``Chain([AutoCalibrator(), PriorShift()])``.
 
     Parameters
     ----------
     to_priors : array-like of shape (n_classes,) or dict, optional
-        Class frequencies of use, in the order of the classes, or by class; also counts, which are
-        divided by their sum. A class of 0 gets no probability. None: what ``adapt`` finds.
+        Class frequencies of new rows, in the order of the classes or by class, or counts, which are
+        divided by their sum. A class with 0 gets probability 0. By default the estimate of
+        ``adapt``.
     from_priors : array-like of shape (n_classes,) or dict, optional
-        Class frequencies that the input is calibrated for. None: mean probabilities of the rows
-        that it is fitted to.
+        Class frequencies that the input is calibrated for; by default the mean probabilities at
+        ``fit``.
     alpha : float, default=0.05
-        Level of the test of ``adapt``: rows in which it finds no shift change nothing. With 1 every
-        estimate is believed.
+        Level of the test of ``adapt``: without a significant shift, nothing changes. With 1 every
+        estimate is used.
 
     Attributes
     ----------
     from_priors_, to_priors_ : ndarray of shape (n_classes,)
-        Class frequencies before and after; ``ratio_`` is one over the other.
+        Class frequencies before and after; ``ratio_`` is after divided by before.
     priors_, priors_low_, priors_high_ : ndarray of shape (n_classes,), or None
-        The most likely class frequencies of the rows of ``adapt``, and a 95 % interval of each.
-        Between these and ``from_priors_`` lies ``to_priors_``.
+        Maximum likelihood class frequencies of the rows of ``adapt``, and a 95 % interval of each.
+        ``to_priors_`` lies between these and ``from_priors_``.
     p_value_ : float or None
-        Of the hypothesis that the rows of ``adapt`` have the class frequencies of calibration.
+        P-value of the hypothesis that class frequencies have not changed.
     n_rows_ : float
-        Weight of the rows that ``from_priors_`` come from; infinite if they are known.
+        Total weight of the rows behind ``from_priors_``; infinite if they were given.
 
     Notes
     -----
-    Frequencies of unlabelled rows have the largest likelihood (Saerens et al. [1]_), found by
-    Newton's method, not by expectation maximisation, which takes thousands of rounds where classes
-    are hard to tell apart. ``from_priors_`` are mean probabilities and not those of labels, so that
-    rows like those of calibration show no shift, also where the map is wrong (Alexandari et
-    al. [2]_); so a class that it gives too much is corrected on the way. The interval counts
-    what a calibration set of so many rows does not know, of the frequencies and of the
-    map; it does not count that classes may look other than before.
+    Frequencies of unlabelled rows maximise the likelihood (Saerens et al. [1]_), by Newton's method
+    rather than expectation maximisation, which needs thousands of rounds where classes are hard to
+    distinguish. ``from_priors_`` are mean probabilities, not label frequencies, so that rows like
+    those of the calibration set show no shift even if the map is wrong (Alexandari et al. [2]_).
+    The interval includes the sampling error of the calibration set, in its frequencies and in the
+    map, but not that classes may look different from before.
 
     References
     ----------
@@ -149,9 +149,8 @@ class PriorShift(Calibrator):
         if np.any(never & (to_priors > 0.0)):
             name = errors.in_words(classes[np.flatnonzero(never & (to_priors > 0.0))[0]])
             raise errors.ParameterError(
-                f"class {name} has a prior of 0 in from_priors but not in to_priors, and no "
-                "factor changes 0; calibrate on rows of this class, or set its entry of to_priors "
-                "to 0"
+                f"class {name} has a prior of 0 in from_priors but not in to_priors; calibrate on "
+                "rows of this class, or set it to 0 in to_priors"
             )
         ratio = np.divide(to_priors, from_priors, out=np.ones(len(never)), where=~never)
         return dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_")) | {
@@ -314,9 +313,7 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     missing = np.bincount(index, minlength=len(classes)) == 0
     if missing.any():
         name = errors.in_words(classes[int(np.argmax(missing))])
-        raise errors.LabelError(
-            f"y has no label {name}, which is in classes; pass all training labels"
-        )
+        raise errors.LabelError(f"y has no label {name} of classes; pass all training labels")
     if len(classes) < 2:
         found = "1 class" if len(classes) else "no label"
         raise errors.ClassCountError(f"y has {found}; pass all training labels")

@@ -27,12 +27,12 @@ class LogitCalibrator(Calibrator):
     Parameters
     ----------
     zero_probability : float, optional
-        What an exact zero is read as; by default temperature scaling's fit of it.
+        Probability that replaces an exact zero; by default fitted with the temperature.
 
     Attributes
     ----------
     zero_logit_ : float
-        Log-probability that an exact zero is read as.
+        Log-probability that replaces an exact zero.
     """
 
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
@@ -43,7 +43,7 @@ class LogitCalibrator(Calibrator):
 class TemperatureScaling(LogitCalibrator):
     """Temperature scaling (TS): softmax(z / T) with one temperature for all classes.
 
-    Keeps the order of the classes and does not depend on which class is which.
+    It keeps the order of the classes and is the same for all classes.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class TemperatureScaling(LogitCalibrator):
         Largest slope of the mean NLL in the inverse temperature, in units of the typical gap
         between logits.
     prior_strength : float, default=120
-        Number of pseudo-observations, rows like those of the calibration set with labels as likely
-        as the scores say: they draw T to 1 where there are few rows, or none that is wrong. The
-        farther the scores prove to be from honest, the fewer they become. 0 is the paper's, which
-        is boundlessly confident on a set without errors; with 1e12, the most, T is 1.
+        Number of pseudo-observations, rows of the calibration set with the scores as labels, that
+        shrink T towards 1 where there are few rows or no errors. It falls as the scores prove to be
+        miscalibrated. 0 is the paper's, which is infinitely confident on a set without errors;
+        1e12, the largest, gives T = 1.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class TemperatureScaling(LogitCalibrator):
 
     @property
     def temperature_(self) -> float:
-        """The temperature T."""
+        """Temperature T; above 1 for an over-confident classifier."""
         beta = self.inverse_temperature_
         return 1.0 / beta if beta > 0 else float("inf")
 
@@ -119,7 +119,7 @@ class _AffineScaling(LogitCalibrator):
     tol : float, default=1e-6
         Largest gradient of the penalised mean NLL, each in units of its curvature.
     max_rounds : int, default=500
-        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
+        Largest number of iterations: L-BFGS, and Newton's method in the last tenth.
 
     Attributes
     ----------
@@ -186,8 +186,8 @@ class VectorScaling(_AffineScaling):
 class MatrixScaling(_AffineScaling):
     """Matrix scaling (MS): softmax(W z + b), multinomial logistic regression on the logits.
 
-    With many classes it has more parameters than the calibration set can tell, so it is drawn to
-    a map of each class by itself.
+    With many classes it has more parameters than the calibration set can determine, so terms
+    between classes are penalised.
 
     Parameters
     ----------
@@ -238,11 +238,11 @@ class DirichletCalibration(MatrixScaling):
 
     Notes
     -----
-    The authors choose the strengths by cross-validation from powers of ten; so can
-    ``GridSearchCV``. In cross-validation over the calibration sets of 41 real classifiers five
-    classes asked for an ``odir`` of 1 or less, ten to thirty for 100, more for 1000. The diagonal
-    is not penalised, so many classes with few rows overfit at any strength. A class without a
-    label keeps its temperature-scaled log-probability.
+    The authors choose the strengths by cross-validation from powers of ten, as ``GridSearchCV``
+    can. In cross-validation over the calibration sets of 41 real classifiers the best ``odir`` was
+    1 or less for five classes, 100 for ten to thirty, and 1000 for more. The diagonal is not
+    penalised, so many classes with few rows overfit at any strength. A class without a label keeps
+    its temperature-scaled log-probability.
     """
 
     method = "dirichlet"
@@ -264,28 +264,28 @@ class DirichletCalibration(MatrixScaling):
 class MonotoneSpline(LogitCalibrator):
     """Monotone spline: softmax(theta(log p)) with one increasing, piecewise linear theta.
 
-    The smooth sibling of NA-FIR: fitted with the division by the sum of the row in mind, but
-    continuous, strictly increasing and shrunk to a straight line, which is temperature scaling.
-    Keeps the order of the classes strictly, so it makes no ties and no zeros, and does not depend
-    on which class is which.
+    A smooth version of NA-FIR: its fit takes the division by the sum of the row into account, but
+    it is continuous, strictly increasing and shrunk to a straight line, which is temperature
+    scaling. It keeps the order of the classes, makes no ties or zeros, and is the same for all
+    classes.
 
     Parameters
     ----------
     n_knots : int, default=12
-        Most knots at which the slope of theta may change.
+        Largest number of knots, at which the slope of theta may change.
     strength : "cv" or float, default="cv"
         Penalty on squared differences of neighbouring slopes, relative to temperature scaling's,
         as a number of rows. A very large one is temperature scaling. "cv" takes 8, unless another
         one between 0.125 and 8**8 is better by two standard errors in 5-fold cross-validation
         inside the calibration set.
     prior_strength : float, default=1000
-        Number of pseudo-observations, rows like those of the calibration set with labels from
-        temperature scaling, that hold the map where there are few rows, or none that is wrong. The
-        farther it proves to be from temperature scaling, the fewer they become. 0 has none.
+        Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
+        that shrink the map towards temperature scaling where there are few rows or no errors. It
+        falls as the map proves to differ. 0 means none.
     tol : float, default=1e-8
         Largest projected gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
-        Most evaluations of Newton's method.
+        Largest number of evaluations of Newton's method.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class MonotoneSpline(LogitCalibrator):
     slopes_ : ndarray of shape (n_knots + 1,)
         Slope of theta below the first knot, between knots and above the last; positive.
     solver_report_ : SolverReport
-        What the solver reached; its notes name the strength that was chosen.
+        Convergence of the solver; its notes name the chosen strength.
 
     Notes
     -----

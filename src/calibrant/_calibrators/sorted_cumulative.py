@@ -11,7 +11,7 @@ from calibrant.scale._isotonic import SortedCumulativeStatistics
 
 
 class SortedCumulativeIsotonic(LogitCalibrator):
-    """Sorted cumulative isotonic regression (SCIR): how sure is it that the label is in the top r.
+    """Sorted cumulative isotonic regression (SCIR) of the top-r probabilities.
 
     Every row gives a point (q, r) for each rank r: q is the sum of its r largest probabilities,
     and the label of the point is whether the true class is among them. Isotonic regression of
@@ -22,25 +22,25 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     Parameters
     ----------
     prior_share : "cv" or float in [0, 1], default="cv"
-        Share of the temperature-scaled row that is mixed in, because the differences of g are
-        exactly 0 inside its plateaus. "cv" chooses it by cross-validation inside the calibration
-        set: the smallest share whose held-out NLL is within 1 % of the least. 0 mixes nothing.
+        Weight of the temperature-scaled row in the result, because the differences of g are exactly
+        0 inside its plateaus. "cv" chooses it by cross-validation inside the calibration set: the
+        smallest weight whose held-out NLL is within 1 % of the minimum. 0 means none.
     max_rank : int, optional
-        Ranks from this one on are pooled: there g depends on q alone. Makes the fit smaller and
-        quicker where there are many classes; 1 leaves isotonic regression on q.
+        Pool this rank and higher ones, where g then depends on q alone. This makes the fit smaller
+        and faster with many classes; 1 is isotonic regression on q.
 
     Attributes
     ----------
     step_function_ : RankedStepFunction
         The fitted g.
     prior_share_ : float
-        The share that is mixed in.
+        Weight of the temperature-scaled row.
     inverse_temperature_ : float
         1 / T of the temperature-scaled rows.
     solver_report_ : SolverReport
-        What the solver of the isotonic problem reached.
+        Convergence of the isotonic regression.
     prior_report_ : SolverReport or None
-        What the cross-validation found.
+        Result of the cross-validation.
 
     See Also
     --------

@@ -23,10 +23,10 @@ MOST_CLASSES = 200
 class StructuredScaling(LogitCalibrator):
     """Structured scaling: softmax(z / T + A x + c), shrunk to temperature scaling.
 
-    z are the logits, and x = log(q + bound), less its mean over the row, are bounded logarithms
-    of the temperature-scaled probabilities q. Ridge penalties draw the diagonal of A to a common
-    value, and all else in A and c to zero, in strengths that need no tuning. Removes what is
-    specific to single classes and pairs of them; the order of the classes can change.
+    z are the logits, and x = log(q + bound), minus its mean over the row, are bounded logarithms of
+    the temperature-scaled probabilities q. Ridge penalties shrink the diagonal of A to a common
+    value and all other entries of A and c to zero, with strengths that need no tuning. Corrects
+    single classes and pairs of classes; the order of the classes can change.
 
     Parameters
     ----------
@@ -38,29 +38,29 @@ class StructuredScaling(LogitCalibrator):
         intercepts to the calibration set. 0 is no penalty; a very large number is temperature
         scaling.
     prior_strength : float, default=1000
-        Number of pseudo-observations, rows like those of the calibration set with labels from
-        temperature scaling, that hold the map where there are few rows, or none that is wrong. The
-        farther it proves to be from temperature scaling, the fewer they become. 0 has none.
+        Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
+        that shrink the map towards temperature scaling where there are few rows or no errors. It
+        falls as the map proves to differ. 0 means none.
     bound : float, default=0.02
-        Added to probabilities before the logarithm that A is applied to is taken. 0 leaves them
-        unbounded, as matrix scaling has them.
+        Constant added to q before the logarithm. 0 leaves the logarithms unbounded, as in matrix
+        scaling.
     tol : float, default=1e-6
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
-        Most iterations of Newton's method.
+        Largest number of iterations of Newton's method.
 
     Attributes
     ----------
     inverse_temperature_ : float
         1 / T, not negative.
     coef_ : ndarray of shape (n_classes, n_classes) or (n_classes,)
-        A, or its diagonal.
+        Matrix A, or its diagonal.
     intercept_ : ndarray of shape (n_classes,)
-        c.
+        Intercepts c.
     scale_ : float
-        Inverse temperature at which q is taken.
+        Inverse temperature of q.
     solver_report_ : SolverReport
-        What the solver reached; its notes name the penalties.
+        Convergence of the solver; its notes name the penalties.
 
     Notes
     -----

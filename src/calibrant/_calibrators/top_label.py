@@ -29,17 +29,17 @@ class TopLabelCalibrator(Calibrator):
     Parameters
     ----------
     per_class : bool, default=False
-        Whether there is a map for each predicted class, as in the authors' top-label calibration,
-        or one for all, as in their confidence calibration. A class that is predicted too rarely,
-        never or in fewer rows than fill a bin, keeps its scores.
+        Whether to fit a map for each predicted class, as in the authors' top-label calibration, or
+        one for all, as in their confidence calibration. A class that is predicted in fewer rows
+        than a bin needs keeps its scores.
     normalize_output : bool, default=True
-        Whether the other classes share what is left. False leaves them as they are, so that rows
-        need not sum to 1; only the confidence has a meaning then.
+        Whether the other classes share the rest. False leaves them unchanged, so that rows may not
+        sum to 1 and only the confidence is meaningful.
 
     Attributes
     ----------
     curves_ : tuple of Histogram or of StepFunction
-        The map, or one for each class; the identity for a class that is predicted too rarely.
+        Fitted map, or one for each class; the identity for a class that is predicted too rarely.
 
     References
     ----------
@@ -77,16 +77,15 @@ class TopLabelCalibrator(Calibrator):
 class TopLabelHistogram(TopLabelCalibrator):
     """Top-label histogram binning (M2B-HB): calibrates the confidence of the predicted class.
 
-    The largest probability of each row is binned, and replaced by how often the predicted class
-    was right in its bin; the other classes share what is left in proportion to their scores.
+    The largest probability of each row is binned and replaced by the accuracy in its bin; the other
+    classes share the rest in proportion to their scores.
 
     Parameters
     ----------
     n_bins : int, default=15
-        Most bins of a map; they have equal mass, and equal confidences stay together.
+        Largest number of bins, which have equal mass; equal confidences stay together.
     points_per_bin : float, default=50
-        Fewest rows for each bin, which is all that the authors set; a row of weight 2 counts
-        twice.
+        Smallest number of rows per bin; a row of weight 2 counts twice.
 
     See Also
     --------
@@ -119,12 +118,12 @@ class TopLabelHistogram(TopLabelCalibrator):
 class TopLabelIsotonic(TopLabelCalibrator):
     """Top-label isotonic regression (M2B-IR): calibrates the confidence of the predicted class.
 
-    Isotonic regression of "was the predicted class right?" on the largest probability of each
-    row; the other classes share what is left in proportion to their scores.
+    Isotonic regression of whether the predicted class is right on the largest probability; the
+    other classes share the rest in proportion to their scores.
 
     See Also
     --------
-    TopLabelHistogram : The same with histograms, and what to know about ties.
+    TopLabelHistogram : The same with histograms; its notes explain ties.
     SortedCumulativeIsotonic : Calibrates the two, three, ... largest as well.
     """
 

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 
 class TwoClassScaling(OneVsRestLogistic):
-    """Two-class scaling: an average of small logistic maps of the log-odds, by their evidence.
+    """Two-class scaling: average of small logistic maps of the log-odds, weighted by evidence.
 
-    Made for two classes and few rows. Thirteen maps are fitted, from the scores, from temperature
-    scaling and from a slope about the share of the labels, with or without an intercept, with more
-    or less of a bend that treats the two classes differently, and a weak beta calibration; their
-    probabilities are averaged, with the share of the labels as what up to four more rows say. Where
-    there is little loss to learn from, temperature scaling has a part, and where little is gained,
-    the scores have. The result is one curve of the log-odds that never falls. More than two classes
-    have a curve each, fitted to the class against all others, and rows are divided by their sums.
+    Made for two classes and few rows. Thirteen maps are fitted: starting at the scores, at
+    temperature scaling or at a slope around the base rate, with or without an intercept, with more
+    or less curvature that treats the two classes differently, and a weak beta calibration. Their
+    probabilities are averaged, together with the base rate, which counts as up to four rows.
+    Temperature scaling gets weight where the loss is small, and the scores where the gain is small.
+    The result is one non-decreasing curve of the log-odds. With more than two classes there is one
+    curve for each class against all others, and rows are divided by their sums.
 
     Parameters
     ----------
     tol : float, default=1e-8
-        Largest gradient of the mean NLL of any of the maps, each in units of its curvature.
+        Largest gradient of the mean NLL of any map, in units of its curvature.
 
     Attributes
     ----------
     curves_ : tuple of LogOddsCurve
-        The curve of each class; that of the first of two mirrors that of the second. Of more than
+        Fitted curve of each class; with two classes the first mirrors the second. With more than
         two, a class without a label keeps its scores.
     solver_report_ : SolverReport
-        What the solver reached, at the worst map; its notes name the shares.
+        Convergence of the worst map; its notes name the weights.
 
     Notes
     -----

@@ -31,7 +31,7 @@ TEST_DRAWS = 5
 """Draws of the calibration test for each resample behind the intervals."""
 
 chunks_option = click.option(
-    "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
+    "--chunks", is_flag=True, help="Read a table in chunks, if it is larger than memory."
 )
 
 
@@ -80,7 +80,7 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
     if part is not None:
         raise click.UsageError(f"--part is for npz files; {path} is read in chunks")
     if reading.labels is not None:
-        raise click.UsageError(f"--labels is for npy files; the tables of {path} have a column")
+        raise click.UsageError(f"--labels is for npy files; tables of {path} use --label-column")
     with suppress(AttributeError, OSError, TypeError):  # glibc's: an arena for each thread
         ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
     pa.set_cpu_count(1)
@@ -155,12 +155,7 @@ def evaluate_chunks(
 
 
 def fit_chunks(
-    method: str,
-    path: Path,
-    part: str | None,
-    reading: Reading,
-    kept: Path | None,
-    decay: float,
+    method: str, path: Path, part: str | None, reading: Reading, kept: Path | None, decay: float
 ) -> Fitted:
     """Fit to all rows.
 
@@ -175,14 +170,11 @@ def fit_chunks(
         if reading.positive is not None:
             chunks.put_positive_last(by_name=True)
         calibrator = make_calibrator(
-            method,
-            scores=chunks.kind,
-            classes=chunks.classes,
-            normalize=reading.rows,
+            method, scores=chunks.kind, classes=chunks.classes, normalize=reading.rows
         )
         if kept is not None and not hasattr(calibrator, "partial_fit"):
             raise click.UsageError(
-                f"--statistics is for methods that can add rows to others; {method} cannot"
+                f"--statistics needs a method with partial_fit, such as na-fir; {method} has none"
             )
         empty = calibrator.statistics(chunks)
         if kept is None:

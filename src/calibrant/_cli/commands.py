@@ -36,12 +36,17 @@ BAD_ROWS = click.Choice(["error", "skip", "nan"])
 @click.argument("file", type=file_argument)
 @part_option
 @reading_options()
-@click.option("--bins", default=15, help="Number of bins of the ECEs.")
+@click.option("--bins", default=15, help="Number of bins of the calibration errors.")
 @click.option(
-    "--resamples", type=click.IntRange(min=0), default=200, help="Of the intervals; 0 for none."
+    "--resamples",
+    type=click.IntRange(min=0),
+    default=200,
+    help="Resamples for intervals; 0 for none.",
 )
 @click.option("--seed", default=0, help="Seed of the bootstrap.")
-@click.option("--ordered", is_flag=True, help="Classes are in order: with the RPS.")
+@click.option(
+    "--ordered", is_flag=True, help="Add the ranked probability score, for ordered classes."
+)
 @costs_option
 @coverage_option
 @groups_option
@@ -59,7 +64,9 @@ def evaluate(
     as_json: bool,
     **draws: Any,
 ) -> None:
-    """Measure how honest the probabilities in FILE, or in a directory of tables, are.
+    """Measure the calibration of the probabilities in FILE.
+
+    FILE may be a directory of tables.
 
     \b
     Example:
@@ -71,7 +78,7 @@ def evaluate(
     lines: list[str] = []
     if chunks or is_of_tables(file):
         if costs or coverage or groups:
-            raise click.UsageError("--costs, --coverage and --groups are for a file, read whole")
+            raise click.UsageError("--costs, --coverage and --groups need a file without --chunks")
         source = str(file)
         result, test, shares = evaluate_chunks(file, part, reading, **draws)
     else:
@@ -97,14 +104,14 @@ def evaluate(
 @click.argument("model", type=path_argument)
 @click.argument("file", type=file_argument)
 @click.option(
-    "-o", "--output", type=file_argument, required=True, help="New file; - is standard output."
+    "-o", "--output", type=file_argument, required=True, help="File to write; - is standard output."
 )
 @part_option
 @reading_options("normalize", "label_column", "columns", "ignore")
 @click.option(
-    "--on-bad-row", type=BAD_ROWS, default="error", help="For a row that is no distribution."
+    "--on-bad-row", type=BAD_ROWS, default="error", help="If a row is not a distribution."
 )
-@click.option("--sha256", help="Refuse a model file with another digest.")
+@click.option("--sha256", help="Refuse the model file unless its SHA-256 is this.")
 @groups_option
 @jobs_option
 @json_option
@@ -119,7 +126,9 @@ def apply_command(
     groups: str | None,
     as_json: bool,
 ) -> None:
-    """Calibrate the predictions in FILE, or in all tables of a directory, with MODEL.
+    """Calibrate the predictions in FILE with MODEL.
+
+    FILE may be a directory of tables; OUTPUT is then a directory, too.
 
     \b
     Example:
@@ -138,7 +147,7 @@ def apply_command(
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     if check_groups(calibrator, model, groups) and is_of_tables(file):
-        raise click.UsageError(f"{model} is a fit by group: name a table, not a directory")
+        raise click.UsageError(f"{model} was fitted with groups; name a table, not a directory")
     reading = without_groups(reading, file, groups)
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
@@ -162,15 +171,15 @@ def apply_command(
 @click.command()
 @click.argument("val", type=file_argument)
 @click.argument("test", type=file_argument, required=False)
-@click.option("--methods", help="Comma-separated; all by default.")
-@click.option("--report", type=path_argument, help="Write a page to this HTML file.")
+@click.option("--methods", help="Methods, separated by commas; all by default.")
+@click.option("--report", type=path_argument, help="Write a report to this HTML file.")
 @click.option(
     "--split",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Share of the rows of VAL to fit to; the others are the test.",
+    help="Share of the rows of VAL to fit to; the other rows are the test part.",
 )
 @reading_options()
-@click.option("--test-labels", type=file_argument, help="A npy file with the labels of TEST.")
+@click.option("--test-labels", type=file_argument, help="npy file with the labels of TEST.")
 @click.option("--seed", default=0, help="Seed of the resampling and the split.")
 @costs_option
 @coverage_option
@@ -191,9 +200,9 @@ def compare(
     groups: str | None,
     as_json: bool,
 ) -> None:
-    """Fit every method to VAL and judge it on TEST.
+    """Fit every method to VAL and compare them on TEST.
 
-    VAL alone is enough if it is an npz file with val_* and test_* arrays, or with --split.
+    TEST may be left out if VAL is an npz file with val_* and test_* arrays, or with --split.
 
     \b
     Example:
@@ -249,7 +258,7 @@ def compare(
 @click.argument("model", type=path_argument)
 @json_option
 def inspect(model: Path, as_json: bool) -> None:
-    """Say what MODEL is, without applying it.
+    """Show what the file MODEL contains.
 
     \b
     Example:

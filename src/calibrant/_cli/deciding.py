@@ -24,17 +24,17 @@ costs_option = click.option(
     'JSON {"false_positive": 1, "false_negative": 20}.',
 )
 groups_option = click.option(
-    "--groups", metavar="COLUMN", help="Column, array or field with a group of each row."
+    "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
 )
 coverage_option = click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Share of the sets of classes that are to hold the label.",
+    help="Make a set of classes for each row; this share of sets contains the label.",
 )
 priors_option = click.option(
     "--priors",
     metavar="CLASS=SHARE,...|FILE",
-    help="Class frequencies of use, or a file of unlabelled rows to estimate them from.",
+    help="Class frequencies of new rows, or a file of unlabelled rows to estimate them from.",
 )
 
 
@@ -60,8 +60,8 @@ def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
     is_grouped = hasattr(calibrator, "for_group")
     if is_grouped is (groups is None):
         raise click.UsageError(
-            f"{model} is a fit {'by group' if is_grouped else 'for all rows, without groups'}: "
-            + ("name the column by --groups" if is_grouped else "leave --groups out")
+            f"{model} was fitted {'with' if is_grouped else 'without'} groups: "
+            + ("name the column with --groups" if is_grouped else "leave out --groups")
         )
     return is_grouped
 
@@ -100,8 +100,8 @@ def read_cost_file(
             frame = pd.read_csv(path, index_col=0, dtype={0: str})
     except (ValueError, RecursionError) as error:
         raise PredictionFileError(
-            f"{path} is no CSV with a row for each true class and a column for each action, nor "
-            f"JSON: {error}"
+            f"{path} is neither CSV with a row for each true class and a column for each action, "
+            f"nor JSON: {error}"
         ) from error
     if is_json:
         return _named_costs(told, classes, positive, is_single=is_single)
@@ -129,11 +129,11 @@ def _named_costs(told: Any, classes: Any, positive: str | None, *, is_single: bo
     by_text = {str(label): label for label in known.tolist()}
     is_known = is_single or len(known) != 2 or tells_positive(known)
     if (positive is None and not is_known) or (positive is not None and positive not in by_text):
-        wrong = "none is known to be positive" if positive is None else f"{positive!r} is none"
+        wrong = "the positive one is not known" if positive is None else f"{positive!r} is not one"
         raise ParameterError(
-            f"costs are by name, and of the classes {some_in_words(known)} {wrong}; name one by "
-            "--positive, or write the costs as CSV with a row for each true class, by its name, "
-            "and a column for each action"
+            "costs are 'false_positive' and 'false_negative', but of the classes "
+            f"{some_in_words(known)} {wrong}; name the positive class with --positive, or write "
+            "the costs as CSV with a named row for each true class and a column for each action"
         )
     pos_label = None if positive is None else by_text[positive]
     matrix = read_costs(told, known, pos_label=pos_label, is_told=True).matrix
@@ -162,8 +162,8 @@ def judge_decisions(
             drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
             own = expected_cost(found.y, probabilities, table, **drawn)
         result["cost"] = own.to_dict()
-        words = f"{money(own.realised)}; the probabilities say {money(own.predicted)}"
-        lines.append(f"Cost of decisions a row: {words}.")
+        words = f"{money(own.realised)}; predicted by the probabilities: {money(own.predicted)}"
+        lines.append(f"Mean cost per decision: {words}.")
     if coverage is not None:
         sets = set_sizes(found.y, probabilities, coverage, **options)
         result["sets"] = sets.to_dict()
@@ -214,7 +214,7 @@ def _read_priors(text: str, found: Aligned) -> dict[Any, float]:
             told[by_text.get(name.strip(), name.strip())] = float(share)
         except ValueError:
             raise ParameterError(
-                f"--priors {text!r} is no file, and {part!r} in it is no CLASS=SHARE; write "
+                f"--priors {text!r} is not a file, and {part!r} in it is not CLASS=SHARE; write "
                 "no=0.98,yes=0.02, or name a file of unlabelled rows"
             ) from None
     return told
@@ -249,13 +249,13 @@ def read_served(
         chunks = [(c.scores, c.labels()) for c in source.chunks]
     rows: dict[str, Any] = {"groups": read_groups(path, groups, part or "test"), "time": None}
     if time is not None:
-        remedy = "name the column by --time-column"
+        remedy = "name the column with --time-column"
         rows["time"] = read_column(path, time, remedy, part or "test", as_stored=True)
     scores = np.concatenate([own for own, _ in chunks])
     by_group = {}
     if hasattr(calibrator, "for_group"):
         if groups is None:
-            raise click.UsageError("the model is a fit by group: name the column by --groups")
+            raise click.UsageError("the model was fitted with groups; name them with --groups")
         by_group["groups"] = groups_like(rows["groups"], calibrator.groups_)
     with naming(path):
         found, _ = calibrate_rows(calibrator, scores, order, source, 0, by_group)
@@ -273,7 +273,7 @@ def read_served(
 @click.command()
 @click.argument("model", type=path_argument)
 @click.argument("file", type=file_argument)
-@click.option("-o", "--output", type=path_argument, required=True, help="New table, .csv for one.")
+@click.option("-o", "--output", type=path_argument, required=True, help="Table to write: .csv.")
 @costs_option
 @coverage_option
 @groups_option
@@ -291,7 +291,9 @@ def decide(
     reading: Reading,
     as_json: bool,
 ) -> None:
-    """Calibrate FILE with MODEL and write the decision of each row, or a set of classes.
+    """Write a decision, or a set of classes, for each row of FILE.
+
+    The scores in FILE are calibrated with MODEL first.
 
     \b
     Example:
@@ -322,7 +324,7 @@ def decide(
         chosen = cells.argmin(axis=1)
         columns["decision"] = [str(told.actions[place]) for place in chosen]
         columns["cost"] = cells.min(axis=1)
-        table.add_row("expected cost a row", f"{columns['cost'].mean():.4g}")
+        table.add_row("expected cost per row", f"{columns['cost'].mean():.4g}")
         for place, action in enumerate(told.actions):
             table.add_row(f"decided {action}", f"{(chosen == place).mean():.1%}")
     if coverage is not None:

@@ -1,40 +1,94 @@
-"""``calibrant demo``: an over-confident network on scikit-learn's digits, and every calibrator."""
+"""``calibrant demo``: naive Bayes before and after calibration, and what to type next."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from calibrant._progress import progress_bar
 
+if TYPE_CHECKING:
+    from calibrant.datasets import SplitPredictions
+
+ROWS = 5_000
+"""Rows to train on, as many to calibrate on, and as many to judge on."""
+
+
+def predictions() -> SplitPredictions:
+    """Train naive Bayes on rows of which 15 features are linear combinations of the other five.
+
+    It counts what they say four times. No temperature mends that, and there are enough rows to tell
+    methods apart.
+    """
+    import numpy as np
+    from sklearn.datasets import make_classification
+    from sklearn.naive_bayes import GaussianNB
+
+    from calibrant.datasets import SplitPredictions
+
+    told = {"n_features": 20, "n_informative": 5, "n_redundant": 15, "n_clusters_per_class": 1}
+    rows, labels = make_classification(3 * ROWS, n_classes=5, random_state=0, **told)
+    (train, val, new), (y_train, y, new_y) = np.split(rows, 3), np.split(labels, 3)
+    classifier = GaussianNB().fit(train, y_train)
+    return SplitPredictions(classifier.predict_proba(val), y, classifier.predict_proba(new), new_y)
+
 
 @click.command()
 def demo() -> None:
-    """Train an over-confident network on digits and calibrate it every way.
+    """Calibrate an over-confident classifier and show what comes of it.
+
+    Writes a report and the predictions of the classifier into this directory.
 
     \b
     Example:
       calibrant demo
     """  # noqa: D301
     from rich.console import Console
+    from rich.text import Text
 
-    from calibrant._cli.showing import comparison_table
-    from calibrant.datasets import overconfident_digits
-    from calibrant.report import compare, write_report
+    from calibrant._cli.showing import comparison_table, key_table, reliability_text, write_columns
+    from calibrant.report import compare, reach_verdict, write_report
+    from calibrant.report._verdict import applied_method, short_list
 
-    console = Console()
-    with progress_bar("training a network") as advance:
-        scores, y, new_scores, new_y = overconfident_digits()
-        comparison = compare(
-            y, scores, new_y, new_scores, sources={"test": "digits"}, progress=advance
-        )
-    console.print("Digits: fitted on the calibration part, judged on the test part (* best)")
-    console.print(comparison_table(comparison))
+    with progress_bar("training a classifier") as advance:
+        scores, y, new_scores, new_y = predictions()
+        comparison = compare(y, scores, new_y, new_scores, n_resamples=100, progress=advance)
     here = Path.cwd()
     home = here if os.access(here, os.W_OK) else Path(tempfile.mkdtemp())
-    path = home / "calibrant-demo.html"
-    write_report(path, comparison, title="The digits demo")
-    console.print(f"Report: {path.as_uri()}", highlight=False, soft_wrap=True)
+    files = [home / f"calibrant-demo-{part}.csv" for part in ("val", "test")]
+    for path, p, labels in zip(files, (scores, new_scores), (y, new_y), strict=True):
+        write_columns(path, {**{f"prob_{j}": p[:, j] for j in range(p.shape[1])}, "label": labels})
+    verdict = reach_verdict(comparison)
+    applied, listed = applied_method(comparison, verdict), short_list(comparison, verdict)
+    val, test = (str(path.name if home == here else path) for path in files)
+    method = [] if applied == "auto" else ["--method", applied]
+    commands = [
+        shlex.join(["calibrant", "fit", val, *method, "-o", "model.calibrant"]),
+        shlex.join(["calibrant", "apply", "model.calibrant", test, "-o", "calibrated.csv"]),
+    ]
+    report = home / "calibrant-demo.html"
+    write_report(report, comparison, title="The demo: naive Bayes", commands=commands)
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        "Naive Bayes takes features for independent; here 15 of 20 repeat the other five.\n"
+        f"Trained on {ROWS:,} simulated rows, calibrated on {len(y):,}, judged on "
+        f"{len(new_y):,} others.\n"
+    )
+    before, after = comparison.result("uncalibrated"), comparison.result(applied)
+    console.print(Text(reliability_text(before, after, ascii_only=console.options.ascii_only)))
+    console.print(Text(f"\n{verdict.headline}"), soft_wrap=False)
+    console.print(key_table(comparison, applied))
+    console.print(comparison_table(comparison, listed), soft_wrap=False)
+    console.print(f"\nReport: {report.as_uri()}")
+    console.print(
+        "Next, with the predictions of this demo, then with a file of your own (a column\n"
+        "of probabilities for each class, and one of labels):\n"
+    )
+    for line in commands:
+        console.print(Text(f"  {line}"))

@@ -20,22 +20,24 @@ DTYPES = click.Choice(["float32", "float64"])
 @click.command()
 @click.argument("model", type=path_argument)
 @click.option(
-    "-o", "--output", type=path_argument, required=True, help="The file to write: .onnx or .pt2."
+    "-o", "--output", type=path_argument, required=True, help="File to write: .onnx or .pt2."
 )
-@click.option("--input", "given", type=KINDS, help="What the graph is given; as fitted by default.")
-@click.option("--dtype", type=DTYPES, help="Of what goes in and comes out; float32 by default.")
-@click.option("--opset", type=int, help="Version of the operators of ONNX; 18 by default.")
-@click.option("--precision", type=DTYPES, help="Longest numbers in an ONNX graph (OpenVINO).")
 @click.option(
-    "--tolerance", type=click.FloatRange(min=0), help="How far logits of other runtimes may be off."
+    "--input", "given", type=KINDS, help="Scores that the graph takes; those of the fit by default."
 )
-@click.option("--behind", type=path_argument, help="ONNX file of a classifier, to be one with it.")
-@click.option("--scores", help="Name of the scores among the outputs of --behind.")
+@click.option("--dtype", type=DTYPES, help="Type of the input and output; float32 by default.")
+@click.option("--opset", type=int, help="ONNX opset version; 18 by default.")
+@click.option("--precision", type=DTYPES, help="Largest type in an ONNX graph; OpenVINO: float32.")
+@click.option(
+    "--tolerance", type=click.FloatRange(min=0), help="Error of logits in other runtimes."
+)
+@click.option("--behind", type=path_argument, help="ONNX file of a classifier to merge with.")
+@click.option("--scores", help="Output of --behind that holds the scores.")
 @json_option
 def export(
     model: Path, output: Path, given: str | None, as_json: bool, dtype: str | None, **others: Any
 ) -> None:
-    """Write MODEL as a graph that runs without calibrant.
+    """Export MODEL to ONNX or PyTorch, to run without calibrant.
 
     \b
     Examples:
@@ -71,15 +73,15 @@ def export(
 
 def _check_options(output: Path, options: dict[str, Any]) -> None:
     if output.suffix not in SUFFIXES:
-        raise click.UsageError(f"{output} ends with neither {' nor '.join(SUFFIXES)}")
+        raise click.UsageError(f"{output} must end with {' or '.join(SUFFIXES)}")
     told = [name for name, value in options.items() if value is not None]
     foreign = [name for name in told if name != "dtype"]
     if output.suffix == ".pt2" and foreign:
-        raise click.UsageError(f"--{foreign[0]} is for ONNX; {output} is a program of PyTorch")
+        raise click.UsageError(f"--{foreign[0]} is for ONNX; {output} is a PyTorch program")
     if options["behind"] is None and options["scores"] is not None:
-        raise click.UsageError("--scores names an output of --behind, which is not there")
+        raise click.UsageError("--scores names an output of the classifier; pass --behind, too")
     if options["behind"] is not None and {"dtype", "opset"} & {*told}:
-        raise click.UsageError("--behind brings its dtype and opset along; leave them out")
+        raise click.UsageError("--behind sets dtype and opset; leave out --dtype and --opset")
 
 
 def _write_onnx(calibrator: Any, output: Path, given: str | None, options: dict[str, Any]) -> None:

@@ -46,13 +46,13 @@ class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none bef
 
 def _check_jobs(_: click.Context, __: click.Parameter, jobs: int) -> int:
     if jobs == 0:
-        raise click.BadParameter("0 is no number of threads; use 1 or more, or -1 for all cores")
+        raise click.BadParameter("0 is not a number of threads; use 1 or more, or -1 for all cores")
     return jobs
 
 
 def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command ``--jobs``, and all that it does so many threads."""
-    help_text = "Number of threads; -1 is all cores. It changes no number."
+    help_text = "Number of threads; -1 for all cores. Results do not depend on it."
 
     @click.option("-j", "--jobs", type=int, default=1, callback=_check_jobs, help=help_text)
     @wraps(command)
@@ -67,8 +67,8 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("val", type=file_argument)
-@click.option("-m", "--method", type=MethodChoice(), default="auto")
-@click.option("-o", "--output", type=path_argument, required=True, help="Model file.")
+@click.option("-m", "--method", type=MethodChoice(), default="auto", help="Method to fit.")
+@click.option("-o", "--output", type=path_argument, required=True, help="Model file to write.")
 @part_option
 @reading_options()
 @chunks_option
@@ -76,12 +76,12 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     "--statistics",
     "kept",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep in this file what was counted: the next run counts new files only.",
+    help="Keep the counted rows in this file, so that the next run reads new files only.",
 )
 @click.option(
-    "--decay", type=click.FloatRange(0, 1), default=1.0, help="Factor on the weight of older rows."
+    "--decay", type=click.FloatRange(0, 1), default=1.0, help="Factor on weights of earlier runs."
 )
-@click.option("--strict", is_flag=True, help="Write nothing and exit with 5 if not converged.")
+@click.option("--strict", is_flag=True, help="If not converged, write nothing and exit with 5.")
 @groups_option
 @priors_option
 @jobs_option
@@ -99,7 +99,9 @@ def fit(
     as_json: bool,
     **used: str | None,
 ) -> None:
-    """Fit a calibrator to the predictions and labels in VAL, a file or a directory of tables.
+    """Fit a calibrator to the predictions and labels in VAL.
+
+    VAL is a file or a directory of tables.
 
     \b
     Example:
@@ -112,7 +114,7 @@ def fit(
     if not chunks and not is_of_tables(val) and kept is not None:
         raise click.UsageError("--statistics needs a directory, or --chunks")
     if (chunks or is_of_tables(val)) and any(used.values()):
-        raise click.UsageError("--groups and --priors are for a file, read whole")
+        raise click.UsageError("--groups and --priors need one file, without --chunks")
     with nullcontext() if kept is None else only_one(kept):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -128,11 +130,7 @@ def fit(
 
 
 def _save_fit(
-    fitted: Fitted,
-    method: str,
-    output: Path,
-    caught: list[warnings.WarningMessage],
-    strict: bool,
+    fitted: Fitted, method: str, output: Path, caught: list[warnings.WarningMessage], strict: bool
 ) -> dict[str, Any]:
     """Write the model file, and return what ``--json`` says of it; tell what was warned of."""
     from calibrant import model_file
@@ -180,12 +178,9 @@ def _fit_file(
         classes=found.classes,
         normalize=found.normalize,
     )
-    with (
-        progress_bar(f"fitting {method} to {found.place.source}"),
-        found.explained(),
-    ):
+    with progress_bar(f"fitting {method} to {found.place.source}"), found.explained():
         if priors is not None and groups is not None:
-            raise click.UsageError("--groups and --priors do not go together; shift each group")
+            raise click.UsageError("--groups and --priors exclude each other; fit each group alone")
         if priors is not None:
             calibrator = to_priors(calibrator, priors, found, reading)
         by_group = {}
@@ -202,5 +197,5 @@ def check_output(output: Path, *inputs: Path | None) -> None:
     from calibrant._files.apply import refuse_inputs
 
     if str(output) == "-":
-        raise click.UsageError("this is not written to standard output; name a file")
+        raise click.UsageError("only apply writes to standard output; name a file")
     refuse_inputs(output, *inputs)

@@ -26,14 +26,14 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.command()
 @click.argument("labelled", type=file_argument)
 @click.argument("unlabelled", type=file_argument)
-@click.option("--grade", help="Field or column with the judge's grade, if there are no scores.")
+@click.option("--grade", help="Field or column with the judge's grade, if it has no scores.")
 @reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
-@click.option("--values", type=numbers, help="Number that each grade stands for, sorted grades.")
+@click.option("--values", type=numbers, help="Numbers that the sorted grades stand for.")
 @click.option(
     "--target",
     type=click.Choice(["rows", "population"]),
     default="rows",
-    help="Whose mean: of these rows, or of all that they are drawn from.",
+    help="Estimate the mean of these rows, or of the population they are drawn from.",
 )
 @click.option("--level", type=LEVEL, default=0.95, help="Confidence level of the intervals.")
 @click.option("--seed", default=0, help="Seed of the folds.")
@@ -51,9 +51,10 @@ def judge(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Calibrate a judge to human grades in LABELLED, and estimate the mean grade of all rows.
+    """Calibrate a judge to human grades and estimate their mean.
 
-    LABELLED has the human grade as its label; UNLABELLED are the other rows.
+    The label of a row of LABELLED is its human grade; UNLABELLED has the rows without one. The mean
+    is that of the human grades of all rows.
 
     \b
     Example:
@@ -65,7 +66,7 @@ def judge(
     if grade is not None:
         if said := reading.words("kind", "normalize", "columns", "ignore", "classes"):
             raise click.UsageError(f"{said[0]} describes scores; with --grade there are none")
-        remedy = "name the judge's by --grade, the humans' by --label-column"
+        remedy = "name the judge's with --grade, the humans' with --label-column"
         human = _read_grades(labelled, reading.label_column or "label", remedy)
         own, others = (_read_grades(path, grade, remedy) for path in (labelled, unlabelled))
         report = calibrate_judge(human, own, others, **options)

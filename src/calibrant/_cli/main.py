@@ -32,10 +32,10 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "sh
 @click.version_option(__version__, prog_name="calibrant")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def cli() -> None:
-    """Honest probabilities from a classifier's predictions.
+    """Calibrate the probabilities of a classifier.
 
-    Predictions are files: npz with the arrays `probs` or `logits` and `labels`, npy, CSV or TSV
-    with a column per class and one called `label`, Parquet or Arrow.
+    Predictions are read from files: npz with the arrays `probs` or `logits` and `labels`; CSV, TSV,
+    Parquet or Arrow with a column per class and a column `label`; npy; JSON lines.
 
     \b
     Example:
@@ -112,7 +112,7 @@ def _plain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, MemoryError):
-        return f"the memory does not suffice: {error}"
+        return f"there is not enough memory: {error}"
     if isinstance(error, ImportError) and missing(error):
         return f"this needs {missing(error)}; {advice()}"
     return str(error) or type(error).__name__

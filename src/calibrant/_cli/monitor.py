@@ -22,11 +22,13 @@ EXIT_ALARM = 6
 @click.command(name="monitor")
 @click.argument("model", type=path_argument)
 @click.argument("new", type=file_argument)
-@click.option("--state", type=path_argument, required=True, help="File of what was counted so far.")
-@click.option("--alpha", type=float, help="Chance of a false alarm, ever; 0.01 at the first run.")
+@click.option(
+    "--state", type=path_argument, required=True, help="File with the rows counted so far."
+)
+@click.option("--alpha", type=float, help="Chance of any false alarm; 0.01 at the first run.")
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
 @groups_option
-@click.option("--time-column", "time", metavar="NAME", help="Times: rows count in their order.")
+@click.option("--time-column", "time", metavar="NAME", help="Column of times, to order rows by.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
 @json_option
@@ -41,11 +43,11 @@ def monitor_command(
     as_json: bool,
     **columns: str | None,
 ) -> int:
-    """Ask whether the probabilities that MODEL serves for NEW are still right.
+    """Test whether the probabilities of MODEL are still calibrated.
 
-    NEW has scores as at the fit, and labels if they have come; files in the order in which labels
-    came, each once: one that was counted before is not counted again. The order of rows within a
-    file means nothing, but with --time-column. Exit code 6 is an alarm.
+    NEW has scores of the kind of the fit, and labels if they are known. Pass each file once,
+    in the order in which the labels arrived; a file that was counted before is not counted again.
+    The order of rows within a file matters only with --time-column. Exit code 6 is an alarm.
 
     \b
     Example:
@@ -93,8 +95,8 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
     monitor = CalibrationMonitor.load(state)
     if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(
-            f"{state} was begun with --alpha {monitor.alpha} and {len(monitor.classes_)} classes, "
-            "and a promise is not changed after a look; keep to them, or begin another state"
+            f"{state} was started with --alpha {monitor.alpha} and {len(monitor.classes_)} "
+            "classes, which cannot change later; use the same, or start another state file"
         )
     return monitor
 
@@ -109,17 +111,17 @@ def _table(result: dict[str, Any]) -> Any:
     }
     means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
     if result["unlabelled"] is not None:
-        means["expected accuracy of the new rows"] = result["unlabelled"]["accuracy"]
+        means["expected accuracy, new rows"] = result["unlabelled"]["accuracy"]
         p_value = result["unlabelled"]["p_value"]
-        reference = "no labelled rows to compare with" if math.isnan(p_value) else f"{p_value:.3g}"
-        rows["same class frequencies: p"] = reference
+        reference = "no labelled rows to compare" if math.isnan(p_value) else f"{p_value:.3g}"
+        rows["p of equal class frequencies"] = reference
     interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
     rows |= {name: interval.format(**mean) for name, mean in means.items()}
     log_e = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})"
     rows |= {f"group {name}": log_e.format(**own) for name, own in result["groups"].items()}
     if result["proposal"] is not None:
         gain = "{gain:.4f} ± {gain_error:.4f}".format(**result["proposal"])
-        rows["a recalibration would gain, nats a row"] = gain
+        rows["gain of a recalibration, nats per row"] = gain
     table = plain_table(f"{result['n_rows']:,} rows counted", "")
     for row in rows.items():
         table.add_row(*row)

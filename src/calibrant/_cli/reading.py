@@ -30,32 +30,32 @@ OPTIONS = {
         "--scores",
         "kind",
         type=click.Choice(["probabilities", "logits", "positive", "decision"]),
-        help="What the scores are; npz files say it themselves. A single column is positive, the "
-        "probability of the positive class, or decision, its margin.",
+        help="What the scores are; npz files say it. For a single column: positive (probability of "
+        "the positive class) or decision (its margin).",
     ),
     "positive": click.option(
         "--positive",
         metavar="LABEL",
-        help="Positive one of two classes, that of a single column; of 0 and 1 it is 1.",
+        help="Positive class of two, that of a single column; 1 if the classes are 0 and 1.",
     ),
     "normalize": click.option(
-        "--normalize", is_flag=True, help="Divide rows by their sums: counts, percent."
+        "--normalize", is_flag=True, help="Divide each row by its sum, for counts or percent."
     ),
     "label_column": click.option(
         "--label-column",
         metavar="NAME",
-        help="Column of a table with the labels; by default label, target, y or class, or the "
-        "only one that is text.",
+        help="Column with the labels; by default label, target, y or class, or the only column of "
+        "text.",
     ),
-    "labels": click.option("--labels", type=file_argument, help="A npy file with the labels."),
+    "labels": click.option("--labels", type=file_argument, help="npy file with the labels."),
     "columns": click.option(
-        "--columns", type=names, help="Columns of scores in a table, or patterns: 'prob_*'."
+        "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
     ),
     "ignore": click.option(
-        "--ignore", type=names, help="Columns of a table that hold no scores, or patterns."
+        "--ignore", type=names, help="Columns that are not scores, or patterns."
     ),
     "classes": click.option(
-        "--classes", type=names, help="Class of each column, where names do not tell it."
+        "--classes", type=names, help="Class of each column, if the column names do not say it."
     ),
 }
 

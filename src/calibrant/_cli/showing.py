@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
 JSON_VERSION = 1
@@ -130,38 +130,101 @@ def evaluation_table(
     return Group(Text(title), table, *map(Text, [*lines, *more]))
 
 
-def comparison_table(comparison: Any) -> Any:
-    """Compare methods, the best of each column starred, and the verdict under it."""
+def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> Any:
+    """Compare methods, the best of each column starred, and the verdict under it.
+
+    With ``listed`` there are no others than these methods, each with the interval of its
+    difference, and no verdict, which was shown before.
+    """
     from rich.console import Group
     from rich.text import Text
 
     from calibrant.metrics._table import metrics_of
     from calibrant.report import reach_verdict
+    from calibrant.report._tables import best_texts, distinct_rows
 
     # Of two classes the class-wise error is that of the positive one.
     left_out = {"kernel_density_ece", "classwise_ece" if comparison.n_classes == 2 else None}
+    left_out |= set() if listed is None else {"classwise_ece", "thresholded_ece"}
     known = metrics_of(comparison.n_classes).values()
     metrics = [metric for metric in known if metric.id not in left_out]
     headings = [*(metric.heading for metric in metrics), "fit, s"]
+    if listed is not None:
+        level = comparison.settings["confidence_level"]
+        headings.insert(2, f"NLL minus {comparison.baseline}, {level:.0%} interval")
     # Units under the names: so the table fits into 80 columns.
     table = plain_table("method", *(heading.replace(", ", "\n") for heading in headings))
-    columns = []
-    for metric in metrics:
-        texts = [metric.text(r.evaluation.estimates()[metric.id].value) for r in comparison.results]
-        best = metric.best(map(float, texts))
-        columns.append(
-            [Text(f"{t}*", "bold") if float(t) == best else Text(f"{t} ") for t in texts]
-        )
-    for result, *cells in zip(comparison.results, *columns, strict=True):
-        table.add_row(result.method, *cells, f"{result.fit_seconds:.2f}")
-    failures = [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
-    lines = [reach_verdict(comparison).headline, *failures]
+    rows, best = distinct_rows(comparison.results), best_texts(comparison.results)
+    shown = {label: r for label, r in rows.items() if listed is None or r.method in listed}
+    for label, result in shown.items():
+        cells: list[Any] = []
+        for metric in metrics:
+            text = metric.text(result.evaluation.estimates()[metric.id].value)
+            is_best = float(text) == float(best[metric.id])
+            cells.append(Text(f"{text}*", "bold") if is_best else Text(f"{text} "))
+        if listed is not None:
+            gap = result.difference
+            cells.insert(2, "" if gap is None else f"{gap.low:+.4f} .. {gap.high:+.4f}")
+        table.add_row(label, *cells, f"{result.fit_seconds:.2f}")
+    lines = [reach_verdict(comparison).headline] if listed is None else []
+    lines += [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
+    shared = [label for label, r in shown.items() if label != r.method]
+    lines += [f"{label}: one row, since they are the same fit here." for label in shared]
+    if len(shown) < len(rows):
+        lines.append(f"* best of all methods; {len(rows) - len(shown)} more are in the report.")
     if comparison.by_group is not None:
         method, own = list(comparison.by_group.items())[-1]
         lines += ["", str(own), f"Worst group with {method}: {own.worst}.", ""]
     if comparison.decisions is not None:
         lines += comparison.decisions.describe()
     return Group(table, *map(Text, lines))  # names of classes are data, not markup
+
+
+def key_table(comparison: Any, applied: str) -> Any:
+    """Show the three numbers of the verdict, before calibration and after."""
+    from calibrant.report._tables import key_numbers
+
+    level = f"{comparison.settings['confidence_level']:.0%} interval after"
+    table = plain_table("", "before", f"after {applied}", level)
+    for own in key_numbers(comparison, applied):
+        table.add_row(own["words"], own["before"], own["after"], own["interval"])
+    return table
+
+
+BAR, FEW = 24, 0.005
+"""Characters of a bar that is 1 long, and the share of the rows below which there is none."""
+
+UPRIGHT, BLOCKS = "\u2502", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
+"""A line, and eighths of a character from none to all."""
+
+
+def reliability_text(before: Any, after: Any, *, ascii_only: bool) -> str:
+    """Draw two reliability diagrams as text, side by side: a bar for each bin of confidence."""
+    lines = [
+        f"{'':13}{'before calibration':{BAR + 10}}after {after.method}",
+        f"{'confidence':13}" + f"{'accuracy':{BAR + 2}}{'rows':8}" * 2,
+    ]
+    edges = before.curve.edges
+    for j in reversed(range(len(edges) - 1)):
+        cells = "".join(_bar(own.curve, j, ascii_only=ascii_only) for own in (before, after))
+        if cells.strip():
+            lines.append(f"{100 * edges[j]:3.0f} - {100 * edges[j + 1]:3.0f} %  {cells}")
+    mark = "|" if ascii_only else UPRIGHT
+    lines.append(f"Bars: how often predictions are right; {mark} how often they claim to be.")
+    lines.append(f"Bins of less than {FEW:.1%} of the rows are left out.")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _bar(curve: Any, j: int, *, ascii_only: bool) -> str:
+    """Return a bar as long as the accuracy of a bin, a mark at its confidence, and its share."""
+    share = curve.weight[j] / curve.weight.sum()
+    if share < FEW:
+        return " " * (BAR + 10)
+    whole, rest = divmod(round(8 * BAR * float(curve.frequency[j])), 8)
+    bar = "#" * (whole + rest // 4) if ascii_only else BLOCKS[8] * whole + BLOCKS[rest]
+    cells = list(bar.ljust(BAR + 1)[: BAR + 1])
+    cells[round(BAR * float(curve.mean_probability[j]))] = "|" if ascii_only else UPRIGHT
+    return f"{''.join(cells)}{100 * share:4.0f} %   "
 
 
 def comparison_numbers(comparison: Any) -> dict[str, Any]:

@@ -26,9 +26,9 @@ class StudyGroup(click.Group):
 
 @click.group(cls=StudyGroup, subcommand_metavar="DIR -o OUT | COMMAND [ARGS]...")
 def study() -> None:
-    """Run every method on every classifier, as the paper does.
+    """Run every method on many classifiers, as in the paper.
 
-    DIR holds files dataset_model.npz with the arrays val_labels, test_labels and val_probs,
+    DIR has files dataset_model.npz with the arrays val_labels, test_labels and val_probs,
     test_probs (or val_logits, test_logits), or is an HDF5 file of CalArena.
 
     \b
@@ -42,17 +42,17 @@ def study() -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Directory to write to."
 )
-@click.option("--methods", help="Comma-separated; the paper's and auto by default, or 'all'.")
+@click.option("--methods", help="Separated by commas, or 'all'; by default the paper's and auto.")
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), help="Number of processes; one per core by default."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
-@click.option("--retry-failed", is_flag=True, help="Run cells again in which a method failed.")
-@click.option("--table-only", is_flag=True, help="Write the table of numbers and nothing else.")
+@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
+@click.option("--retry-failed", is_flag=True, help="Run cells that failed again.")
+@click.option("--table-only", is_flag=True, help="Write only the table of numbers.")
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
-    help="Directory of CalArena's results for an HDF5 file; tells the win rates among them.",
+    help="Directory of CalArena's results for an HDF5 file; adds win rates against them.",
 )
 @json_option
 def run_command(
@@ -66,11 +66,11 @@ def run_command(
     against: Path | None,
     as_json: bool,
 ) -> None:
-    """Fit every method to every file in DIR and judge it.
+    """Fit every method to every file in DIR and evaluate it.
 
     Finished cells are kept in OUT/cells: run the same command again after a crash, or with more
-    files or methods, and it goes on from there. DIR may be an HDF5 file of CalArena, whose result
-    files are then in OUT/calarena.
+    files or methods, to continue. If DIR is an HDF5 file of CalArena, its result files are written
+    to OUT/calarena.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def run_command(
     started = time.monotonic()
     plain: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
     console = Console(stderr=True)
-    goes_on = final_message("stopped; the same command goes on from here")
+    goes_on = final_message("stopped; run the same command to continue")
     with goes_on, progress_bar("study", console=console) as advance:
         table = library.run_study(
             directory,
@@ -137,7 +137,7 @@ def _check_against(against: Path | None, source: Path) -> None:
         return
     if not is_hdf5(source):
         raise click.UsageError(
-            f"--against compares the results of one HDF5 file of CalArena, and {source} is none"
+            f"--against needs one HDF5 file of CalArena, and {source} is not one"
         )
     read_results(against)
 

@@ -81,9 +81,9 @@ class Aligned:
             return replace(self, classes=two)
         if by_name and match_columns(self.place.names or [], two, self.place) is None:
             raise PredictionFileError(
-                f"{self.place.source}: the class of --positive, {two[1]!r}, is that of the first "
-                "column, and a model finds columns in another order by their names only; name them "
-                "after their classes, or leave out --positive"
+                f"{self.place.source}: the first column is for {two[1]!r}, the class of "
+                "--positive, but a model expects it last unless columns are named after their "
+                "classes; rename the columns, or leave out --positive"
             )
         place = replace(self.place, names=self.place.names and self.place.names[::-1])
         turned = self.matrix[:, ::-1]
@@ -199,8 +199,8 @@ def _two_classes(
         others = [1 - own]
     if len(others) != 1 or found.scores.shape[1] > 2:
         raise PredictionFileError(
-            f"{where}: --positive {positive} is not one of two classes, which are {some(distinct)}"
-            f"{'' if others else '; give both by --classes'}"
+            f"{where}: --positive {positive} is not one of two classes, which are "
+            f"{some(distinct)}{'' if others else '; name both with --classes'}"
         )
     return [*others, own]
 
@@ -251,8 +251,8 @@ def _refuse_missing(bad: NDArray[Any], place: Place) -> None:
 
 
 def _refuse_broken(bad: NDArray[Any], place: Place, labels: NDArray[Any]) -> None:
-    remedy = "labels are text or whole numbers (--label-column)"
-    _refuse(bad, place, lambda i: f"{labels[i]} is no class; {remedy}")
+    remedy = "labels must be text or whole numbers (--label-column)"
+    _refuse(bad, place, lambda i: f"{labels[i]} is not a class; {remedy}")
 
 
 def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
@@ -310,8 +310,8 @@ def _classes_by_name(found: RawPredictions, names: list[str], y: NDArray[Any]) -
     _refuse_columns(
         found,
         sorted(others),
-        "match no label, while others match all of them; leave them out by --ignore, or choose the "
-        "columns of scores by --columns",
+        "match no label, while others match all labels; leave them out with --ignore, or choose "
+        "the columns of scores with --columns",
     )
     return match.classes
 
@@ -345,7 +345,7 @@ def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) ->
     scores = found.scores
     is_out = ((scores < -SUM_TOLERANCE) | (scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
     if found.kind == "probabilities" and (~is_out).sum() >= 2 and _sum_to_one(scores[:, ~is_out]):
-        no_probabilities = "hold no probabilities, while the others sum to one; leave them out by"
+        no_probabilities = "are not probabilities, while the others sum to one; leave them out with"
         _refuse_columns(found, np.flatnonzero(is_out), f"{no_probabilities} --ignore")
     known = [column[np.isfinite(column)] for column in scores.T]
     is_whole = np.array([len(own) > 0 and np.all(own == np.floor(own)) for own in known])
@@ -355,14 +355,14 @@ def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) ->
         _refuse_columns(
             found,
             np.flatnonzero(is_counted),
-            "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
-            "--ignore, or choose the columns of scores by --columns",
+            "are whole numbers, such as ids or folds, while the others are scores; leave them out "
+            "with --ignore, or choose the columns of scores with --columns",
         )
     if found.kind == "logits" and n_labels != len(names):
         raise PredictionFileError(
             f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct labels, "
-            "and the names do not tell which column belongs to which; choose the columns by "
-            "--columns, or leave some out by --ignore"
+            "and the names do not say which column belongs to which label; choose the columns "
+            "with --columns, or leave some out with --ignore"
         )
 
 
@@ -394,6 +394,6 @@ def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -
     own = dict(zip(match.columns, match.classes, strict=True))
     others = [name for j, name in enumerate(names) if own.get(j) not in set(classes)]
     raise PredictionFileError(
-        f"{place.source}: columns {some(others)} are no classes of the model; leave them out by "
-        "--ignore"
+        f"{place.source}: columns {some(others)} are not classes of the model; leave them out "
+        "with --ignore"
     )

@@ -146,15 +146,15 @@ def find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | No
     refuse_other_columns(source.place, source.n_columns, classes.tolist())
     if names is None:
         if fitted is not None:
-            text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
+            text = f"{where} has no column names; the columns are taken to be {some(fitted)}"
             notices.warn(CalibrantWarning(text))
         return None
     order = column_order(names, classes, named=source.place)
     told = order is not None or order_of(names, classes, source.place) is not None
     if not told and fitted is not None and names != fitted.tolist():
         raise ColumnNameError(
-            f"{where}: the columns {some(names)} are not those of the model, "
-            f"{some(fitted)}, in this order; rename or reorder them"
+            f"{where}: the columns are {some(names)}, but the model expects {some(fitted)} in "
+            "this order; rename or reorder them"
         )
     return order
 
@@ -194,7 +194,7 @@ def refuse_inputs(out: Path, *inputs: Path | None) -> None:
     """Refuse to write over what is read, by whatever name."""
     for path in inputs:
         if path is not None and out.exists() and path.exists() and out.samefile(path):
-            raise PredictionFileError(f"{out} is the input itself; write elsewhere")
+            raise PredictionFileError(f"{out} is also an input; write to another file")
 
 
 @contextmanager
@@ -374,6 +374,6 @@ def _carried(chunk: FileChunk, j: int, kind: Any, keep: NDArray[np.bool_], path:
         return column.filter(pa.array(keep)).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PredictionFileError(
-            f"{path}, column {chunk.batch.schema.names[j]!r} is of type {column.type}, which has "
-            "no place in text; write .parquet or .arrow"
+            f"{path}, column {chunk.batch.schema.names[j]!r} is of type {column.type}, which text "
+            "cannot hold; write .parquet or .arrow"
         ) from error

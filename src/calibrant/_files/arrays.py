@@ -34,14 +34,14 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise PredictionFileError(
-            f"{path} needs more memory than there is, or is damaged: it cannot be read as {kind}"
+            f"{path} cannot be read as {kind}: it needs more memory than there is, or is damaged"
         ) from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise PredictionFileError(f"{path} cannot be read: {error.strerror}") from error
         raise PredictionFileError(
-            f"{path} cannot be read as {kind}: it is damaged or of another format; write it again, "
-            "or give it the suffix of its format"
+            f"{path} cannot be read as {kind}: it is damaged or has another format; write it "
+            "again, or rename it to the suffix of its format"
         ) from error
 
 
@@ -50,7 +50,7 @@ def open_binary(path: Path, kind: str) -> IO[bytes]:
     with decoding(path, kind):
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
             raise PredictionFileError(  # which opening could wait for, for ever
-                f"{path} is a pipe or a device; {kind} is read from files: save it to one first"
+                f"{path} is a pipe or a device; {kind} must be a file: save it to one first"
             )
         return path.open("rb")
 
@@ -99,7 +99,7 @@ class StoredArray:
         if self.order == "F" and len(self.shape) > 1:
             raise PredictionFileError(
                 f"{self.where} is in Fortran order, which cannot be read row by row; save "
-                "np.ascontiguousarray of it"
+                "np.ascontiguousarray(array)"
             )
         for start in range(0, self.shape[0], n_rows):
             height = min(n_rows, self.shape[0] - start)
@@ -121,7 +121,7 @@ class StoredArray:
     def _too_short(self, found: int) -> PredictionFileError:
         return PredictionFileError(
             f"{self.where} ends in row {max(found, 0) // max(self._row_bytes(), 1)}, but its "
-            f"header promises {self.shape[0] if self.shape else 1} rows; write it again"
+            f"header says {self.shape[0] if self.shape else 1} rows; write it again"
         )
 
 
@@ -137,7 +137,7 @@ def _stored(file: IO[bytes], path: Path, where: str, size: int) -> StoredArray:
     if any(type(size) is not int or size < 0 for size in shape):
         raise PredictionFileError(f"{where} has the shape {shape}; write it again")
     if dtype.itemsize == 0:
-        raise PredictionFileError(f"{where} has dtype {dtype}, which holds nothing")
+        raise PredictionFileError(f"{where} has dtype {dtype}, which holds no data")
     if dtype.hasobject:
         raise PredictionFileError(
             f"{where} is not an array of numbers: Python objects are never unpickled; save numbers"

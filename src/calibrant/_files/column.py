@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calibrant._files.predictions import FileChunk, Source
 
 
-GROUPS_REMEDY = "name the column by --groups"
+GROUPS_REMEDY = "name the column with --groups"
 
 
 def read_column(
@@ -60,7 +60,7 @@ def group_reader(
     if name is not None and source.layout is None:
         whole = read_groups(path, name, part or "test")
         if len(whole) != n_rows:
-            raise PredictionFileError(f"{path} has {n_rows} rows, but {len(whole)} groups {name!r}")
+            raise PredictionFileError(f"{path} has {n_rows} rows, but {name!r} has {len(whole)}")
 
     def read(chunk: FileChunk, done: int) -> NDArray[Any]:
         if whole is not None:
@@ -91,7 +91,7 @@ def _as_groups(values: list[Any], place: Place, done: int) -> NDArray[Any]:
         if not text.strip() or len(text) > LONGEST_LABEL:
             fault = "is missing; fill it, or drop the row"
             if text.strip():
-                fault = f"has {len(text):,} characters, and {LONGEST_LABEL:,} at most are allowed"
+                fault = f"has {len(text):,} characters; at most {LONGEST_LABEL:,} are allowed"
             raise PredictionFileError(f"{place.rows([done + i])}: the group {fault} (--groups)")
         texts.append(text)
     check_memory(4 * len(texts) * max(map(len, texts), default=0), "the groups")
@@ -103,7 +103,7 @@ def _read(
 ) -> tuple[list[Any], NDArray[Any], Place]:
     """Return the values of a column, the array of them, and their place."""
     if str(path) == "-":
-        raise PredictionFileError(f"standard input is read once; name a file to take {name!r} from")
+        raise PredictionFileError(f"standard input is read once; name a file to read {name!r} from")
     lines: list[int] | None = None
     if is_log(path):
         records = list(read_records(path))
@@ -140,7 +140,7 @@ def _of_table(path: Path, name: str, remedy: str, *, as_text: bool) -> Any:
 
     suffix = suffix_of(path)
     if not tables.is_table(path) or not path.exists():
-        raise PredictionFileError(f"{path} is no table with a column {name!r}; {remedy}")
+        raise PredictionFileError(f"{path} is not a table with a column {name!r}; {remedy}")
     with decoding(path, "a table"):
         if suffix in tables.PARQUET:
             table = parquet.read_table(path)

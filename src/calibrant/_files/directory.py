@@ -40,8 +40,8 @@ def find_tables(path: Path) -> list[Path]:
     if not path.is_dir():
         if not tables.is_table(path) or str(path) == "-":
             raise PredictionFileError(
-                f"{path} is no table that can be read in chunks, and again; use Parquet, Arrow, "
-                "CSV, or a directory of them"
+                f"{path} is not a table that can be read in chunks more than once; use Parquet, "
+                "Arrow, CSV, or a directory of them"
             )
         return [path]
     found = [
@@ -54,7 +54,7 @@ def find_tables(path: Path) -> list[Path]:
     ]
     if not found:
         raise PredictionFileError(
-            f"{path} is a directory without tables; .parquet, .arrow, .csv and .tsv files are read"
+            f"{path} is a directory without .parquet, .arrow, .csv or .tsv files"
         )
     return found
 
@@ -123,8 +123,8 @@ class TableChunks(Chunks):
             word = next(label for label in texts if not are_whole([label]))
             raise PredictionFileError(
                 f"{self._where(word, first[word])} is {word!r}, but "
-                f"{self._where(numbers[0], first[numbers[0]])} is {numbers[0]!r}: labels are whole "
-                "numbers in some files and text in others; write them alike"
+                f"{self._where(numbers[0], first[numbers[0]])} is {numbers[0]!r}: labels are "
+                "whole numbers in some files and text in others; write all in the same way"
             )
         return sorted(numbers) if not texts else sorted({str(label) for label in first})
 
@@ -171,7 +171,7 @@ class TableChunks(Chunks):
                 schema, found = tables.open_parquet(file, stack, [self._label])
             if self._label not in schema.names:
                 raise PredictionFileError(
-                    f"{file} has no column {self._label!r}, which has the labels of {self.files[0]}"
+                    f"{file} has no column {self._label!r}, where {self.files[0]} has its labels"
                 )
             batches = tables.guarded(found, lambda: decoding(file, "Parquet"))
         else:

@@ -56,7 +56,7 @@ def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
                     val, test = (_arrays(group, part, where)[0] for part in PARTS)
                     if val.shape[1:] != test.shape[1:]:
                         raise PredictionFileError(  # noqa: TRY301
-                            f"{where}: probas_cal has shape {val.shape} and probas_test "
+                            f"{where}: probas_cal has shape {val.shape}, but probas_test has "
                             f"{test.shape}; both need the same columns"
                         )
                 except PredictionFileError as error:
@@ -74,7 +74,7 @@ def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredi
     with _open(path) as file:
         group = _groups(_groups(file).get(dataset, {})).get(model)
         if group is None:
-            raise PredictionFileError(f"{where} is not there")
+            raise PredictionFileError(f"{where} does not exist")
         stored = _arrays(group, part, where)
         for array in stored:
             simplex.check_memory(array.nbytes, where)
@@ -117,8 +117,8 @@ def _arrays(group: Any, part: str, where: str) -> tuple[Any, Any]:
     scores, labels = map(_array, [group] * 2, names, [where] * 2, [(1, 2), (1,)])
     if len(scores) != len(labels):
         raise PredictionFileError(
-            f"{where}: {names[0]} has {len(scores)} rows and {names[1]} {len(labels)}; a label for "
-            "each row is needed"
+            f"{where}: {names[0]} has {len(scores)} rows, but {names[1]} has {len(labels)}; each "
+            "row needs a label"
         )
     return scores, labels
 
@@ -130,8 +130,8 @@ def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> 
     found = _own(group, name)
     if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
         raise PredictionFileError(
-            f"{where} has no array {name!r} of its own; probas_cal, labels_cal, probas_test and "
-            "labels_test are needed"
+            f"{where} has no array {name!r}; probas_cal, labels_cal, probas_test and labels_test "
+            "are needed"
         )
     if found.dtype.kind not in "fiu" or found.ndim not in n_dimensions or 0 in found.shape[1:]:
         raise PredictionFileError(

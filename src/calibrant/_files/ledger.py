@@ -76,12 +76,12 @@ class Ledger:
         try:
             with zipfile.ZipFile(path) as archive:
                 if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
-                    raise StatisticsError("it is compressed, which no ledger is")  # to any size
+                    raise StatisticsError("it is compressed")  # to any size
                 about = json.loads(archive.read("files.json"))
                 found = Statistics.from_bytes(archive.read("statistics"))
             if about["version"] != LEDGER_VERSION:
                 raise StatisticsError(
-                    "it was written by another version of calibrant; update, or name another file"
+                    "another version of calibrant wrote it; update calibrant, or name another file"
                 )
             self.counted = _fingerprints(about["files"])
             pending = about["pending"] or {"files": {}, "decay": 1.0}
@@ -129,12 +129,12 @@ class Ledger:
             if renamed is not None:
                 again[self._name(renamed)] = new.pop(renamed)
                 del left[name]
-                self._warn(f"{renamed} was counted as {name!r} before, and is not counted again")
+                self._warn(f"{renamed} was counted before as {name!r}, and is not counted again")
         changed = [str(file) for file in files if self._name(file) in left]
         if changed:
             raise PredictionFileError(
                 f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
-                "rows to files of their own, or count all files anew, into another one"
+                "rows to new files, or count all files again with another --statistics file"
             )
         if self.counted != left | again:
             self.counted = left | again
@@ -145,8 +145,7 @@ class Ledger:
         """Return what is left of the run that was interrupted; forget files that are gone."""
         if decay != self._decay:
             self._warn(
-                f"the run that was interrupted began with --decay {self._decay:g}; it is finished "
-                "with that"
+                f"the interrupted run had --decay {self._decay:g}; it is finished with this value"
             )
         names = {self._name(file) for file in new}
         moved = {found.sha256: name for name, found in self.pending.items() if name not in names}
@@ -157,7 +156,7 @@ class Ledger:
         }
         if moved:
             gone = some_in_words(sorted(moved.values()))
-            self._warn(f"{gone}, which the interrupted run was to count, is gone")
+            self._warn(f"{gone} is missing: the interrupted run has not counted it")
         self.pending = {self._name(file): found for file, found in left.items()}
         self._write()
         return list(left)
@@ -171,7 +170,7 @@ class Ledger:
         contents = Counter(found.sha256 for found in (*self.counted.values(), *new.values()))
         copies = [str(file) for file, found in new.items() if contents[found.sha256] > 1]
         if copies:
-            self._warn(f"{some_in_words(copies)}: files with the same content; each is counted")
+            self._warn(f"{some_in_words(copies)} have the same content; each is counted")
         self.pending = {self._name(file): found for file, found in new.items()}
         self._write()
 
@@ -185,7 +184,7 @@ class Ledger:
         found = self.pending[name]
         if found.again(file).sha256 != found.sha256:
             raise PredictionFileError(
-                f"{file} changed while it was counted; run again when it is whole"
+                f"{file} changed while it was counted; run again when it is complete"
             )
         self.statistics.merge(counted)
         self.counted[name] = self.pending.pop(name)

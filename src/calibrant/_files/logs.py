@@ -77,7 +77,7 @@ def read_log(
     told = None if classes is None else [str(c) for c in classes]
     layout = _find_layout(path, kind, selection or ColumnSelection(), told)
     if layout.kind in ONE_COLUMN:
-        raise PredictionFileError(f"{path}: --scores {kind} is for one number a row")
+        raise PredictionFileError(f"{path}: --scores {kind} is for one number per row")
     rows, lines, wheres = [], [], []
     for record in read_records(path):
         rows.append(layout.read(record))
@@ -98,10 +98,10 @@ def read_log(
     if None in labels and any(label is not None for label in labels):
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
-    what = "the options" if by_name else "the places of the options, whose texts differ"
+    what = "the options" if by_name else "the positions of the options, whose texts differ"
     note = f"{path}: {layout.title}; classes {some(columns, 12)} are {what}"
     if n_narrow:
-        note += f"; {n_narrow:,} of {len(rows):,} rows have fewer, and 0 for the others"
+        note += f"; {n_narrow:,} of {len(rows):,} rows have fewer options, and 0 for the others"
     y = None if None in labels else np.array(labels)
     numbers = lines if suffix_of(path) in LINES else None
     return Log(scores, layout.kind, y, columns, numbers, n_narrow > 0, note)
@@ -133,14 +133,14 @@ def _find_classes(
             return union, True
         if told is None:
             raise PredictionFileError(
-                f"{where}: the option {other!r:.200} is in no wider row, and few options recur; "
-                "write scores as a list, and the texts of options in 'options'"
+                f"{where}: the option {other!r:.200} is not in the longest row, and few options "
+                "occur twice; write the scores as a list, and the texts of options in 'options'"
             )
     elif told is None or told[: len(places)] == places:
         return told or places, False
     raise PredictionFileError(
-        f"{where}: the option {other!r:.200} is twice in its row, or not among the classes "
-        f"{some(told)}; leave out the record, or fit to a log with all options"
+        f"{where}: the option {other!r:.200} appears twice in its row, or is not among the "
+        f"classes {some(told)}; leave out the record, or fit to a log with all options"
     )
 
 
@@ -151,11 +151,11 @@ def _refuse_two_conventions(rows: list[LoggedRow], wheres: list[str]) -> None:
         if row.said is None or not row.said.isdecimal():
             continue
         if row.said not in row.names:
-            found.setdefault(False, f"{where}: the label {row.said!r} is the place of an option")
+            found.setdefault(False, f"{where}: the label {row.said!r} is the position of an option")
         elif row.said != str(row.label):
             found.setdefault(True, f"{where}: the label {row.said!r} is the name of an option")
     if len(found) == 2:
-        raise PredictionFileError(f"{found[True]}, but {found[False]} (from 0); write names in all")
+        raise PredictionFileError(f"{found[True]}, but {found[False]} (from 0); always write names")
 
 
 def _find_layout(
@@ -221,7 +221,7 @@ def _find_plain(
     chosen = [name for name in selection.columns or SCORE_FIELDS if name in nested]
     if len(chosen) > 1:
         raise PredictionFileError(
-            f"{first.where}: the fields {some(chosen)} may all hold the scores; choose one by "
+            f"{first.where}: the fields {some(chosen)} may all hold the scores; choose one with "
             "--columns"
         )
     if not chosen:
@@ -236,8 +236,8 @@ def _find_plain(
             return _find_confidences(path, names[0], selection)
         if len(names) < 2:
             raise PredictionFileError(
-                f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
-                "'probs' or 'logits' are needed, or choose it by --columns"
+                f"{first.where} has the fields {some(list(fields), 8)}; write scores in a field "
+                "such as 'probs' or 'logits', or choose their field with --columns"
             )
         read = partial(options.read_plain, name="", flat=list(names), label=selection.label)
         return LogLayout("records with a number for each class", kind or "probabilities", read)

@@ -60,7 +60,7 @@ def label_of(record: Record, chosen: str | None) -> Any:
     """Label of a record as it stands; None if it has none."""
     fields = record.fields
     if chosen is not None and chosen not in fields:
-        raise record.error(f" has no field {chosen!r} (--label-column), but {some(list(fields))}")
+        raise record.error(f" has no field {chosen!r} (--label-column), only {some(list(fields))}")
     name = label_field(fields, chosen)
     label = None if name is None else fields[name]
     if isinstance(label, list) and len(label) == 1:
@@ -111,7 +111,7 @@ def _row(
         if not math.isfinite(score):
             raise PredictionFileError(
                 f"{where}: the {of} of option {name!r:.200} is {describe(value)}; write a finite "
-                "number, or leave out an option that the question does not have"
+                "number, or leave out options that the question does not have"
             )
         found.append(score)
     if len(found) < 2:
@@ -133,14 +133,14 @@ def read_plain(record: Record, name: str, label: str | None, flat: Sequence[str]
     elif isinstance(given, list):
         names = own_options(record.fields) or [str(j) for j in range(len(given))]
         if len(names) != len(given):
-            raise record.error(f": {len(given)} scores of {len(names)} options; write one for each")
+            raise record.error(f": {len(given)} scores for {len(names)} options; write one each")
         named = list(zip(names, given, strict=True))
     else:
         found = "missing" if given is None else describe(given)
         raise record.error(f": {name!r} is {found}; write the score of each option")
     present = {option: value for option, value in named if value is not None}
     if len(present) < sum(value is not None for _, value in named):
-        raise PredictionFileError(f"{where} has an option twice; name each once")
+        raise PredictionFileError(f"{where} has the same option twice; write each option once")
     row = _row(present.values(), list(present), label_of(record, label), where)
     return row._replace(of_object=isinstance(given, dict))
 
@@ -154,7 +154,7 @@ def read_confidence(record: Record, name: str, scale: float, label: str | None) 
     said = label_of(record, label or usual)
     truth = None if said is None else TRUTH.get(str(said).strip().casefold(), -1)
     if truth == -1:
-        raise record.error(f": the label {said!r:.200} is neither right nor wrong; write true")
+        raise record.error(f": the label {said!r:.200} is neither true nor false")
     return LoggedRow([1.0 - value / scale, value / scale], ["false", "true"], truth)
 
 
@@ -168,7 +168,7 @@ def read_lm_eval(record: Record) -> LoggedRow:
         while isinstance(found, list) and found and isinstance(found[0], list):
             found = found[0]
         if not (isinstance(found, list) and len(found) == 2):  # log-likelihood, is it greedy
-            raise record.error(" holds generated text: write scores of options as plain records")
+            raise record.error(" has generated text; write scores of options as plain records")
         values.append(_to_number(found[0]))
     names = _continuations(fields.get("arguments"), len(values))
     half = len(names) // 2
@@ -185,7 +185,7 @@ def read_lm_eval(record: Record) -> LoggedRow:
     is_right, best = fields.get("acc"), row.scores.index(max(row.scores))
     agreeing = [j for j in places if not is_score(is_right) or (j == best) == (is_right == 1)]
     if target is not None and not agreeing:
-        fault = "several right options, or none of these" if not places else f"acc is {is_right}"
+        fault = "not exactly one right option" if not places else f"acc is {is_right}"
         options = f"the target {target!r:.200} of the options {some(names, 8)}"
         raise record.error(f": {options}: {fault}; drop the record")
     return row._replace(label=agreeing[0] if agreeing else None)
@@ -214,7 +214,7 @@ def read_inspect(record: Record) -> LoggedRow:
     """Read a sample of Inspect: letters of its ``choices``, ``target``, and log-probabilities."""
     choices = record.fields.get("choices")
     if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
-        raise record.error(" has no choices; samples of multiple_choice() can be read")
+        raise record.error(" has no choices; only samples of multiple_choice() can be read")
     letters = list(string.ascii_uppercase[: len(choices)])
     return read_completion(record, letters, "target")
 
@@ -236,13 +236,13 @@ def read_completion(
     choice = completion_of(record.fields)
     found = [] if choice is None else _positions(choice["logprobs"])
     if names is None:
-        raise record.error(" has no label; name it by --label-column, or the options by --classes")
+        raise record.error(" has no label; use --label-column, or name the options with --classes")
     if not found:
-        raise record.error(" has no top_logprobs; ask for logprobs=True, top_logprobs=20")
+        raise record.error(" has no top_logprobs; request them with logprobs=True, top_logprobs=20")
     answers = {clean(token): listed for token, listed in found if clean(token) in names}
     if len(answers) != 1:
         which = f"{'several tokens are' if answers else 'no token is'} among {some(names, 8)}"
-        raise record.error(f": {which}; ask for the option alone (max_tokens=1), or use --classes")
+        raise record.error(f": {which}; request only the option (max_tokens=1), or use --classes")
     masses, least, listed_mass = dict.fromkeys(names, 0.0), 1.0, 0.0
     for token, logprob in answers.popitem()[1]:
         if not is_score(logprob) or not logprob < 1e-3:  # NaN is not

@@ -94,7 +94,7 @@ class RawPredictions:
         if self.labels is None:
             raise PredictionFileError(
                 f"{self.source} has no labels; npz files need an array 'labels', tables a column "
-                "'label' (--label-column), npy files --labels FILE (of TEST --test-labels)"
+                "'label' (--label-column), npy files --labels FILE (--test-labels FILE for TEST)"
             )
         return self.labels
 
@@ -126,7 +126,7 @@ def read_prediction_file(
     if labels is None:
         return found
     if own is not None:
-        raise PredictionFileError(f"{path} has labels of its own; leave out --labels {labels}")
+        raise PredictionFileError(f"{path} has labels already; leave out --labels {labels}")
     with open_npy(Path(labels)) as given:
         _check_labels(given, len(scores))
         return replace(found, labels=given.whole())
@@ -171,8 +171,8 @@ def unknown_format(path: Path) -> PredictionFileError:
     """Return the error about a suffix that no format has."""
     suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix.lower()
     return PredictionFileError(
-        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, "
-        ".arrow, or .jsonl, .json and .eval of evaluations"
+        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, .arrow, "
+        "or .jsonl, .json and .eval for evaluations"
     )
 
 
@@ -247,8 +247,8 @@ def _kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabi
         return plain if n_columns > 1 else {two: one for one, two in ONE_COLUMN.items()}[plain]
     if kind in ONE_COLUMN and n_columns > 1:
         raise PredictionFileError(
-            f"{where} has {n_columns} columns of scores, and --scores {kind} is one number for "
-            "each row; choose its column by --columns"
+            f"{where} has {n_columns} columns of scores, but --scores {kind} needs one number per "
+            "row; choose one column with --columns"
         )
     return kind
 
@@ -257,13 +257,13 @@ def _shape(scores: StoredArray, kind: str | None) -> tuple[int, ...]:
     if len(scores.shape) == 1 and scores.dtype.kind in "fiub" and kind not in ARRAYS.values():
         return *scores.shape, 1
     is_matrix = len(scores.shape) == 2 and scores.dtype.kind in "fiub" and scores.shape[1] > 0
-    scores.check(is_matrix, "one row per sample and one column of numbers per class are needed")
+    scores.check(is_matrix, "write one row per sample and one column of numbers per class")
     return scores.shape
 
 
 def _check_labels(labels: StoredArray, n_rows: int, kinds: str = "iufbUS") -> None:
     are_right = labels.shape[:1] == (n_rows,) and (kinds == "any" or labels.dtype.kind in kinds)
-    labels.check(are_right, f"a number or a text for each of {n_rows} rows of scores is needed")
+    labels.check(are_right, f"write a number or a text for each of the {n_rows} rows of scores")
 
 
 def _open_npz(
@@ -288,13 +288,13 @@ def _classes(archive: Archive, n_columns: int) -> list[str] | None:
     if "classes" not in archive.names:
         return None
     with archive.open("classes") as stored:
-        needed = f"one name for each of {n_columns} columns is needed"
+        needed = f"write one name for each of the {n_columns} columns"
         stored.check(stored.shape == (n_columns,), needed)
         named = stored.whole().tolist()
     names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in named]
     if len(set(names)) != len(names):
         raise PredictionFileError(
-            f"{archive.path}: classes has a name twice; every column needs its own"
+            f"{archive.path}: classes has the same name twice; give each column its own"
         )
     return names
 
@@ -328,7 +328,7 @@ def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Pa
         return f"{chosen}_"
     has = f"{path} has {' and '.join(f'{p}* arrays' for p in prefixes if p)}"
     if chosen is None:
-        raise PredictionFileError(f"{has}; choose one by --part")
+        raise PredictionFileError(f"{has}; choose one with --part")
     raise PredictionFileError(f"{has}, but no {chosen}_probs or {chosen}_logits; use --part")
 
 

@@ -80,7 +80,7 @@ def read_records(path: Path) -> Iterator[Record]:
     records = read(path)
     first = next(records, None)
     if first is None:
-        raise PredictionFileError(f"{path} has no records; one JSON object a line is needed")
+        raise PredictionFileError(f"{path} has no records; write one JSON object per line")
     yield first
     yield from records
 
@@ -141,8 +141,8 @@ def _read_list(path: Path) -> Iterator[Record]:
     found = whole.get("samples") if isinstance(whole, dict) else whole
     if not isinstance(found, list):
         raise PredictionFileError(
-            f"{path} holds neither an Inspect log with samples nor a list of objects; name a file "
-            "of one JSON object a line .jsonl"
+            f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
+            "JSON object per line, rename it to .jsonl"
         )
     for place, fields in enumerate(found):
         where = f"{path}, record {place} (from 0)"
@@ -152,15 +152,15 @@ def _read_list(path: Path) -> Iterator[Record]:
 def _refuse_long(length: int, limit: int, where: str) -> None:
     if length > limit:
         raise PredictionFileError(
-            f"{where} is longer than {limit >> 20} MiB; keep the fields with scores and labels only"
+            f"{where} is longer than {limit >> 20} MiB; keep only the fields with scores and labels"
         )
 
 
 def _require_object(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise PredictionFileError(
-            f"{where} is {describe(found)}, no JSON object; write "
-            '{"probs": {"A": 0.7, "B": 0.3}, "label": "A"}'
+            f'{where} is {describe(found)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
+            '0.3}, "label": "A"}'
         )
     return found
 
@@ -171,11 +171,11 @@ def _parse(raw: bytes, where: str) -> Any:
     except UnicodeDecodeError:
         fault = "is not UTF-8 text; save it as UTF-8"
     except RecursionError:
-        fault = "is nested too deeply; keep the fields with scores and labels only"
+        fault = "is nested too deeply; keep only the fields with scores and labels"
     except _RepeatedKeyError as error:
         fault = f"has the key {str(error)!r:.200} twice in one object; remove one of them"
     except ValueError as error:
-        fault = f"is no JSON: {error}; write one whole JSON object a line"
+        fault = f"is not JSON: {error}; write one complete JSON object per line"
     raise PredictionFileError(f"{where} {fault}")
 
 
@@ -188,6 +188,6 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def describe(value: Any) -> str:
     """Name a value of JSON for a message, in a few words."""
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean"}
     text = json.dumps(value) if not isinstance(value, dict | list) else ""
     return f"{kinds.get(type(value), 'null' if value is None else 'a number')} {text:.60}".rstrip()

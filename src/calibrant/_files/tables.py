@@ -176,9 +176,9 @@ def check_header(head: list[str], where: str) -> None:
     seen = set()
     for i, name in enumerate(head):
         if not name and not (i == 0 and name in INDEX_NAMES):
-            raise PredictionFileError(f"{where}: column {i + 1} has no name")
+            raise PredictionFileError(f"{where}: column {i + 1} has no name; add one")
         if name in seen:
-            raise PredictionFileError(f"{where}: column name {name!r} is there twice")
+            raise PredictionFileError(f"{where}: column name {name!r} appears twice; rename one")
         seen.add(name)
 
 
@@ -190,8 +190,8 @@ def scores_of(batch: Any, layout: Layout, path: Path) -> NDArray[np.float64]:
         column = batch.column(place[name])
         if not _is_of_numbers(column.type):
             raise PredictionFileError(
-                f"{path}, column {name!r} is of type {column.type}; scores are numbers, and labels "
-                "are in --label-column"
+                f"{path}, column {name!r} is of type {column.type}; scores must be numbers: name "
+                "the labels with --label-column, or leave the column out with --ignore"
             )
         scores[:, j] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
     return scores
@@ -299,9 +299,9 @@ def _refuse_few(
         found = f"one column of scores, {scores[0]!r}"
         found += ", of whole numbers" if is_open else ""
     raise PredictionFileError(
-        f"{where} has {found}; at least two classes are needed, each with a column of numbers "
-        "(--columns), or the positive one of two alone, with --scores positive, or --scores "
-        "decision of margins"
+        f"{where} has {found}; write a column of numbers for each of two or more classes "
+        "(--columns), or for two classes one column with --scores positive, or --scores decision "
+        "for margins"
     )
 
 
@@ -342,7 +342,7 @@ def _label(
         named = [name for name in named if name in text] or named
     if len(named) > 1:
         raise PredictionFileError(
-            f"{where}: columns {some_in_words(named)} may all hold the labels; choose one by "
+            f"{where}: columns {some_in_words(named)} may all hold the labels; choose one with "
             "--label-column"
         )
     if named:

@@ -50,7 +50,7 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
     """Open a text table; ``-`` is standard input."""
     if str(path) == "-":
         if sys.stdin is None:
-            raise PredictionFileError("-: standard input is closed; send a table, or name a file")
+            raise PredictionFileError("-: standard input is closed; pipe a table, or name a file")
         yield sys.stdin.buffer
         return
     with decoding(path, "text"):
@@ -71,9 +71,9 @@ class _BoundedGzip(gzip.GzipFile):
         found = super().read(size)
         if self.tell() > self._most:
             raise PredictionFileError(
-                f"{self._path} is more than {UNZIPPED_RATIO} times as large when it is "
-                f"decompressed, and larger than {UNZIPPED_BYTES / 2**30:g} GiB, as no usual table "
-                "is; decompress it first, if it is one"
+                f"{self._path} grows more than {UNZIPPED_RATIO} times when decompressed, to over "
+                f"{UNZIPPED_BYTES / 2**30:g} GiB, which is unusual for a table; decompress it "
+                "first if you trust it"
             )
         return found
 
@@ -128,11 +128,11 @@ def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
     except UnicodeDecodeError:
         text, fault = "", ", line 1 is not UTF-8 text; save the table as UTF-8"
     if len(line) == LONGEST_LINE:
-        fault = f", line 1 is longer than {LONGEST_LINE >> 20} MiB: no header of a table"
+        fault = f", line 1 is longer than {LONGEST_LINE >> 20} MiB; is this a table?"
     elif "\r" in text:
-        fault = " ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
+        fault = " has lines that end with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
     elif "\0" in text:
-        fault = ", line 1 has NUL characters: this is not a text file"
+        fault = ", line 1 has NUL characters, so it is not a text file"
     best: list[str] = []
     usual = separator = TEXT.get(suffix_of(path), ",")
     for sign in [usual, *SEPARATORS]:
@@ -142,7 +142,7 @@ def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
                 best, separator = names, sign
     if not best:
         longest = f", line 1: a name is longer than {csv.field_size_limit():,} characters"
-        empty = " is empty; a header with a name per column is needed"
+        empty = " is empty; write a header with a name for each column"
         fault = fault or (longest if text else empty)
     if fault is not None:
         raise PredictionFileError(f"{path}{fault}")
@@ -189,16 +189,16 @@ class Place(Arguments):
     where: Callable[[int], str] | None = None
     lines: Sequence[int] | None = None
 
-    if_logits = "logits? Then --scores logits"
+    if_logits = "for logits, use --scores logits"
     use_logits = "use --scores logits"
-    if_percent = "percent? --normalize divides rows by their sums"
-    if_unnormalized = "--normalize divides rows by their sums"
-    if_untold = "give the class of each column by --classes"
-    if_named_twice = "choose one set by --columns"
+    if_percent = "for percent, use --normalize"
+    if_unnormalized = "--normalize divides each row by its sum"
+    if_untold = "name the class of each column with --classes"
+    if_named_twice = "choose one set with --columns"
     if_single = (
-        "of the positive class alone, give --scores positive, or --scores decision of margins"
+        "for the positive class alone, use --scores positive, or --scores decision for margins"
     )
-    if_margins = "of margins, give --scores decision; choose the column by --columns"
+    if_margins = "for margins, use --scores decision; choose the column with --columns"
 
     @property
     def prefix(self) -> str:  # type: ignore[override]
@@ -229,7 +229,7 @@ class Place(Arguments):
 
     def if_unknown_positive(self, other: str, own: str) -> str:
         """Say how to tell the class of a single column."""
-        return f"give --positive {own} or --positive {other}"
+        return f"use --positive {own} or --positive {other}"
 
     def label(self, row: int) -> str:
         """Where the label of a row is."""
@@ -239,7 +239,7 @@ class Place(Arguments):
 def explain(path: Path, names: list[str], message: str) -> str:
     """Say what Arrow could not read in the words of this file, with the line."""
     if "mpty CSV" in message:
-        return f"{path} has a header and no rows"
+        return f"{path} has a header but no rows"
     row = re.search(r"Row #(\d+):", message)
     lines = lines_of(path, [int(row[1]) - 1]) or [1 + int(row[1])] if row else []
     where = f"{path}, line {lines[0]}" if lines else str(path)
@@ -252,7 +252,7 @@ def explain(path: Path, names: list[str], message: str) -> str:
         return f"{where} is not UTF-8 text; save the table as UTF-8"
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
     if ragged is not None:
-        return f"{where}: {number_of(int(ragged[2]), 'column')}, but the header has {ragged[1]}"
+        return f"{where} has {number_of(int(ragged[2]), 'column')}, but the header has {ragged[1]}"
     if "straddl" in message:
         return f"{where} has a row that is longer than {BLOCK_BYTES >> 20} MiB"
     return f"{where} cannot be read: {message}"
@@ -260,9 +260,9 @@ def explain(path: Path, names: list[str], message: str) -> str:
 
 def _remedy(text: str, name: str) -> str:
     if text.strip().endswith("%"):
-        return " (write percent without the sign; --normalize divides rows by their sums)"
+        return " (write percent without the sign; --normalize divides each row by its sum)"
     if "," in text:
-        return " (decimals are written with a point)"
+        return " (write decimals with a point)"
     is_missing = MISSING.fullmatch(text) is not None
-    missing = "fill it, or drop the row; apply has --on-bad-row; " if is_missing else ""
-    return f" ({missing}--ignore {name!r}, if the column holds no scores)"
+    missing = "fill it, drop the row, or use apply with --on-bad-row; " if is_missing else ""
+    return f" ({missing}use --ignore {name!r} if the column is not scores)"

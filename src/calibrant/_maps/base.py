@@ -135,8 +135,7 @@ class CalibrationMap(ABC):
         """Refuse what a kernel would misread; copy only what it cannot read where it lies."""
         if not (isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2):
             raise errors.ContainerError(
-                "a map needs checked rows, a matrix of float64; call predict_proba for anything "
-                "else"
+                "a map needs checked rows, a matrix of float64; call predict_proba"
             )
         if not self.takes(rows.shape[1]):
             raise errors.ShapeError(

@@ -194,14 +194,9 @@ class SplineMap(LogitMap):
         freeze(self, "knots", "slopes")
         knots, slopes = self.knots, self.slopes
         n_knots = len(knots) if knots.ndim == 1 else 0
-        require(
-            1 <= n_knots <= MAX_KNOTS,
-            f"knots has shape {knots.shape}; at most {MAX_KNOTS} are allowed",
-        )
+        require(1 <= n_knots <= MAX_KNOTS, f"knots has shape {knots.shape}; at most {MAX_KNOTS}")
         one_more = slopes.shape == (n_knots + 1,)
-        require(
-            one_more, f"slopes has shape {slopes.shape}, but {n_knots} knots need one slope more"
-        )
+        require(one_more, f"slopes has shape {slopes.shape}, not one more than {n_knots} knots")
         check_array(self, "knots", [knots.shape])
         require(np.all(np.diff(knots) > 0), "knots must increase")
         inside = slopes.min() >= 0 and slopes.max() <= 1e303

@@ -103,9 +103,7 @@ def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points
             raise errors.ShapeError(f"{name} has {len(array)} entries but q has {n}")
         _refuse(name, array, ~np.isfinite(array), errors.NonFiniteError, "entries must be finite")
     ranks, weight = arrays["rank"], arrays["sample_weight"]
-    _refuse(
-        "rank", ranks, ranks != np.floor(ranks), errors.RangeError, "ranks must be whole numbers"
-    )
+    _refuse("rank", ranks, ranks != np.floor(ranks), errors.RangeError, "use whole numbers")
     remedy = "weights must be positive; drop points of weight 0"
     _refuse("sample_weight", weight, weight <= 0, errors.WeightError, remedy)
     rank_index = np.unique(ranks, return_inverse=True)[1].astype(np.int64) + 1

@@ -219,9 +219,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         if self.estimator is not None:
             return np.asarray(self._fitted.classes_)
         if "fitted_classes_" not in vars(self):
-            raise AttributeError(
-                "classes_ is not known without an estimator; call fit with labels first"
-            )
+            raise AttributeError("classes_ is not known; call fit with labels first")
         return np.asarray(self.fitted_classes_)
 
     @property

@@ -131,9 +131,8 @@ def read_costs(
         or (has_abstain and ABSTAIN in names.tolist())
     ):
         raise errors.ParameterError(
-            f"actions={errors.in_words(names)} does not fit the {n_actions} columns of costs "
-            f"({MEANING}); pass one distinct name per column, and not {ABSTAIN!r} together with "
-            "abstain="
+            f"actions={errors.in_words(names)} for {n_actions} columns of costs ({MEANING}); pass "
+            f"one distinct name per column, and not {ABSTAIN!r} together with abstain="
         )
     if has_abstain:
         names = np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)

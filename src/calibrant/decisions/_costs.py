@@ -45,9 +45,8 @@ def read_rows(
         is_unknown = pos_label is not None and pos_label not in (0, 1)
         if classes is None and is_unknown and n_columns == 1:
             raise errors.ParameterError(
-                f"pos_label={errors.in_words(pos_label)} is one of two classes, but without "
-                "y_true the other is not known; pass classes=[other, "
-                f"{errors.in_words(pos_label)}]"
+                f"pos_label={errors.in_words(pos_label)} : without y_true the other class is not "
+                f"known; pass classes=[other, {errors.in_words(pos_label)}]"
             )
         if classes is None:
             classes = names if names and n_columns > 1 else np.arange(max(2, n_columns))

@@ -90,9 +90,7 @@ class Threshold(Result):
     threshold: float = doc(
         "Smallest probability to act on; infinite if no threshold reaches the target."
     )
-    reached: float = doc(
-        "Value of the target at the threshold, on these rows; NaN if there is none."
-    )
+    reached: float = doc("Value of the target at the threshold; NaN without one.")
     coverage: float = doc("Share of these rows that are at or above the threshold.")
     reachable: float = doc(
         "Value that is possible, to 0.001, if no threshold reaches the target; else NaN."
@@ -217,8 +215,8 @@ def _column_for(predictions: Predictions, target: str, kind: Any) -> int | None:
     fits = {"accuracy": column is None, "capacity": True}
     if not fits.get(target, column is not None):
         raise errors.ParameterError(
-            f"kind={errors.in_words(kind)} with {target}: accuracy refers to the largest "
-            "probability, precision and recall refer to one class; leave kind out, or pass the "
+            f"kind={errors.in_words(kind)} with {target}: accuracy is for the largest "
+            "probability, precision and recall are for one class; leave kind out, or pass the "
             "label of that class"
         )
     return column

@@ -41,9 +41,7 @@ class PredictionSets(Result):
     classes: NDArray[Any] = doc("Label of each column.")
     coverage: float = doc("Requested share of sets that contain the label.")
     held: NDArray[Any] | None = doc("Whether each set contains the label; None without labels.")
-    measured: Estimate = doc(
-        "Share of sets that contain the label, with an exact interval; NaN without labels."
-    )
+    measured: Estimate = doc("Measured coverage with an exact interval; NaN without labels.")
 
     @property
     def sizes(self) -> Wholes:
@@ -235,8 +233,8 @@ class ConformalSets(Parameters, BaseEstimator):
         if rank > n_rows:
             warnings.warn(
                 f"coverage={self.coverage:g} needs more than {errors.number_of(n_rows, 'row')}, "
-                "so every set has all classes; fit to more rows, or set coverage to at most "
-                f"{n_rows / (n_rows + 1):g}",
+                "so every set has all classes; add rows, or use "
+                f"coverage={n_rows / (n_rows + 1):g}",
                 errors.SmallSampleWarning,
                 stacklevel=2,
             )

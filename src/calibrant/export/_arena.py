@@ -59,7 +59,8 @@ class ArenaCalibrator(BaseEstimator):
         made = make_calibrator(own) if isinstance(own, str) else clone(own)
         if made.scores != "probabilities":
             raise errors.ParameterError(
-                f"calibrator has scores={made.scores!r}; CalArena gives probabilities"
+                f"calibrator has scores={made.scores!r}, but CalArena gives probabilities; use "
+                "scores='probabilities'"
             )
         made.set_params(classes=np.arange(rows.shape[1]))
         self.calibrator_ = made.fit(rows, y_cal)

@@ -85,9 +85,8 @@ def write_map(found: CalibrationMap, ops: Operations, rows: Value, at: Context) 
 @write_map.register
 def _(found: GroupedMap, ops: Operations, rows: Value, at: Context) -> Value:  # noqa: ARG001
     raise errors.ExportError(
-        f"a graph does not know the group of a row, by which one of {len(found.stages) - 1} maps "
-        "is chosen; export the calibrator of each group, for_group(name), and for_group(None) for "
-        "all others"
+        f"a graph cannot choose one of {len(found.stages) - 1} maps by the group of a row; export "
+        "the calibrator of each group, for_group(name), and for_group(None) for all other rows"
     )
 
 

@@ -270,9 +270,9 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
     if name not in found:
         among = errors.some_in_words([*found])
         raise errors.ExportError(
-            f"the model has {len(found)} outputs, {among}; say which are the scores with output="
+            f"the model has {len(found)} outputs, {among}; name the one with the scores as output="
             if name is None
-            else f"output={name!r} is no output of the model; it has {among}"
+            else f"output={name!r} is not an output of the model; it has {among}"
         )
     return found[name]
 
@@ -285,7 +285,7 @@ def _check_output(scores: Any, width: int) -> str:
     if dtype is None:
         kind = TensorProto.DataType.Name(tensor.elem_type).lower()
         raise errors.ExportError(
-            f"output {scores.name!r} is of type {kind}; scores are real numbers of 16, 32 or 64 "
+            f"output {scores.name!r} is of type {kind}; scores must be floats of 16, 32 or 64 "
             "bits: choose another output"
         )
     sizes = [d.dim_value or None for d in tensor.shape.dim]
@@ -313,8 +313,8 @@ def _opset(model: onnx.ModelProto) -> int:
     opset = found[0] if found else FIRST_OPSET
     if opset < FIRST_OPSET:
         raise errors.ExportError(
-            f"the model has opset {opset}, and a calibrator needs {FIRST_OPSET} or later; "
-            f"convert it first: onnx.version_converter.convert_version(model, {FIRST_OPSET})"
+            f"the model has opset {opset}, but a calibrator needs {FIRST_OPSET} or later; convert "
+            f"it first: onnx.version_converter.convert_version(model, {FIRST_OPSET})"
         )
     return opset
 

@@ -37,10 +37,10 @@ def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> 
     """Refuse what is no fitted calibrator; return it as it is now: another thread may fit it."""
     if isinstance(calibrator, CalibratedClassifier):
         raise errors.ExportError(
-            f"a CalibratedClassifier holds a classifier as well: {for_classifiers}"
+            f"a CalibratedClassifier contains a classifier, too: {for_classifiers}"
         )
     if not isinstance(calibrator, Calibrator):
-        raise errors.ExportError(f"{errors.in_words(calibrator)} is no calibrator")
+        raise errors.ExportError(f"{errors.in_words(calibrator)} is not a calibrator")
     check_is_fitted(calibrator, "classes_")
     return calibrator._take()  # noqa: SLF001
 
@@ -65,16 +65,16 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
     simplex.check_option("input", given, simplex.KINDS)
     if given in ONE_COLUMN and len(calibrator.classes_) != 2:
         raise errors.ExportError(
-            f"input={given!r} is one number for each row of two classes, and "
-            f"{type(calibrator).__name__} has {len(calibrator.classes_)}; use input={own!r}"
+            f"input={given!r} is for two classes, but {type(calibrator).__name__} has "
+            f"{len(calibrator.classes_)}; use input={own!r}"
         )
     # Margins are read as log-probabilities, which probabilities tell and other logits do not.
     is_lost = given != own and ("logits" in (own, given)) and calibrator.map_.kind == "logits"
     if is_lost and calibrator.map_.depends_on_shift:
         raise errors.ExportError(
-            f"{type(calibrator).__name__} was fitted to logits, which probabilities tell only up "
-            f"to a number for each row, and its result depends on that number; use input={own!r}, "
-            "or fit it with scores='probabilities'"
+            f"{type(calibrator).__name__} was fitted to logits, which probabilities determine "
+            "only up to a constant per row, and its result depends on the constant; use "
+            f"input={own!r}, or fit it with scores='probabilities'"
         )
     return given
 

@@ -141,9 +141,9 @@ def _labels(scope: Any, model: Any) -> NDArray[Any]:
         if np.array_equal(whole, classes) and ((whole < 0) == (classes < 0)).all():
             return whole
     raise errors.ExportError(
-        f"classes_ of {type(model).__name__} are {errors.in_words(classes)}, and labels of ONNX "
-        "are whole numbers of 64 bits or texts; fit to such labels, or ask for the numbers of the "
-        "classes with the option nocl=True"
+        f"classes_ of {type(model).__name__} are {errors.in_words(classes)}, but labels in ONNX "
+        "are 64-bit integers or strings; fit to such labels, or use the option nocl=True to get "
+        "class numbers"
     )
 
 
@@ -165,8 +165,8 @@ def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
     if len(widths) != 1 or widths[0] not in (None, width):
         columns = f"{width} columns, one for each class" if width > 1 else f"1 column, {kind!r}"
         raise errors.ExportError(
-            f"{type(calibrator).__name__} takes one input, scores with {columns}; there are "
-            f"{len(widths)} with {errors.in_words(widths)} columns"
+            f"{type(calibrator).__name__} takes one input, scores with {columns}; it got "
+            f"{len(widths)} inputs with {errors.in_words(widths)} columns"
         )
     given = operator.inputs[0]
     computed = not given.is_root

@@ -138,8 +138,8 @@ def _with_margins(container: Any, estimator: Any) -> Any:
     if not kept or (is_rest and holds(estimator, (svm.LinearSVC,))):
         raise errors.ExportError(
             f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
-            "which skl2onnx does not convert; convert the classifier by other means, and merge "
-            "the calibrator, calibrated_classifiers_[i].calibrator, behind it with merge_onnx"
+            "which skl2onnx does not convert; convert the classifier with another tool, and merge "
+            "calibrated_classifiers_[i].calibrator into it with merge_onnx"
         )
     if getattr(estimator, "probability", False):  # whose raw scores are no margins
         estimator = copy(estimator)

@@ -237,11 +237,11 @@ class CalibratorModule(nn.Module):
         if scores.dim() != 2 or scores.shape[1] != self.n_columns:
             classes = "one number" if self.n_columns == 1 else f"{self.n_classes} classes"
             raise errors.ShapeError(
-                f"{self!r} was given scores of shape {tuple(scores.shape)}; it takes one row for "
-                f"each sample, of {classes}"
+                f"{self!r} got scores of shape {tuple(scores.shape)}; it takes one row per "
+                f"sample, with {classes}"
             )
         if not scores.is_floating_point():
-            raise errors.ContainerError(f"{self!r} was given scores of {scores.dtype}, no reals")
+            raise errors.ContainerError(f"{self!r} got scores of {scores.dtype}, not floats")
         rows = scores.cpu() if self._by_cpu else scores
         whole = torch.compiler.is_compiling() or torch.jit.is_tracing()  # for any number of rows
         if whole or rows.device.type != "cpu":
@@ -276,8 +276,8 @@ class CalibratorModule(nn.Module):
         own = self.digest
         if given is not None and not torch.equal(given.to(own.device), own):
             raise errors.ExportError(
-                f"the state is that of another calibrator than of {self!r}; call to_torch with "
-                "the calibrator that it was saved with"
+                f"the state belongs to another calibrator than {self!r}; call to_torch with the "
+                "calibrator that the state was saved from"
             )
         super()._load_from_state_dict(state_dict, prefix, *args, **options)
 

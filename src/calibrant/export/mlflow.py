@@ -44,7 +44,7 @@ DATA = f"data/{FILE}"
 """Where MLflow puts the model file."""
 
 FOR_CLASSIFIERS = (
-    "a model file has no place for it; use mlflow.sklearn.log_model(model, "
+    "a model file cannot hold it; use mlflow.sklearn.log_model(model, "
     "serialization_format='skops', skops_trusted_types=calibrant.export.trusted_types(), "
     "pyfunc_predict_fn='predict_proba')"
 )
@@ -257,8 +257,8 @@ def _read(directory: Path) -> Calibrator:
     flavors = Model.load(str(directory)).flavors
     if FLAVOR not in flavors:
         raise errors.MagicError(
-            f"{directory} is an MLflow model of {', '.join(sorted(flavors))} and not of calibrant; "
-            "load it by mlflow.pyfunc.load_model"
+            f"{directory} is an MLflow model of {', '.join(sorted(flavors))}, not of calibrant; "
+            "load it with mlflow.pyfunc.load_model"
         )
     digest = flavors[FLAVOR].get("sha256")
     if not isinstance(digest, str):

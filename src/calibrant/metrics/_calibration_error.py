@@ -60,16 +60,15 @@ def confidence_ece(
 def positive_ece(
     classes: Any, *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1"
 ) -> Body:
-    """Compute the expected calibration error of the positive one of two classes (pos-ECE).
+    """Compute the expected calibration error of the positive class of two (pos-ECE).
 
-    All rows are binned by the probability of the positive class, the second of ``classes``; in each
-    bin the share of rows that are of it is compared with the mean of that probability.
+    Rows are binned by the probability of the positive class, the second of ``classes``; in each bin
+    its share of the labels is compared with the mean probability.
 
     Returns
     -------
     float
-        In [0, 1]; the same to the last bit for any order of the rows, and biased upwards as
-        :func:`confidence_ece` is.
+        In [0, 1]; biased upwards, as :func:`confidence_ece` is.
 
     References
     ----------
@@ -102,7 +101,7 @@ def _problem_bins(column: int | None, n_bins: int, strategy: str, norm: str) -> 
 
 @metric
 def classwise_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
-    """Class-wise calibration error (cw-ECE): the mean over classes of each one's binary ECE.
+    """Compute the class-wise calibration error (cw-ECE), the mean ECE of all classes.
 
     For each class, all rows are binned by its probability (equal width), and the share of rows
     with that label is compared with the mean probability.
@@ -128,7 +127,7 @@ def classwise_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
 
 @metric
 def thresholded_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
-    """Thresholded calibration error (TECE): class by class, predictions of 1 / n_classes or more.
+    """Compute the thresholded calibration error (TECE) of predictions above 1 / n_classes.
 
     As :func:`classwise_ece`, but only over predictions that are not negligible, in bins of equal
     mass, and averaged over the classes that have such predictions.

@@ -40,9 +40,7 @@ class CrossFittedDecomposition(Result):
 
     metric: str = doc("Name of the score.")
     score: Estimate = doc("Score of the predictions.")
-    calibration: Estimate = doc(
-        "Gain of recalibration on held-out rows; negative if the score gets worse."
-    )
+    calibration: Estimate = doc("Gain of recalibration on held-out rows; may be negative.")
     refinement: Estimate = doc("Score of the recalibrated predictions.")
     n_folds: int = doc("Number of folds; 1 if all rows are equal.")
     n_resamples: int
@@ -61,17 +59,17 @@ def cross_fitted_decomposition(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> CrossFittedDecomposition:
-    """Split a proper score into calibration and refinement by a recalibrator of other folds.
+    """Split a proper score into calibration and refinement by cross-fitted recalibration.
 
-    Each fold is recalibrated by what was fitted to the others. The score of these predictions is
-    the refinement, and the calibration part is what they gain: on average at most the true one,
-    whatever the recalibrator, since the label of a row is not seen before it is judged.
+    Each fold is recalibrated by a calibrator fitted to the other folds. The score of the result is
+    the refinement, and the gain is the calibration part: on average at most the true one, whatever
+    the recalibrator, since no row is used for its own recalibration.
 
     Parameters
     ----------
     metric : {"negative_log_likelihood", "brier_score", "ranked_probability_score"}, \
 default="negative_log_likelihood"
-        The score, as its function has it by default.
+        Name of the score.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one
         row what of it is in one fold.
@@ -183,9 +181,7 @@ class VariationalErrors(Result):
     """Result of :func:`variational_errors`."""
 
     error: Estimate = doc("Lp calibration error of the whole vector of probabilities.")
-    top_label: Estimate = doc(
-        "Calibration error of the confidence, over- and under-confidence together."
-    )
+    top_label: Estimate = doc("Calibration error of the confidence.")
     over_confidence: Estimate = doc("Mean of confidence - accuracy where positive, else 0.")
     under_confidence: Estimate = doc("Mean of accuracy - confidence where positive, else 0.")
     p: float
@@ -206,7 +202,7 @@ def variational_errors(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> VariationalErrors:
-    """Lp calibration errors, without bins, that chance does not raise.
+    """Compute Lp calibration errors without bins and without upward bias.
 
     The Lp calibration error is the mean of ``|E[Y | f] - f|_p``, with f the predicted probabilities
     and Y the one-hot label. A recalibrator that was fitted to other folds says of each row in
@@ -216,8 +212,8 @@ def variational_errors(
     Parameters
     ----------
     p : float, default=1
-        Of the norm of the vector, at least 1; ``math.inf`` is its largest cell. The errors of
-        the confidence do not depend on it.
+        Order of the norm, at least 1; ``math.inf`` is the largest entry. The errors of the
+        confidence do not depend on it.
 
     Notes
     -----
@@ -309,9 +305,9 @@ class ScoreDecomposition(Result):
 def score_decomposition(predictions: Predictions, *, score: str = "brier") -> ScoreDecomposition:
     """Split a proper score into miscalibration, discrimination and uncertainty (CORP).
 
-    For each class, isotonic regression of "is it the label" on its probability is the best
-    recalibration that keeps the order, without division by the sum, and the frequency of the class
-    the best constant; the differences of the three mean scores are the parts.
+    For each class, isotonic regression of the label on the probability is the best monotone
+    recalibration, and the class frequency the best constant; the parts are differences of the three
+    mean scores.
 
     Parameters
     ----------

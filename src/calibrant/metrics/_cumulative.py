@@ -51,12 +51,12 @@ class CumulativeDifferences(Result):
 
 @metric
 def kuiper_error(classes: Any, *, kind: Any = None) -> Body:
-    """Kuiper's calibration error: the range of the cumulative differences.
+    """Compute Kuiper's calibration error, the range of the cumulative differences.
 
-    Rows are put in the order of their probability, of the positive class or, of more than two, of
-    the confidence, and event minus probability is added up. The error is the largest of these
-    partial sums minus the smallest, over the number of rows: the largest sum over the rows in any
-    interval of probabilities. There are no bins and no bandwidth to choose.
+    Rows are sorted by the probability of the positive class or, for more than two classes, by the
+    confidence, and event minus probability is summed. The error is the largest partial sum minus
+    the smallest, divided by the number of rows: the largest sum over rows in any interval of
+    probabilities. There are no bins and no bandwidth to choose.
 
     Returns
     -------
@@ -80,14 +80,14 @@ def kuiper_error(classes: Any, *, kind: Any = None) -> Body:
 
 @metric
 def kolmogorov_smirnov_error(classes: Any, *, kind: Any = None) -> Body:
-    """Kolmogorov-Smirnov calibration error: the largest cumulative difference.
+    """Compute the Kolmogorov-Smirnov calibration error, the largest cumulative difference.
 
-    As :func:`kuiper_error`, but over intervals of probabilities that begin at 0 alone.
+    As :func:`kuiper_error`, but only for intervals of probabilities that begin at 0.
 
     Returns
     -------
     float
-        In [0, 1], not below the half of Kuiper's nor above it.
+        In [0, 1], between half of Kuiper's error and Kuiper's error.
 
     References
     ----------
@@ -105,13 +105,13 @@ def kolmogorov_smirnov_error(classes: Any, *, kind: Any = None) -> Body:
 
 @of_arrays
 def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> CumulativeDifferences:
-    """Cumulative differences between hits and predictions, with two tests of calibration.
+    """Compute cumulative differences between hits and predictions, with two tests.
 
     Parameters
     ----------
     sample_weight : array-like of shape (n_rows,), optional
-        A row of weight 2 is one event that counts double in ``scale`` and the p-values, not two
-        events; all else has it twice.
+        Sample weights. A row of weight 2 is one event that counts double in ``scale`` and the
+        p-values; elsewhere it counts as two rows.
 
     Notes
     -----
@@ -239,12 +239,12 @@ class ClassShares(Result):
 
 @of_predictions
 def class_shares(predictions: Source) -> ClassShares:
-    """Compare the mean probability of every class with the share of rows that are of it.
+    """Compare the mean probability of every class with its share of the labels.
 
     Parameters
     ----------
     sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice in the shares; in the p-values it is one event that counts double.
+        Sample weights. Weight 2 counts a row twice in shares; p-values have one event of weight 2.
 
     Notes
     -----

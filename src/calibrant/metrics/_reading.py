@@ -133,51 +133,50 @@ def shared() -> float:  # type: ignore[empty-body]
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
+        True labels, or one-hot rows.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem, as in scikit-learn.
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, (low, high] with 0 in the first, as scikit-learn's
-        ``calibration_curve`` has them; or of equal mass, where ties are not split: equal
-        predictions go to the bin of the midpoint of their cumulative weight.
+        Bins of equal width, (low, high] with 0 in the first, as in scikit-learn's
+        ``calibration_curve``; or of equal mass, where ties are not split: equal predictions go to
+        the bin of the midpoint of their cumulative weight.
     norm : {"l1", "l2", "max"}, default="l1"
-        Mean of the gaps over rows; root of the mean of their squares; or the largest (MCE).
+        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
     kind : None, "confidence" or a label, default=None
-        "confidence" is the largest probability of each row against whether it is right; a label
-        is the probability of that class against whether it is the label. None is the positive
-        class of two, the second, and of more the confidence.
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
     recalibrator : calibrator, optional
-        Any calibrator of this package; it is copied. ``StructuredScaling()`` by default, which is
-        quick, finds what is wrong with single classes, too, and keeps to temperature scaling where
-        there are few rows.
+        Any calibrator of this package, which is copied. By default ``StructuredScaling()``, which
+        is fast, corrects single classes, too, and stays close to temperature scaling with few rows.
     n_folds : int, default=5
-        Rows are dealt to folds at random, without a look at their labels, in the same way in every
-        run and whatever their order.
+        Number of folds. Rows are assigned to folds at random, independently of their labels and
+        order, and in the same way in every run.
     sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice, weight 0 is no row. Intervals draw it as one row.
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
     classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column; of a single column the
-        label of the other class and its own.
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
     pos_label : object, optional
-        Label of the class that a single column is of. Labels 0 and 1, -1 and 1, False and True tell
-        it by themselves: the larger one.
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
     n_resamples : int, default=1000
-        Resamples of the rows; 0 for no intervals.
+        Number of bootstrap resamples; 0 for no intervals.
     confidence_level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     random_state : None, int, SeedSequence or Generator, default=0
-        Seeds the draws.
+        Seed of the random numbers.
     n_jobs : int, optional
-        Threads; their number changes no bit. -1 is all cores, -2 all but one. None is what
-        ``joblib.parallel_config`` says, else 1.
+        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
+        setting of ``joblib.parallel_config``, else 1.
 
     Returns
     -------
     float
-        In [0, 1]; the same to the last bit for any order of the rows.
+        In [0, 1]; it does not depend on the order of the rows.
     """
 
 
@@ -215,9 +214,7 @@ def of_predictions(
 
     returned = function.__globals__.get(function.__annotations__["return"])
     if isinstance(returned, type) and is_dataclass(returned):
-        names = fill(
-            f"Result with the attributes {', '.join(own.name for own in fields(returned))}.", 88
-        )
+        names = fill(f"With the fields {', '.join(own.name for own in fields(returned))}.", 88)
         text = f"Returns\n-------\n{returned.__name__}\n{indent(names, 4 * ' ')}"
         reading.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{text}"
     _, *own = inspect.signature(function).parameters.values()

@@ -35,11 +35,9 @@ class ReliabilityCurve(Result):
     mean_probability: Floats = doc("Mean prediction in each bin; NaN in empty bins.")
     frequency: Floats = doc("Observed frequency of the class in each bin.")
     weight: Floats = doc("Total weight in each bin.")
-    consistency_low: Floats = doc(
-        "Lower end of the consistency band: the range of frequencies under calibration."
-    )
-    consistency_high: Floats = doc("Upper end of the consistency band; NaN without resamples.")
-    consistency_level: float = doc("Level of the consistency band.")
+    consistency_low: Floats = doc("Lower end of the band of frequencies under calibration.")
+    consistency_high: Floats = doc("Upper end of the band; NaN without resamples.")
+    consistency_level: float = doc("Level of the band.")
     ece: float = doc("Mean over rows of |mean_probability - frequency|.")
     p_value: float = doc("P-value of ``ece`` under calibration; NaN without resamples.")
 
@@ -62,7 +60,7 @@ def reliability_curve(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> ReliabilityCurve:
-    """Predicted probability against observed frequency, bin by bin, with consistency bars.
+    """Compute predicted probabilities and observed frequencies in bins, with consistency bars.
 
     Parameters
     ----------
@@ -70,11 +68,11 @@ def reliability_curve(
         Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
         out, so there may be fewer).
     n_resamples : int, default=1000
-        Draws behind the consistency bars and the p-value; 0 for none.
+        Number of resamples for the consistency bars and the p-value; 0 for none.
     consistency_level : float, default=0.95
-        Share of the draws that a bar holds.
+        Level of the consistency bars.
     resample_rows : bool, default=True
-        Draw rows as well as labels.
+        Whether to resample rows as well as labels.
 
     Notes
     -----

@@ -68,7 +68,7 @@ class Result:
         for own in fields(self):  # type: ignore[arg-type]
             about = MARKUP.sub(r"\1", own.metadata.get("doc", ""))
             rows.append((own.name, _brief(getattr(self, own.name)), about))
-        return table(("", "value", ""), rows, n_text=3)
+        return table(("field", "value", "meaning"), rows, n_text=3)
 
 
 class Estimate(NamedTuple):
@@ -82,8 +82,8 @@ class Estimate(NamedTuple):
 def _brief(value: Any) -> str:
     """Return a value in a few words: of an array that is long, its shape."""
     if isinstance(value, Estimate):
-        interval = "" if math.isnan(value.low) else f" ({value.low:.5g} to {value.high:.5g})"
-        return f"{value.value:.5g}{interval}"
+        interval = "" if math.isnan(value.low) else f" ({value.low:.4g} to {value.high:.4g})"
+        return f"{value.value:.4g}{interval}"
     if isinstance(value, float):
         return f"{value:.5g}"
     if isinstance(value, np.ndarray):

@@ -31,7 +31,7 @@ _LEADING_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 @metric
 def accuracy(_: Any) -> Body:
-    """Share of rows whose largest probability is that of the label.
+    """Compute the share of rows whose most probable class is the label.
 
     Returns
     -------
@@ -49,13 +49,13 @@ def accuracy(_: Any) -> Body:
 
 @metric
 def negative_log_likelihood(_: Any, *, min_probability: float = MIN_PROBABILITY) -> Body:
-    """Mean of -log of the label's probability (log loss, cross-entropy).
+    """Compute the mean of -log of the label's probability (log loss, cross-entropy).
 
     Parameters
     ----------
     min_probability : float, default=1e-12
-        A label's probability below this counts as this, so one exact zero costs 27.6 and not
-        infinity; other cells are left as they are. With 0 it is infinity.
+        Smaller probabilities of the label are replaced by this, so one exact zero costs 27.6 and
+        not infinity. With 0 it costs infinity.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def negative_log_likelihood(_: Any, *, min_probability: float = MIN_PROBABILITY)
 
 @metric
 def brier_score(_: Any) -> Body:
-    """Mean over rows *and* classes of (probability - label)^2.
+    """Compute the Brier score: mean over rows *and* classes of (probability - label)^2.
 
     Returns
     -------
@@ -102,10 +102,11 @@ def brier_score(_: Any) -> Body:
 
 @metric
 def ranked_probability_score(classes: Any) -> Body:
-    """Mean over rows and the k - 1 first classes of (cumulative probability - label)^2.
+    """Compute the ranked probability score, for ordered classes.
 
-    For ordered classes: a prediction two grades off costs more than one that is next to the label.
-    Classes are in the order of the columns: sorted, or as ``classes`` says.
+    The mean over rows and the first k - 1 classes of (cumulative probability - label)^2: a
+    prediction two grades off costs more than one next to the label. Classes are in the order of the
+    columns: sorted, or as in ``classes``.
 
     Returns
     -------
@@ -245,11 +246,11 @@ def post_hoc_improvement(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> PostHocImprovement:
-    """Post-hoc improvement (PHI): the gain in a proper score from calibration.
+    """Compute the post-hoc improvement (PHI), the gain in a score by calibration.
 
-    The score of the predictions as they were, minus that of the calibrated ones, on the same rows.
-    A map of the predictions cannot make them more refined, only less: so what is gained is gained
-    in calibration, and what a map destroys is subtracted.
+    This is the score of the uncalibrated predictions minus the score of the calibrated ones, on the
+    same rows. A map of the predictions cannot refine them, so any gain is a gain in calibration,
+    minus the refinement that the map loses.
 
     Parameters
     ----------
@@ -257,11 +258,11 @@ def post_hoc_improvement(
         Probabilities before calibration.
     y_calibrated : array-like of the same shape
         Probabilities after calibration, of the same rows in the same order. The calibrator must
-        have been fitted to others.
+        have been fitted to other rows.
     metric : {"brier_score", "negative_log_likelihood", "accuracy", "ranked_probability_score"}, \
 default="brier_score"
-        Of which the gain is asked; of the accuracy it is the calibrated minus the uncalibrated, so
-        that more is always better.
+        Name of the score. For the accuracy the gain is calibrated minus uncalibrated, so that
+        larger is always better.
 
     Returns
     -------

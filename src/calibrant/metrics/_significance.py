@@ -42,13 +42,9 @@ class CalibrationTest(Result):
 
     metric: str
     statistic: float = doc("Calibration error of the predictions.")
-    p_value: float = doc(
-        "(1 + number of resamples with an error at least as large) / (1 + n_resamples)."
-    )
+    p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
     null_mean: float = doc("Mean calibration error under calibration.")
-    null_quantiles: tuple[tuple[float, float], ...] = doc(
-        "Quantiles of the calibration error under calibration."
-    )
+    null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of this error.")
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,22 +65,22 @@ def calibration_test(
 ) -> CalibrationTest:
     """Test the hypothesis that predictions are calibrated, by consistency resampling.
 
-    Rows are drawn with replacement, labels are drawn from the predictions themselves, and the
-    calibration error is computed: what a perfectly calibrated classifier with such predictions
-    would show. The p-value says how often that is as large as the error of the data.
+    Rows are drawn with replacement and labels from the predictions, which gives the calibration
+    error of a perfectly calibrated classifier with these predictions. The p-value is the share of
+    resamples whose error is at least as large as that of the data.
 
     Parameters
     ----------
     metric : {None, "positive", "confidence", "classwise"}, default=None
-        The statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
-        is that of the positive class if there are two classes, and of the confidence if more.
+        Test statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
+        is "positive" for two classes, and "confidence" for more.
     n_resamples : int, default=1000
-        The p-value is no smaller than 1 / (1 + n_resamples).
+        Number of resamples; the p-value is at least 1 / (1 + n_resamples).
     sample_weight : array-like of shape (n_rows,), optional
-        A row of weight 2 is one event that counts double here, not two events.
+        Sample weights. A row of weight 2 is one event that counts double, not two events.
     resample_rows : bool, optional
-        Draw rows as well as labels, as published; False keeps the rows and draws labels only. By
-        default rows are kept for ``metric="classwise"``, whose p-values would be too small.
+        Whether to resample rows as well as labels, as published. By default rows are kept for
+        ``metric="classwise"``, whose p-values would be too small.
 
     Notes
     -----

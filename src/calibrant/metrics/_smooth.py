@@ -53,7 +53,7 @@ DERIVATIVE_SIGNS = (1.0, -1.0, -1.0, 1.0)
 
 @metric
 def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: Any = None) -> Body:
-    """KDE-ECE, without bins: of the positive one of two classes, of more of the confidence.
+    """Compute the kernel density calibration error (KDE-ECE), without bins.
 
     The integral of ``|z - frequency(z)| density(z)`` over probabilities z, where density and
     frequency of the event are kernel estimates: triweight kernel, mirrored at 0 and 1.
@@ -169,12 +169,13 @@ def _trapezoid(values: Floats) -> float:
 
 @metric
 def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
-    """Smooth calibration error of the positive one of two classes, of more of the confidence.
+    """Compute the smooth calibration error, without bins or a bandwidth to choose.
 
     Residuals, probability minus event, are smoothed over the probability by a Gaussian kernel that
-    is reflected at 0 and 1, and the absolute value of what is left is integrated. The bandwidth is
-    the one that equals this error: small errors are looked for closely, large ones need no detail.
-    There is nothing to choose, and a small change of the predictions changes the result little.
+    is reflected at 0 and 1, and the absolute value is integrated. The bandwidth is the one that
+    equals the error, so small errors are resolved finely. Small changes of the predictions change
+    the result little. It is computed for the positive class of two, and for the confidence with
+    more classes.
 
     Notes
     -----

@@ -48,11 +48,11 @@ def evaluate(
     Parameters
     ----------
     groups : array-like of shape (n_rows,), optional
-        Group of each row, none missing: then ``by_group`` of the result has accuracy, NLL, Brier
-        score and calibration error of each group, and a test of the latter that is corrected for
-        the number of groups.
+        Group of each row, without missing values. ``by_group`` of the result then has accuracy,
+        NLL, Brier score and calibration error of each group, and a test of calibration, corrected
+        for the number of groups.
     ordered : bool, default=False
-        Whether classes are in their order, as grades are: then with the ranked probability score.
+        Whether the classes are ordered, such as grades; adds the ranked probability score.
     progress : callable, optional
         Called as ``progress(done, total)`` while rows in memory are read and drawn.
 
@@ -65,7 +65,7 @@ def evaluate(
     -----
     ColumnMismatchWarning
         If another assignment of columns to the most frequent classes would raise the accuracy by
-        more than 20 points and what may be chance. Of more than 1,024 classes it is not counted.
+        more than 20 points, and more than chance. Not checked for more than 1,024 classes.
 
     Notes
     -----
@@ -136,29 +136,29 @@ def evaluate(
 
 
 class MetricStatistics(CountedRows):
-    """What every metric needs to know of rows, which may be added and merged at any time.
+    """Sums over rows from which every metric can be computed; they can be added and merged.
 
     Parameters
     ----------
     classes : array-like of shape (n_classes,)
         Label of each column.
     scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrices hold; of logits the softmax is measured.
+        Kind of the scores; the softmax of logits is evaluated.
     normalize : {None, "rows"}, default=None
         "rows" divides rows by their sums.
     n_bins : int, default=15
-        Bins of the binned calibration errors.
+        Number of bins of the calibration errors.
     ordered : bool, default=False
-        Whether classes are in their order: then with the ranked probability score.
+        Whether the classes are ordered; adds the ranked probability score.
     n_groups : int, default=64
-        Groups that rows are dealt to by their content, for intervals; 1 for no intervals.
+        Number of groups that are resampled for intervals; 1 for no intervals.
 
     Attributes
     ----------
     n_rows : int
-        Rows counted so far, those of weight 0 apart.
+        Number of rows counted so far, without rows of weight 0.
     weight : float
-        The sum of their weights.
+        Total weight of these rows.
 
     Notes
     -----

@@ -137,12 +137,8 @@ class Evaluation(Result):
     n_resamples: int
     confidence_level: float = doc("Confidence level of the intervals.")
     binning_error: float = doc("Bound on the error of ``thresholded_ece`` by binning chunks.", 0.0)
-    positive_ece: Estimate | None = doc(
-        "ECE of the positive class; None for more than two classes.", default=None
-    )
-    ranked_probability_score: Estimate | None = doc(
-        "None unless classes are ordered.", default=None
-    )
+    positive_ece: Estimate | None = doc("None for more than two classes.", default=None)
+    ranked_probability_score: Estimate | None = doc("If classes are ordered.", default=None)
     by_group: GroupTable | None = doc("Metrics of each group, if groups were given.", default=None)
 
     def to_dict(self) -> dict[str, Any]:

@@ -268,14 +268,11 @@ def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
 
 
 def _decode(content: Content) -> Calibrator:
-    try:
-        calibrator = Reader(content).outermost()
-    except RecursionError:
-        raise errors.NestingError("lists are nested too deep") from None
+    calibrator = Reader(content).outermost()
     if content.unknown:
         warnings.warn(
-            f"the file was written by {content.library} and has optional fields that are not "
-            f"known here and were ignored: {', '.join(content.unknown[:3])}",
+            f"the file was written by {content.library} and has optional fields that this version "
+            f"does not know and ignores: {', '.join(content.unknown[:3])}",
             errors.NewerFormatWarning,
             stacklevel=3,
         )
@@ -287,15 +284,17 @@ def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
     _check_hex(sha256)
     found = os.stat(path)  # noqa: PTH116  (a pipe would make whoever opens it wait)
     if not stat.S_ISREG(found.st_mode):
-        raise errors.IrregularFileError(f"{path} is a directory, a pipe or a device")
+        raise errors.IrregularFileError(
+            f"{path} is a directory, a pipe or a device; name a regular file"
+        )
     if found.st_size > max_bytes:
         raise errors.FileSizeError(
-            f"{path} has {found.st_size} bytes; max_bytes={max_bytes} are allowed"
+            f"{path} has {found.st_size} bytes; the limit is max_bytes={max_bytes}"
         )
     data = bytearray(found.st_size)
     with open(path, "rb") as file:  # noqa: PTH123
         if file.readinto(data) < len(data) or file.read(1):
-            raise errors.ChangedFileError(f"{path} changed while it was read")
+            raise errors.ChangedFileError(f"{path} changed while it was read; read it again")
     return unpack(memoryview(data), sha256)
 
 

@@ -44,7 +44,7 @@ def check_fitted(calibrator: Any) -> None:
             part.classes_, calibrator.classes_
         )
         require(same, f"a part of {name} has other classes")
-        require(not hasattr(part, "feature_names_in_"), f"a part of {name} has names of columns")
+        require(not hasattr(part, "feature_names_in_"), f"a part of {name} has column names")
 
 
 def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
@@ -77,6 +77,6 @@ class Nesting:
             raise errors.NestingError(f"calibrators are nested more than {limits.MAX_NESTING} deep")
         if n_cells > limits.MAX_CELLS:
             raise errors.NestingError(
-                f"one row would have {n_cells} cells, as parts and classes multiply; "
-                f"{limits.MAX_CELLS} at most. Save parts in files of their own"
+                f"one row would have {n_cells} cells (parts times classes), but at most "
+                f"{limits.MAX_CELLS} are allowed; save parts in separate files"
             )

@@ -58,6 +58,15 @@ GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "nor
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
+def _expanded(kind: Any) -> Any:
+    """Return what an alias stands for, as ``NDArray`` does from numpy 2.5 on."""
+    value = getattr(get_origin(kind), "__value__", None)
+    return kind if value is None else value[get_args(kind)]
+
+
+_LABELS = _expanded(NDArray[Any])
+
+
 @cache
 def field_types(cls: Any) -> dict[str, Any]:
     """Return the type of each field of a dataclass that a file holds, or of a dict."""
@@ -140,21 +149,22 @@ def parts_in(value: Any) -> Iterator[Calibrator]:
 
 def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
     """Return what stands in the header for a value of type ``kind``; arrays go to ``writer``."""
+    kind = _expanded(kind)
     origin, inside = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return None if value is None else write(_other_than_none(kind), value, name, writer)
     of: Any = origin or kind
     of = np.integer | int if kind is int else dict if is_typeddict(kind) else of
-    require(isinstance(value, of), f"{name} is no {getattr(of, '__name__', of)}")
+    require(isinstance(value, of), f"{name} is not a {getattr(of, '__name__', of)}")
     if kind is float:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
-    if kind == NDArray[Any]:  # labels
+    if kind == _LABELS:  # labels
         return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
-        require(right, f"{name} is no array of 64-bit numbers")
+        require(right, f"{name} is not an array of 64-bit numbers")
         writer.arrays[name] = value
         return "array"
     if kind in (StepFunction, RankedStepFunction):
@@ -179,6 +189,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
 
 def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     """Undo ``write``."""
+    kind = _expanded(kind)
     origin, inside = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return None if stored is None else read(_other_than_none(kind), stored, name, reader)
@@ -186,9 +197,9 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         return _NOT_FINITE[stored]
     if kind in (float, int, str, bool):
         if type(stored) is not kind:
-            raise HeaderFieldError(f"{name} is no {kind.__name__}")
+            raise HeaderFieldError(f"{name} is not of type {kind.__name__}")
         return stored
-    if kind == NDArray[Any]:
+    if kind == _LABELS:
         return reader.vector(stored, name)
     if origin is np.ndarray:
         _expect(stored, "array", name)
@@ -201,7 +212,7 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         return _read_curves(stored, name, reader)
     if origin in (list, tuple):
         if type(stored) is not list:
-            raise HeaderFieldError(f"{name} is no list")
+            raise HeaderFieldError(f"{name} is not a list")
         return origin(read(inside[0], item, f"{name}/{i}", reader) for i, item in enumerate(stored))
     if kind is Calibrator:
         return reader.part(stored, name, fitted=True)
@@ -225,7 +236,7 @@ def _other_than_none(kind: Any) -> Any:
 
 
 def _is_whole(kind: Any) -> bool:
-    return get_args(get_args(kind)[1])[0] is np.int64
+    return get_args(get_args(_expanded(kind))[1])[0] is np.int64
 
 
 def _announcement(kind: type) -> str:
@@ -235,14 +246,14 @@ def _announcement(kind: type) -> str:
 def _expect(stored: Any, word: str, name: str) -> None:
     """Refuse a header that announces another kind of value than the class has."""
     if type(stored) is not str or stored != word:
-        raise HeaderFieldError(f"{name} is not announced as {word!r}")
+        raise HeaderFieldError(f"{name} is not declared as {word!r}")
 
 
 def _check_number_of(curves: Any) -> None:
     require(
         len(curves) <= limits.MAX_MAPS,
-        f"more than {limits.MAX_MAPS} binary maps: with so many classes use a method that shares "
-        "one map, such as NormalizationAwareIsotonic",
+        f"more than {limits.MAX_MAPS} binary maps; for so many classes use a method with one map "
+        "for all, such as NormalizationAwareIsotonic",
     )
 
 

@@ -31,6 +31,8 @@ MAX_CLASSES = 1_000_000  # and entries of any other vector
 MAX_LABEL = 1024  # bytes of a text, in UTF-8
 MAX_LABEL_TABLE = 64 * 2**20  # bytes of an array in which every text is as wide as the widest
 MAX_NESTING = 8  # calibrators inside calibrators
+MAX_LISTS = 64  # in each other, in a parameter
+MAX_DEPTH = 1000  # of the header, which newer versions of Python read in any depth
 MAX_MAPS = 25_000  # of binary problems: each is an object, and a call at prediction
 MAX_CELLS = 2**24  # of one row in all calibrators, each as often as it is used
 
@@ -85,8 +87,8 @@ def pack(
         offset += stored.nbytes
     if len(table) > MAX_ARRAYS:
         raise errors.UnsavableError(
-            f"the calibrator has {len(table)} arrays; a file holds {MAX_ARRAYS}. "
-            "Save its parts in files of their own"
+            f"the calibrator has {len(table)} arrays, but a file holds at most {MAX_ARRAYS}; save "
+            "its parts in separate files"
         )
     text = encode(
         {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
@@ -94,8 +96,8 @@ def pack(
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
     if len(text) > MAX_HEADER:
         raise errors.UnsavableError(
-            f"the header would be {len(text)} bytes long, {MAX_HEADER} at most: "
-            "too many or too long class labels"
+            f"the header would have {len(text)} bytes, but at most {MAX_HEADER} are allowed: use "
+            "fewer or shorter class labels"
         )
     pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
     sha = hashlib.sha256()
@@ -126,7 +128,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     if major != MAJOR:
         raise errors.FormatVersionError(
             f"the file has format {major}.{minor} and was written by {library}; calibrant "
-            f"{__version__} reads format {MAJOR}.x"
+            f"{__version__} reads format {MAJOR}.x: update calibrant, or save the file again"
         )
     unknown: list[str] | None = [] if minor > MINOR else None
     lists = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
@@ -134,7 +136,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     for name in found["requires"]:  # version 1.0 has nothing that a file may require
         raise errors.FeatureError(
             f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
-            f"written by {library}"
+            f"written by {library}: update calibrant"
         )
     arrays = _views(found["arrays"], data[start:-_DIGEST], unknown)
     return Content(found, arrays, library, (major, minor), digest, len(data), unknown)
@@ -159,13 +161,13 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
     sha.update(data[-_DIGEST:])
     if sha256 is not None and not hmac.compare_digest(sha.hexdigest(), sha256.lower()):
         raise errors.DigestError(
-            f"the file's SHA-256 is {sha.hexdigest()}, but sha256={sha256!r} was asked for"
+            f"the file's SHA-256 is {sha.hexdigest()}, not sha256={sha256!r}; do not trust the file"
         )
     length = _PREFIX.unpack(data[: _PREFIX.size])[3]
     if length == 0 or length > MAX_HEADER or (_PREFIX.size + length) % 8:
         raise errors.HeaderLengthError(
-            f"the header is said to be {length} bytes long; a model file has 8 n of them, "
-            f"1 to {MAX_HEADER}"
+            f"the header has a length of {length} bytes; it must be a multiple of 8 from 1 to "
+            f"{MAX_HEADER}"
         )
     if _PREFIX.size + length + _DIGEST > len(data):
         raise errors.TruncatedFileError(
@@ -173,7 +175,8 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
         )
     if not hmac.compare_digest(own, bytes(data[-_DIGEST:])):
         raise errors.ChecksumError(
-            "the content does not match its checksum: the file is damaged or cut off"
+            "the content does not match its checksum, so the file is damaged or cut off; save it "
+            "again"
         )
     return sha.hexdigest()
 
@@ -230,6 +233,7 @@ def decode(data: bytes) -> dict[str, Any]:
         text = data.decode("utf-8")
         value = json.loads(text, object_pairs_hook=_unique, **numbers)
         _check_unicode(value, text)
+        _check_depth(value, text)
     except errors.HeaderSyntaxError:
         raise
     except (ValueError, RecursionError) as error:
@@ -238,6 +242,16 @@ def decode(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.HeaderSyntaxError("the header is not a JSON object")
     return value
+
+
+def _check_depth(value: Any, text: str) -> None:
+    """Refuse what older versions of Python do: the same file is refused by all."""
+    level = [value] if text.count("[") + text.count("{") > MAX_DEPTH else []
+    for _ in range(MAX_DEPTH):
+        boxes = [box.values() if isinstance(box, dict) else box for box in level]
+        level = [item for box in boxes for item in box if isinstance(item, dict | list)]
+    if level:
+        raise errors.HeaderSyntaxError(f"the header has a recursion of more than {MAX_DEPTH} lists")
 
 
 def _check_unicode(value: Any, text: str) -> None:
@@ -260,7 +274,7 @@ def _number(text: str) -> float:
     value: float = int(text) if text.lstrip("-").isdecimal() else float(text)
     if not (value in INT64 if isinstance(value, int) else math.isfinite(value)):
         raise errors.HeaderSyntaxError(
-            f"the header has {text:.40}, which is no int64 and no float64"
+            f"the header has {text:.40}, which is neither int64 nor float64"
         )
     return value
 

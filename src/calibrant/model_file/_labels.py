@@ -63,7 +63,7 @@ def unpack(entry: Any, where: str, array: Vector | None, unknown: list[str] | No
             raise StoredClassesError(f"{where} has no array of one dimension and its type")
         return _restore(kind, dtype, array)
     if not values or any(type(value) is not str for value in values):
-        raise StoredClassesError(f"{where} is empty or has a label that is no text")
+        raise StoredClassesError(f"{where} is empty or has a label that is not text")
     if kind is bytes:
         try:
             values = [bytes.fromhex(value) for value in values]
@@ -87,7 +87,7 @@ def _restore(kind: type, dtype: str, values: Any) -> Vector:
         vector = np.array(values, dtype=_TEXTS.get(dtype, object))
         is_same = vector.tolist() == values  # numpy drops null characters at the end
     if not is_same:
-        raise StoredClassesError(f"labels do not survive as {dtype}")
+        raise StoredClassesError(f"labels cannot be stored as {dtype}")
     return vector
 
 
@@ -125,4 +125,4 @@ def check_labels(calibrator: Any) -> None:
         and names.dtype == object
         and all(type(name) is str for name in names)
     ):
-        raise StoredClassesError(f"feature_names_in_ are not the names of {k} columns")
+        raise StoredClassesError(f"feature_names_in_ does not have {k} names")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,8 +83,8 @@ class Writer:
                 if self._takes_foreign:
                     return -1
                 raise errors.UnsavableError(
-                    f"{type(calibrator).__name__} has no place in a model file; only calibrators "
-                    "of this package do, and not subclasses of them"
+                    f"{type(calibrator).__name__} cannot be saved; only calibrators of this "
+                    "package can, and not their subclasses"
                 )
             entry = self._entry(calibrator, fitted=fitted, depth=depth)
             self._part_of[key] = len(self.parts)
@@ -165,8 +166,8 @@ def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
     wrong = (needed - found) | (found - needed - {"feature_names_in_", "statistics_"})
     if wrong:
         raise errors.UnsavableError(
-            f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or a model file "
-            "has no place for it"
+            f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or cannot be "
+            "saved"
         )
 
 
@@ -239,7 +240,9 @@ class Reader:
         method, parameters, classes, names, stored = found.values()
         cls = saved_methods().get(method)
         if cls is None:
-            raise errors.UnknownMethodError(f"the method {method!r:.80} is not known")
+            raise errors.UnknownMethodError(
+                f"the method {method!r:.80} is not known to this version; update calibrant"
+            )
         self._children = []
         calibrator = self._build(cls, parameters, where)
         is_fitted = stored is not None
@@ -279,17 +282,20 @@ class Reader:
         except errors.ParameterError as error:  # what the constructors of maps raise
             raise errors.FittedValueError(f"{where}: {error}") from None
 
-    def _value(self, stored: Any, where: str) -> Any:
+    def _value(self, stored: Any, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""
+        if depth > limits.MAX_LISTS:
+            raise errors.NestingError(f"{where}: lists are nested too deep")
+        value = partial(self._value, where=where, depth=depth + 1)
         if type(stored) is list:
-            return [self._value(item, where) for item in stored]
+            return [value(item) for item in stored]
         if type(stored) is not dict:
             return stored
         match sorted(stored.items()):
             case [("tuple", list(items))]:
-                return tuple(self._value(item, where) for item in items)
+                return tuple(value(item) for item in items)
             case [("dict", list(pairs))] if all(type(p) is list and len(p) == 2 for p in pairs):
-                values = [(self._value(k, where), self._value(v, where)) for k, v in pairs]
+                values = [(value(k), value(v)) for k, v in pairs]
                 if all(isinstance(k, bool | int | float | str | bytes) for k, _ in values):
                     return dict(values)
             case [("float", "nan" | "inf" | "-inf" as name)]:
@@ -302,7 +308,7 @@ class Reader:
                 return self.part(index, where, fitted=False)
             case [("options", str(name)), ("values", dict(values))] if name in OPTIONS:
                 _refuse_unknown(OPTIONS[name], [f.name for f in fields(OPTIONS[name])], values)
-                return OPTIONS[name](**{n: self._value(v, where) for n, v in values.items()})
+                return OPTIONS[name](**{n: value(v) for n, v in values.items()})
         raise errors.StoredParameterError(f"{where} has {stored!r:.80} for a parameter")
 
 

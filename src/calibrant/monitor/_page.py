@@ -86,12 +86,13 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
     realised = periods.column("hits")[labelled] / weight[labelled]
     half = 2.0 * np.sqrt(realised * (1.0 - realised) / weight[labelled])
     at = np.arange(1.0, len(weight) + 1.0)
-    ends = [*expected, *(realised - half), *(realised + half)]
-    x, y = figures.count_axis(len(at), "period"), figures.nice_axis(ends, "accuracy")
+    span = [*expected, *(realised - half), *(realised + half)]
+    x, y = figures.count_axis(len(at), "period"), figures.nice_axis(span, "accuracy")
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
     chart.bars(at[labelled], realised - half, realised + half, "bar thin")
-    chart.line(at, expected, "line line-2")
+    ends = np.array([-0.1, 0.1]) if len(at) == 1 else 0.0  # a line of one period is short
+    chart.line(at + ends, expected + 0.0 * ends, "line line-2")
     chart.points(at[labelled], realised, 2.5, "point")
     return chart.picture("Expected accuracy as a line, realised accuracy as points, by period.")
 

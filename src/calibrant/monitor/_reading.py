@@ -201,9 +201,8 @@ class Digests:
         if before and (at in before or "" in (at, *before)):
             self.known[key] = before
             raise errors.RepeatedBatchError(
-                f"these {len(rows.p)} rows were counted before, in this order, and each row "
-                "counts once. If they are new rows with the same values, pass time= with both "
-                "batches"
+                f"these {len(rows.p)} rows were counted before, in this order; a row counts once. "
+                "If they are new rows with equal values, pass time= with both batches"
             )
         if len(self.known) > MOST_DIGESTS:
             del self.known[next(iter(self.known))]

@@ -31,10 +31,8 @@ class MonitorStatus(Result):
     changes: tuple[int, ...] = doc("Numbers of rows counted at each alarm of the change detector.")
     detector: float = doc("Current value of the change detector; it alarms at run_length.")
     accuracy: Estimate = doc("Accuracy of the rows counted, with an interval valid at all times.")
-    confidence: Estimate = doc(
-        "Mean of the largest probability, with an interval of the same kind."
-    )
-    gap: Estimate = doc("Accuracy minus confidence, with an interval of the same kind.")
+    confidence: Estimate = doc("Mean of the largest probability, with such an interval.")
+    gap: Estimate = doc("Accuracy minus confidence, with such an interval.")
     groups: dict[str, dict[str, Any]] = doc("By group: n_rows, log_e_value, threshold, alarm.")
 
     def metrics(self) -> dict[str, float]:
@@ -56,9 +54,7 @@ class Proposal(Result):
 
     n_fitted: int = doc("Number of rows fitted to: the older two thirds of the recent rows.")
     n_judged: int = doc("Number of later rows, on which the recalibration was judged.")
-    nll_served: float = doc(
-        "Mean negative log-likelihood of the served probabilities on these rows."
-    )
+    nll_served: float = doc("Mean negative log-likelihood of the served probabilities.")
     nll_proposed: float = doc("Mean negative log-likelihood after recalibration.")
     gain: float = doc("``nll_served`` minus ``nll_proposed``, in nats per row.")
     gain_error: float = doc("Standard error of ``gain``.")

@@ -41,7 +41,7 @@ class ClasswiseSummary(Result):
     frequency: Floats = doc("Share of rows of each class.")
     order: Wholes = doc("Column numbers by decreasing error; ties in the order of the columns.")
     curves: dict[int, ReliabilityCurve] = doc(
-        "Reliability curves by column, of the worst or of the chosen classes."
+        "Curves by column, of the worst or of the chosen classes."
     )
 
 

@@ -157,8 +157,7 @@ def compute_effect(
     )
     if old.shape != new.shape or not len(old):
         raise errors.ShapeError(
-            f"before has shape {old.shape}, but after has {new.shape}; pass "
-            "the same rows and classes"
+            f"before has shape {old.shape}, but after has {new.shape}; pass the same rows"
         )
     weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     top = old.argmax(axis=1)

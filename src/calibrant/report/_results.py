@@ -29,7 +29,6 @@ from calibrant.report._decisions import Decisions, judge_decisions
 from calibrant.report._tables import best_texts, distinct_rows
 
 if TYPE_CHECKING:
-
     import pandas as pd
     from numpy.typing import NDArray
 

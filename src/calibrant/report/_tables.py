@@ -45,8 +45,8 @@ def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
 def _is_same_fit(own: MethodResult, first: MethodResult) -> bool:
     if own.calibrator is None or not isinstance(own.calibrator, type(first.calibrator)):
         return False
-    numbers = ([each.value for each in r.evaluation.estimates().values()] for r in (own, first))
-    return np.allclose(*numbers, rtol=1e-9, atol=0.0)
+    a, b = ([each.value for each in r.evaluation.estimates().values()] for r in (own, first))
+    return np.allclose(a, b, rtol=1e-9, atol=0.0)
 
 
 def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:

@@ -108,7 +108,7 @@ class Chunks(ABC):
         found = self._distinct()
         if len(found) == 0:
             raise errors.ShapeError(
-                "no chunk has a row with a weight and a label; at least one is needed"
+                "no chunk has a row with a weight and a label; pass at least one"
             )
         return found
 

@@ -34,8 +34,8 @@ SMALLEST_TOTAL = 1e-200
 
 class _Listed(errors.Arguments):
     scores = "probabilities"
-    if_logits = use_logits = "lists hold probabilities, those of the softmax over all classes"
-    if_unnormalized = "rest= is what all other classes have together"
+    if_logits = use_logits = "pass probabilities: the softmax over all classes"
+    if_unnormalized = "rest= is the total probability of all other classes"
 
 
 class TopLists(RowSource):
@@ -95,7 +95,8 @@ class TopLists(RowSource):
         if self.indices.shape != listed.shape or self.rest.shape != self.shape:
             raise errors.ShapeError(
                 f"indices has shape {self.indices.shape}, probabilities {listed.shape} and rest "
-                f"{self.rest.shape}; every listed class needs both, and every row one rest"
+                f"{self.rest.shape}; pass an index and a probability for each listed class, and "
+                "one rest per row"
             )
         _check_indices(self.indices, self.n_classes)
         for array in (self.indices, self.probabilities, self.rest):
@@ -138,9 +139,9 @@ class TopLists(RowSource):
         if wrong.any():
             i = int(np.argmax(wrong))
             raise errors.RangeError(
-                f"rest[{rows.start + i}] is {rest[i]:.6g}, but {n} of {self.n_classes} classes are "
-                f"not listed, and none has more than the smallest one listed: {most[i]:.6g} in "
-                "all; list the classes of the largest probabilities, or correct rest or n_classes"
+                f"rest[{rows.start + i}] is {rest[i]:.6g}, but {n} of {self.n_classes} classes "
+                "are not listed, and if none exceeds the smallest one listed they have at most "
+                f"{most[i]:.6g}; list the most probable classes, or correct rest or n_classes"
             )
         if n == 0:
             return np.ascontiguousarray(found[:, :-1])
@@ -162,7 +163,7 @@ class TopLists(RowSource):
         """
         n_rows, n_listed = self.indices.shape
         if n_rows == 0:
-            raise errors.ShapeError("TopLists have 0 rows; at least one is needed")
+            raise errors.ShapeError("TopLists have 0 rows; pass at least one")
         weight = check_weights(sample_weight, n_rows, errors.ARGUMENTS)
         about: dict[str, Any] = {"classes": classes, "used": weight > 0}
         column, known = check_labels(y, n_rows, self.n_classes, **about)
@@ -176,9 +177,10 @@ class TopLists(RowSource):
         """Refuse a calibrator that needs to know more than lists hold."""
         if not calibrator._takes_lists:  # noqa: SLF001  (ours)
             raise errors.ContainerError(
-                f"{type(calibrator).__name__} needs the score of every class, and TopLists have "
-                "some; use TemperatureScaling, FlattenedIsotonic or NormalizationAwareIsotonic, or "
-                "pass lists.rows(), in which the other classes share the rest evenly"
+                f"{type(calibrator).__name__} needs the score of every class, but TopLists have "
+                "only some; use TemperatureScaling, FlattenedIsotonic or "
+                "NormalizationAwareIsotonic, or pass lists.rows(), in which the other classes "
+                "share the rest evenly"
             )
         if calibrator.scores != "probabilities":
             raise errors.ParameterError(
@@ -194,8 +196,8 @@ class TopLists(RowSource):
         if batch.n_rows >= 100 and found < chance + noise:
             notices.warn(
                 errors.ColumnMismatchWarning(
-                    f"labels are listed in {found:.0%} of rows, and {chance:.0%} would be by "
-                    "chance: are indices counted from 0 in the order of classes, "
+                    f"labels are listed in {found:.0%} of rows, and by chance in {chance:.0%}: "
+                    "are indices counted from 0 in the order of classes, "
                     f"{errors.some_in_words(batch.classes)}?"
                 )
             )
@@ -301,8 +303,8 @@ def _check_indices(given: NDArray[Any], n_classes: int) -> None:
     if given.dtype.kind not in "iu" or wrong.any():
         i = int(np.argmax(wrong))
         raise errors.RangeError(
-            f"indices[{i}] is {errors.in_words(given[i])}, of dtype {given.dtype}; the columns of "
-            f"a list are whole numbers, counted from 0 to {n_classes - 1}, each of them once"
+            f"indices[{i}] is {errors.in_words(given[i])}, of dtype {given.dtype}; indices must "
+            f"be distinct whole numbers from 0 to {n_classes - 1}"
         )
 
 

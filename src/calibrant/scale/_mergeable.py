@@ -65,8 +65,8 @@ class Mergeable(ABC):
         self.classes: NDArray[Any] = np.asarray(classes)
         if scores in ONE_COLUMN and len(self.classes) != 2:
             raise errors.ClassCountError(
-                f"scores={scores!r} is one number for each row of two classes, and there are "
-                f"{len(self.classes)}; pass one column per class"
+                f"scores={scores!r} is for two classes, but there are {len(self.classes)}; pass "
+                "one column per class"
             )
         self.scores, self.normalize = scores, normalize
         self.options = options
@@ -114,7 +114,7 @@ class Mergeable(ABC):
         if self.scores not in ONE_COLUMN and matrix.shape[1] != self.n_classes:
             raise errors.ShapeError(
                 f"{named.prefix}{named.scores} has {errors.number_of(matrix.shape[1], 'column')}, "
-                f"but there are {self.n_classes} classes; every chunk has one column for each"
+                f"but there are {self.n_classes} classes; every chunk needs one column per class"
             )
         if len(matrix) == 0:
             return self
@@ -224,7 +224,9 @@ class Mergeable(ABC):
         They are an uncompressed archive of numpy arrays; what these are is told in JSON.
         """
         if self.classes.dtype.hasobject:
-            raise errors.StatisticsError("labels of mixed types have no bytes; make them of one")
+            raise errors.StatisticsError(
+                "labels of mixed types cannot be saved; make them all the same type"
+            )
         about = {"format": FORMAT, **self.about(), "n_rows": self.n_rows}
         arrays: dict[str, Any] = {"classes": self.classes, "labels": self.labels}
         for name, part in self.parts.items():
@@ -242,7 +244,7 @@ class Mergeable(ABC):
             raise
         except Exception as error:
             raise errors.StatisticsError(
-                f"these {len(data)} bytes hold no statistics, or damaged ones: {error}"
+                f"these {len(data)} bytes are not statistics, or are damaged: {error}"
             ) from error
         if not isinstance(found, cls):
             raise errors.StatisticsError(
@@ -264,8 +266,8 @@ def _build(arrays: dict[str, NDArray[Any]]) -> Mergeable:
     about = json.loads(str(arrays["about"]))
     if about["format"] != FORMAT:
         raise errors.StatisticsError(
-            f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can: count the "
-            "rows anew, into another file"
+            f"statistics of format {about['format']!r} cannot be read, only {FORMAT!r}; count the "
+            "rows again into another file"
         )
     method = about["method"]
     # Bytes name a method, never a module; calibrators know where its statistics are, and bring
@@ -273,8 +275,8 @@ def _build(arrays: dict[str, NDArray[Any]]) -> Mergeable:
     importlib.import_module("calibrant._calibrators.methods").methods()
     if (cls := Mergeable._registered.get(method)) is None:  # noqa: SLF001  (its own)
         raise errors.StatisticsError(
-            f"statistics of {method!r} are not known here; update calibrant, or import the module "
-            "that defines them"
+            f"statistics of {method!r} are not known to this version; update calibrant, or import "
+            "the module that defines them"
         )
     classes, labels = arrays["classes"], arrays["labels"]
     if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) != len(classes):

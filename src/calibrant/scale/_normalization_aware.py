@@ -51,8 +51,8 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         solver = options.get("solver", "exact")
         if solver != "exact":
             raise errors.ParameterError(
-                f"solver={errors.in_words(solver)} needs all rows in memory; from chunks only "
-                "solver='exact' is possible"
+                f"solver={errors.in_words(solver)} needs all rows in memory; for chunks use "
+                "solver='exact'"
             )
         super().__init__(classes, **options)
 
@@ -69,10 +69,10 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         is_first = self.surrogate is None and "kept" in self.parts
         if is_first and self._prior_strength == 0.0 and not self.kept.is_complete:
             raise errors.ParameterError(
-                "prior_strength=0 needs all rows as they are, and "
-                f"{self.kept.n_rows:,} of {self.n_rows:,} were kept: without pseudo-observations "
-                "the optimum lies at infinity, and rows that were not kept decide how; pass "
-                "prior_strength=1 or more, or statistics(classes, max_rows=...) that keep all rows"
+                f"prior_strength=0 needs all rows, but {self.kept.n_rows:,} of {self.n_rows:,} "
+                "were kept: without pseudo-observations the optimum lies at infinity and depends "
+                "on every row; pass prior_strength=1 or more, or statistics(classes, "
+                "max_rows=...) that keep all rows"
             )
         return super().solution()
 
@@ -115,7 +115,7 @@ class NormalizationAwareStatistics(SurrogateStatistics):
             rows = choice_rows(kept)
             choice = choose_strength(kept if rows is None else kept.take(rows), prior)
             strength = choice.best
-            note = ", the strength by cross-validation of the rows that were kept"
+            note = ", the strength chosen by cross-validation on the kept rows"
         segments, binning = find_segments(first.parts["scores"].cells())
         starts, empty, cells = segments
         objective = SegmentObjective(starts, empty, cells, prior, strength / self.weight)

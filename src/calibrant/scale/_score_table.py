@@ -219,9 +219,9 @@ class ScoreTable(Part):
             raise ValueError("cells of a problem do not increase within [0, 1]")
         weight, labels = sums.T[:2]
         if not np.all((labels >= 0) & (labels <= weight) & (weight > 0) & (weight < 2.0**62)):
-            raise ValueError("weights are not positive numbers that hold their labels")
+            raise ValueError("weights are not positive, or below those of their labels")
         if np.any(is_single > 1) or (shift[0] == 0 and not np.all(is_single)):
-            raise ValueError("cells hold more than one score, or less")
+            raise ValueError("cells do not have exactly one score")
 
 
 def _cells(batch: SimplexBatch) -> tuple[Array, Array, Wholes]:

@@ -37,8 +37,8 @@ class RowSource:
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         raise errors.ContainerError(
-            f"{self} is no matrix, which is needed here; fits, predictions and metrics that are "
-            "sums over rows take it, and its rows() makes a matrix of lists"
+            f"{self} is not a matrix, which is needed here; only fits, predictions and metrics "
+            "that are sums over rows accept it. Pass its rows(), a matrix, instead"
         )
 
 
@@ -52,8 +52,8 @@ class SourceChunks(Chunks):
         for name, given in ((named.y, self.y), ("sample_weight", self.weight)):
             if given.shape != source.shape:
                 raise errors.ShapeError(
-                    f"{name} has shape {given.shape}, but {named.scores} is {source}: one entry "
-                    f"per row is needed, {source.shape} (inconsistent numbers of samples)"
+                    f"{name} has shape {given.shape}, but {named.scores} is {source}: pass one "
+                    f"entry per row, {source.shape} (inconsistent numbers of samples)"
                 )
 
     def _blocks(self) -> Iterator[tuple[Any, int, Any, Any, Any]]:
@@ -99,8 +99,8 @@ def as_chunks(
     if isinstance(scores, Chunks):
         if y is not None or sample_weight is not None:
             raise errors.ParameterError(
-                f"{named.scores} are chunks that hold labels and weights; pass None for {named.y}, "
-                "and no weights"
+                f"{named.scores} are chunks with labels and weights; pass None for {named.y}, and "
+                "no weights"
             )
         return scores
     if any(is_dask(given) for given in (scores, y, sample_weight)):

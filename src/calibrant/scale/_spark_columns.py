@@ -97,7 +97,7 @@ class Scores:
             i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
             raise errors.ShapeError(
-                f"{partition.cell(i)} {held}, but {self.n_classes} are needed, one for each class"
+                f"{partition.cell(i)} {held}, but needs {self.n_classes}, one for each class"
             )
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
 
@@ -109,7 +109,7 @@ class Partition(ChunkArguments):
         self, number: int, first_row: int, scores: Scores, label: str = "", weight: str = ""
     ) -> None:
         super().__init__(number, first_row)
-        self.if_logits = "logits? Then the calibrator takes scores='logits'"
+        self.if_logits = "for logits, use a calibrator with scores='logits'"
         self.use_logits = "use a calibrator with scores='logits'"
         self.y = f"column {label!r}"
         self.place = f"partition {number}"
@@ -154,12 +154,12 @@ def _kind(df: Any, name: str) -> Any:
 def _refuse_others(name: str, kind: Any, kinds: Any, error: Any, wanted: str) -> None:
     """Refuse a column of another type."""
     if not isinstance(kind, kinds):
-        raise error(f"column {name!r} has {kind.simpleString()}; {wanted}")
+        raise error(f"column {name!r} has type {kind.simpleString()}; {wanted}")
 
 
 def _dtype(name: str, kind: Any) -> str:
     """Return the type of scores, which have to be numbers."""
-    wanted = "numbers are needed, one for each class"
+    wanted = "pass numbers, one for each class"
     _refuse_others(name, kind, T.NumericType, errors.ContainerError, wanted)
     return "f4" if isinstance(kind, T.FloatType) else "f8"
 
@@ -170,7 +170,7 @@ def label_column(df: Any, name: str) -> Any:
     if isinstance(kind, T.DecimalType) and kind.scale == 0:
         return by_name(name).cast("long")
     plain = (T.StringType, T.IntegralType, T.BooleanType, T.FloatType, T.DoubleType)
-    wanted = "labels are text, whole numbers or booleans"
+    wanted = "labels must be text, whole numbers or booleans"
     _refuse_others(name, kind, plain, errors.LabelError, wanted)
     return by_name(name)
 
@@ -178,7 +178,7 @@ def label_column(df: Any, name: str) -> Any:
 def weight_column(df: Any, name: str) -> Any:
     """Return the column of the weights, which are numbers."""
     kind = _kind(df, name)
-    _refuse_others(name, kind, T.NumericType, errors.WeightError, "weights are numbers")
+    _refuse_others(name, kind, T.NumericType, errors.WeightError, "weights must be numbers")
     return by_name(name).cast("double")
 
 

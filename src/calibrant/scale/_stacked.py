@@ -66,8 +66,9 @@ class StackedRows(RowSource):
         shape = tuple(map(int, getattr(scores, "shape", ())))
         if len(shape) < 3:
             raise errors.ShapeError(
-                f"scores is a {type(scores).__name__} of shape {shape}; StackedRows takes arrays "
-                "of three dimensions or more: pass a matrix as it is, and lists as np.asarray(...)"
+                f"scores is a {type(scores).__name__} of shape {shape}; StackedRows needs an "
+                "array of three or more dimensions; pass a matrix without StackedRows, and lists "
+                "as np.asarray(...)"
             )
         simplex.check_number("axis", axis, low=-len(shape), high=len(shape) - 1, whole=True)
         if ignore_index is not None:
@@ -124,8 +125,8 @@ class StackedRows(RowSource):
             shape = (*shape[: self.axis], len(calibrator.classes_), *shape[self.axis :])
         if out is not None and (out.shape != shape or (is_matrix and out.dtype.kind != "f")):
             raise errors.ShapeError(
-                f"out has shape {out.shape} and dtype {out.dtype}; {method} needs {shape}, and "
-                "probabilities a float dtype"
+                f"out has shape {out.shape} and dtype {out.dtype}; {method} needs shape {shape}, "
+                "and a float dtype for probabilities"
             )
         for number, (place, first) in enumerate(self.places()):
             with ChunkArguments(number, first).told():

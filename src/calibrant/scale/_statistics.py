@@ -119,8 +119,8 @@ class Statistics(Mergeable):
         """The rows that were kept."""
         if "kept" not in self.parts:
             raise errors.StatisticsError(
-                "these are sums of a later pass, which say nothing by themselves; merge them into "
-                "the statistics that asked for them"
+                "these are sums of a later pass, which cannot be solved alone; merge them into "
+                "the statistics that requested them"
             )
         found: Any = self.parts["kept"]
         rows: KeptRows = found
@@ -142,16 +142,16 @@ class Statistics(Mergeable):
             kept = self.kept_batch()
             n_labels = np.bincount(kept.class_index, minlength=self.n_classes)
             if kept.n_rows > self.n_rows or np.any(n_labels[self.labels == 0.0]):
-                raise ValueError("rows that were kept are more than all rows")
+                raise ValueError("there are more kept rows than rows")
 
     def solution(self) -> Solution:
         """Fit to all rows counted so far."""
         n_kept = self.kept.n_rows if self.before is None else 1  # refuses sums of a later pass
         if self.n_rows == 0:
-            raise errors.ShapeError("no row with a weight was counted; nothing is left to fit")
+            raise errors.ShapeError("no row with a weight was counted: there is nothing to fit")
         if n_kept == 0:
             raise errors.StatisticsError(
-                "no weight is left of the rows that were kept, as after many factors; count the "
+                "the kept rows have no weight left, perhaps after many decay factors; count the "
                 "rows again"
             )
         with self._solved():
@@ -209,5 +209,5 @@ class RowStatistics(Statistics):
     def _solution(self) -> Solution:
         """Refuse: a calibrator knows what to do with rows."""
         raise errors.StatisticsError(
-            "these are rows of any method; fit a calibrator to them by its fit_statistics"
+            "these are kept rows, for any method; fit a calibrator with its fit_statistics"
         )

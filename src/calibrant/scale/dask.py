@@ -81,22 +81,23 @@ class DaskChunks(Chunks):
         if not (_is_frame(values) or isinstance(values, da.Array)):
             if not is_known:
                 raise errors.ShapeError(
-                    f"{own} has chunks of unknown sizes, so {name} cannot be cut like it; call "
-                    f"{own}.compute_chunk_sizes(), or pass {name} from the same collection"
+                    f"{own} has chunks of unknown sizes, so {name} cannot be split in the same "
+                    f"way; call {own}.compute_chunk_sizes(), or pass {name} from the same "
+                    "collection"
                 )
             values = da.from_array(np.asarray(values), chunks=-1)
         if isinstance(values, da.Array) and is_known and not any(map(math.isnan, values.chunks[0])):
             if values.shape[0] != matrix.shape[0]:
                 raise errors.ShapeError(
-                    f"{name} has {values.shape[0]} rows but {own} has {matrix.shape[0]}: one entry "
-                    "per row is needed (inconsistent numbers of samples)"
+                    f"{name} has {values.shape[0]} rows but {own} has {matrix.shape[0]}; pass one "
+                    "entry per row (inconsistent numbers of samples)"
                 )
             values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
         parts = _partitions(values) if _is_frame(values) else values.to_delayed().ravel()
         if len(parts) != matrix.numblocks[0]:
             raise errors.ShapeError(
                 f"{name} has {len(parts)} chunks and {own} has {matrix.numblocks[0]}, some of "
-                "unknown sizes; take both from one collection, or call compute_chunk_sizes() on "
+                "unknown sizes; make both from one collection, or call compute_chunk_sizes() on "
                 "both as arrays"
             )
         return parts
@@ -156,13 +157,12 @@ def to_array(scores: Any, name: str = "scores") -> Any:
         matrix = matrix[:, None]
     if not isinstance(matrix, da.Array):
         raise errors.ContainerError(
-            f"{name} is a {type(scores).__name__}, not a Dask array or data frame; the labels are "
-            f"one: call compute() on them, or make {name} one by dask.array.from_array"
+            f"{name} is a {type(scores).__name__}, but the labels are a Dask collection; call "
+            f"compute() on the labels, or make {name} one with dask.array.from_array"
         )
     if matrix.ndim != 2:
         raise errors.ShapeError(
-            f"{name} has {matrix.ndim} dimensions; one row per sample and one column per class are "
-            "needed"
+            f"{name} has {matrix.ndim} dimensions; pass one row per sample and one column per class"
         )
     if matrix.numblocks[1] != 1:
         raise errors.ShapeError(

@@ -216,7 +216,7 @@ class SparkChunks(Chunks):
         if len(labels) > most:
             raise errors.LabelError(
                 f"column {self._label!r} has more than {most} distinct labels, "
-                f"{errors.some_in_words(labels)}; there is one column of scores for each class"
+                f"{errors.some_in_words(labels)}; pass one column of scores for each class"
             )
         return np.unique(np.array(labels))
 

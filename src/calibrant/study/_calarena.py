@@ -116,7 +116,7 @@ def _read(path: Path) -> pd.DataFrame:
         own = sorted({f"{prefix}brier", *(name for name in frame if name.startswith(prefix))})
         numbers = frame[own].replace("", "nan").astype(float)
     except (ValueError, KeyError) as error:
-        raise DataError(f"{path} is no result file of CalArena: {error}") from error
+        raise DataError(f"{path} is not a result file of CalArena: {error}") from error
     numbers.columns = [name.removeprefix(prefix) for name in own]
     return numbers[~numbers.index.duplicated(keep="last")]
 
@@ -186,8 +186,8 @@ def win_rates(
     names = sorted(results)
     if len(names) < 2:
         raise ParameterError(
-            f"directories={tuple(map(str, directories))} have the methods {names}; two or more are "
-            "needed"
+            f"directories={tuple(map(str, directories))} have the methods {names}; pass files of "
+            "at least two"
         )
     keys = results[names[0]].index
     for name in names[1:]:
@@ -195,7 +195,7 @@ def win_rates(
         if not len(keys):
             raise DataError(
                 f"{name}.csv has none of the experiments of {names[0]}.csv; put the files of one "
-                "benchmark beside each other"
+                "benchmark into one directory"
             )
     values = pd.DataFrame({name: results[name].reindex(columns=[metric])[metric] for name in names})
     losses = as_losses(values.loc[keys], metric).to_numpy()

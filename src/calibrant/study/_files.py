@@ -77,7 +77,7 @@ def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[st
             if other is not file:
                 raise PredictionFileError(
                     f"{file.dataset}/{file.model} is in {other.path} and in {file.path}; study "
-                    "one of them at a time, each with an output directory of its own"
+                    "them separately, each with its own output directory"
                 )
     if not found:
         reasons = "".join(f"; {name}: {reason}" for name, reason in skipped.items())
@@ -107,7 +107,7 @@ def look_at(path: Path) -> StudyFile:
                 shapes.append(array.shape)
     val, test = shapes
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
-        raise PredictionFileError(f"val_{kind} is {val} and test_{kind} {test}")
+        raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
     return StudyFile(path, dataset, model, val[0], test[0], val[1], **_fingerprint(path, "npz"))
 
 

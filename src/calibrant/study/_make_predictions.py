@@ -30,7 +30,7 @@ def write_predictions(path: str | os.PathLike[str], **arrays: Any) -> Path:
     """Write arrays ``val_labels``, ``val_probs``, ... to an npz file, whole or not at all."""
     path = Path(path)
     if path.suffix != ".npz":
-        raise ValueError(f"{path}: a prediction file is called dataset_model.npz")
+        raise ValueError(f"{path} is not a prediction file name; use dataset_model.npz")
     with replace_file(path) as file:
         np.savez_compressed(file, **arrays)
     return path
@@ -95,7 +95,7 @@ def from_estimator(
         try:
             found = [columns[label] for label in np.asarray(labels).tolist()]
         except KeyError as error:
-            raise LabelError(f"the label {error} is none of the estimator's classes") from error
+            raise LabelError(f"the label {error} is not one of the estimator's classes") from error
         parts.append((_scores_of(estimator, rows), names[found]))
     kind = "probs" if hasattr(estimator, "predict_proba") else "logits"
     return _write_parts(path, kind, parts, seed, classes=names)
@@ -163,7 +163,7 @@ def _logits_of(
     if scores.ndim != 2 or len(scores) != len(y):
         raise ShapeError(f"the model gave logits of shape {scores.shape} for {len(y)} labels")
     if y.size and not 0 <= y.min() <= y.max() < scores.shape[1]:
-        raise LabelError(f"labels {y.min()} .. {y.max()} do not number {scores.shape[1]} columns")
+        raise LabelError(f"labels {y.min()} .. {y.max()} do not fit {scores.shape[1]} columns")
     return scores, y.astype(np.int64)
 
 

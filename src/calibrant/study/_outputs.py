@@ -224,7 +224,7 @@ def build_pictures(table: StudyTable) -> Iterator[Picture]:
             "sensitivity",
             "bins",
             "Average ranks with 10, 15 and 25 bins",
-            "A method whose marks are far apart owes part of its rank to the number of bins.",
+            "The rank of a method whose marks are far apart depends on the number of bins.",
             figures.draw_rank_panels(panels, titles, "average rank"),
         )
     fitted = [method for method in table.methods if method != UNCALIBRATED]
@@ -243,8 +243,8 @@ def _wins(values: pd.DataFrame, titles: list[str], metric: str) -> Picture:
         f"wins-{metric}",
         "wins",
         title,
-        f"In how many percent of the {len(values)} classifiers the method of the row has "
-        "a better value than that of the column; ties count for neither.",
+        f"Percentage of the {len(values)} classifiers for which the method of the row is better "
+        "than the method of the column; ties count for neither.",
         figures.draw_wins(ranks.win_shares(values, metric).to_numpy(), titles, title),
     )
 
@@ -272,8 +272,8 @@ def _boxes(values: pd.DataFrame, titles: list[str], metric: str, standard: bool)
         f"boxes-{metric}{'-standardised' if standard else ''}",
         "boxes",
         title,
-        "A point per classifier, a box (quartiles, whiskers of at most 1.5 times their "
-        "distance) where a data set has at least four."
+        "A point per classifier, and a box (quartiles, whiskers of at most 1.5 times their "
+        "distance) for data sets with at least four."
         + (" Mean 0 and standard deviation 1 in every data set." if standard else ""),
         figures.draw_boxes(shown, titles, label, title),
     )

@@ -168,7 +168,7 @@ def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
     for cell in cells:
         found = records.read(cell)
         if found is None:
-            raise errors.DataError(f"the record {records.path(cell)} is gone or damaged")
+            raise errors.DataError(f"the record {records.path(cell)} is missing or damaged")
         outcome, computed_with = found
         done.append((cell, outcome))
         label = (cell.file.dataset, cell.file.model, cell.method)

@@ -236,7 +236,7 @@ def significance_table(table: StudyTable) -> Table:
         "Friedman tests and critical differences",
         "Friedman test that all methods are equally good, and the Nemenyi critical difference of "
         "average ranks at the level 0.05; first with classifiers as blocks, then with data sets, "
-        "which are independent where classifiers of one data set are not.",
+        "which are independent of each other, unlike classifiers of one data set.",
         ("Metric", *heads, *(f"{head}, data sets" for head in heads)),
         [rows],
     )
@@ -288,7 +288,7 @@ def sensitivity_table(table: StudyTable) -> Table | None:
         "sensitivity",
         "Average ranks by number of bins",
         "Average ranks by calibration errors of 10, 15 and 25 bins. The last line is Spearman's "
-        "correlation of a column with that of 15 bins.",
+        "correlation of each column with 15 bins.",
         ("Method", *(f"{metric_title(m)}, {n} bins" for m in kinds for n in BINS)),
         [_by_method(columns, found), [(Entry("correlation"), *last)]],
     )

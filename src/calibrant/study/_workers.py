@@ -48,7 +48,7 @@ def compute(
                 is_dead = isinstance(done.exception(), BrokenProcessPool)
                 if is_dead and task is None:
                     raise RuntimeError(
-                        "a worker process ended before it began; in a script, call run_study "
+                        "a worker process ended before it started; in a script, call run_study "
                         'under if __name__ == "__main__":, or pass n_jobs=0'
                     )
                 tries[task] += is_dead

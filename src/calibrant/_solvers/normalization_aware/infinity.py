@@ -99,8 +99,7 @@ def _join_levels(
     if n_levels > 1:
         notes.append(
             f"{n_levels} levels of blocks are infinitely far apart at the optimum (rows that "
-            "reach a level are always right there): they are separated by a factor of at least "
-            f"{epsilon:.0e}"
+            f"reach a level are always right): they are kept apart by a factor of {epsilon:.0e}"
         )
     if n_cut:
         notes.append(

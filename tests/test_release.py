@@ -1,0 +1,54 @@
+"""What a release says of itself: its version, its day, and the licences of what it needs."""
+
+import importlib.util
+import re
+import tomllib
+
+import calibrant
+from test_architecture import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def read(*names):
+    return ROOT.joinpath(*names).read_text(encoding="utf-8")
+
+
+def test_every_file_has_the_same_version_and_day():
+    version, day = re.search(r"^## (\S+) \((\S+)\)$", read("CHANGELOG.md"), re.MULTILINE).groups()
+    assert version == calibrant.__version__ == PROJECT["version"]
+    citation = dict(re.findall(r"^([\w-]+): (.+)$", read("CITATION.cff"), re.MULTILINE))
+    assert (citation["version"], citation["date-released"]) == (version, day)
+
+
+def test_the_oldest_versions_that_are_tried_are_the_oldest_that_are_allowed():
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    tried = dict(line.split("==") for line in read(".ci", "oldest.txt").split())
+    least = dict(one.split(">=") for one in asked)
+    assert tried.keys() == least.keys()
+    for name, version in least.items():
+        assert re.fullmatch(rf"{re.escape(version)}(\.0)*", tried[name]), name
+
+
+def test_the_conda_recipe_has_the_version_and_the_requirements():
+    recipe = read("conda", "recipe.yaml")
+    assert f'version: "{PROJECT["version"]}"' in recipe
+    run = re.search(r"^  run:.*\n((?:    - .+\n)+)", recipe, re.MULTILINE).group(1)
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    wanted = {one.replace("matplotlib", "matplotlib-base").replace(">=", " >=") for one in asked}
+    assert set(re.findall(r"- (.+)", run)) == wanted | {"python"}
+
+
+def test_licences_are_those_of_all_direct_dependencies():
+    """``python tools/write_licences.py`` writes them."""
+    spec = importlib.util.spec_from_file_location("writer", ROOT / "tools" / "write_licences.py")
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    _, direct, others = writer.PAGE.read_text(encoding="utf-8").split("\n## ")
+    rows = re.findall(r"^\| \[\S+\]\(\S+/([\w.-]+)/\) \| (.+) \| (.+) \|$", direct, re.MULTILINE)
+    wanted = {}
+    for extra, found in writer.requirements().items():
+        for one in found:
+            wanted.setdefault(writer.named(one), []).append(f"`{extra}`" if extra else "all")
+    assert {name: extras.split(", ") for name, _, extras in rows} == wanted
+    assert "GPL" not in direct + others  # what is distributed beside them would be under it
