@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import threading
-from contextlib import contextmanager
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, unquote, urldefrag, urlsplit
 
@@ -95,24 +91,6 @@ def broken_links(site):
     return found
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Files of a directory, without a line for each."""
-
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def served(site):
-    """Serve the site on this machine; yield its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-
-
 def wrong_searches(browser, address):
     """Return every search whose first result is another page than the one expected."""
     found = []
@@ -166,7 +144,8 @@ def main(site, axe=None):
     if sync_playwright is None or chromium is None:
         print("search and axe-core: left out, for want of playwright or Chromium")
     else:
-        with served(site) as address, sync_playwright() as driver:
+        address = site.resolve().as_uri()
+        with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             wrong = wrong_searches(browser, address)
             print(f"search: {len(wrong)} of {len(FIRST)} wrong")
