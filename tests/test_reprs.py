@@ -32,6 +32,7 @@ from calibrant._solvers.report import Binning, SolverReport
 from calibrant.datasets import simulated_scores
 from calibrant.metrics import calibration_test, evaluate, reliability_curve
 from calibrant.report import compare
+from conftest import needs_pages
 
 ROOT = Path(__file__).parents[1]
 SCORES, Y = simulated_scores(300)
@@ -119,6 +120,7 @@ def test_an_unfitted_calibrator_says_so_and_has_no_certificate(method, cls):
     assert "Certificate" not in page.text
 
 
+@needs_pages
 def test_links_go_to_pages_of_the_reference():
     page = ROOT / "docs" / "reference" / "calibrant.md"
     assert ":toctree: names" in page.read_text(encoding="utf-8")
