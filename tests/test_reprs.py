@@ -4,7 +4,6 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,9 +31,7 @@ from calibrant._solvers.report import Binning, SolverReport
 from calibrant.datasets import simulated_scores
 from calibrant.metrics import calibration_test, evaluate, reliability_curve
 from calibrant.report import compare
-from conftest import needs_pages
 
-ROOT = Path(__file__).parents[1]
 SCORES, Y = simulated_scores(300)
 HOSTILE = '<script>alert("1")</script>&amp;\u202e'
 NEEDS_PARTS = {
@@ -118,18 +115,6 @@ def test_an_unfitted_calibrator_says_so_and_has_no_certificate(method, cls):
     assert cls.__name__ in page.text
     assert "Not fitted" in page.text
     assert "Certificate" not in page.text
-
-
-@needs_pages
-def test_links_go_to_pages_of_the_reference():
-    page = ROOT / "docs" / "reference" / "calibrant.md"
-    assert ":toctree: names" in page.read_text(encoding="utf-8")
-    listed = set(re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
-    public = [cls for cls in saved_methods().values() if cls.__module__.startswith("calibrant.")]
-    assert {cls.__name__ for cls in public} <= listed
-    link = decisions.CostSensitive([[0, 1], [1, 0]])._get_doc_link()
-    assert link.endswith("names/calibrant.decisions.CostSensitive.html")
-    assert hasattr(decisions, "CostSensitive")
 
 
 def test_a_calibrator_of_a_user_has_the_certificate_and_no_link():

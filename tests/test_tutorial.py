@@ -1,4 +1,4 @@
-"""The notebook of the tutorial runs, and what its text says is what comes out."""
+"""The tutorial runs and says what comes out of it; diagrams link to pages that are there."""
 
 import json
 import re
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+
+from calibrant import decisions
+from calibrant._calibrators.methods import saved_methods
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "start" / "tutorial.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
@@ -72,3 +75,14 @@ def test_everything_that_ends_a_cell_is_shown(names):
     for name in ("before", "calibrator", "after", "comparison", "value", "together"):
         assert "</table>" in names[name]._repr_html_()
     assert "</table>" in names["calibrator"].report_._repr_html_()
+
+
+def test_diagrams_link_to_pages_of_the_reference():
+    page = NOTEBOOK.parents[1] / "reference" / "calibrant.md"
+    assert ":toctree: names" in page.read_text(encoding="utf-8")
+    listed = set(re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    public = [cls for cls in saved_methods().values() if cls.__module__.startswith("calibrant.")]
+    assert {cls.__name__ for cls in public} <= listed
+    link = decisions.CostSensitive([[0, 1], [1, 0]])._get_doc_link()
+    assert link.endswith("names/calibrant.decisions.CostSensitive.html")
+    assert hasattr(decisions, "CostSensitive")
