@@ -68,7 +68,7 @@ class StructuredScaling(LogitCalibrator):
     distance from its common value, 16 off it, 4 for intercepts, 1 for the common value and for
     the distance of 1 / T from temperature scaling's. These numbers and the bound come from
     cross-validation within the validation parts of 46 real classifiers, where doubling or halving
-    them changes the NLL by less than half a percent on average. "evidence" takes two steps of
+    them changes the NLL by less than half a percent on average. "evidence" takes three steps of
     MacKay's fixed point from there: few labels per class, or classes that need nothing, give
     stronger penalties. A weight is a number of rows: all of them doubled are twice as many rows
     against the same penalties, which shrink the map less.
