@@ -31,7 +31,8 @@ extensions = [
     "sphinxext.opengraph",
     "sphinx_llms_txt",
 ]
-source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
+# autosummary writes pages of the first kind that it takes for reStructuredText
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build", "_templates", "gallery", "examples/*.ipynb"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
