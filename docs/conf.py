@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 
 from sphinx_gallery.sorting import ExplicitOrder
 
@@ -37,6 +41,14 @@ suppress_warnings = ["myst.header"]
 nb_execution_mode = "force"  # notebooks are stored without outputs
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
+
+# Notebooks run without the settings and start-up files of whoever builds the site; the kernel's
+# warning that it listens on this machine without encryption is not one about a page.
+profile = Path(mkdtemp()) / "profile_default"
+profile.mkdir()
+(profile / "ipython_kernel_config.json").write_text('{"IPKernelApp": {"log_level": 40}}')
+os.environ["IPYTHONDIR"] = str(profile.parent)
+atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
 
 autosummary_generate = True
 autosummary_imported_members = True

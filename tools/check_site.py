@@ -37,6 +37,7 @@ FIRST = {  # what somebody types, and the page that they are looking for
 LOOKED_AT = (
     "index",
     "start/methods",
+    "start/tutorial",
     "guides/classifiers",
     "guides/plots",
     "reference/names/calibrant.NormalizationAwareIsotonic",

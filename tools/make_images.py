@@ -17,6 +17,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from PIL import Image
 
 import calibrant
 from calibrant._cli import demo
@@ -63,7 +64,15 @@ def load(path):
 def save(figure, name, dpi=120):
     figure.savefig(IMAGES / f"{name}.png", dpi=dpi)
     plt.close(figure)
-    print(IMAGES / f"{name}.png")
+    shrink(IMAGES / f"{name}.png")
+
+
+def shrink(path):
+    """Keep 256 colours: a third of the size, and no difference that can be seen."""
+    with Image.open(path) as image:
+        few = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
+    few.save(path, optimize=True)
+    print(path)
 
 
 def draw_all(data):
@@ -292,7 +301,8 @@ def photograph():
         page.screenshot(path=IMAGES / "report.png")
         page.locator("#diagrams").screenshot(path=IMAGES / "report-diagrams.png")
         browser.close()
-    print(IMAGES / "report.png")
+    shrink(IMAGES / "report.png")
+    shrink(IMAGES / "report-diagrams.png")
 
 
 if __name__ == "__main__":

@@ -91,8 +91,8 @@ def to_matrix(
         return _one_column(array, kind, named)
     if array.ndim != 2:
         raise errors.ShapeError(
-            f"{named.scores} has shape {array.shape}; one row per sample and one column per class "
-            f"are needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
+            f"{named.scores} has shape {array.shape}; pass one row per sample and one column per "
+            f"class. Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
             f"{_reshaped(array, kind, named)}"
         )
     if array.shape[1] == 0:

@@ -352,7 +352,9 @@ def check_weights(
             f"{named.weight(i)} is {weight[i]}; weights must be finite and not negative"
         )
     if not weight.any():
-        raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")
+        raise errors.WeightError(
+            "sample_weight is zero in every row; give some rows a positive weight"
+        )
     # So many rows, or so little of one, are as good as any more: products stay finite, and a power
     # of two changes no bit of the ratios.
     exponent = int(np.frexp(weight.max())[1])

@@ -383,8 +383,7 @@ def check_memory(n_bytes: int, purpose: str) -> int | None:
     if n_bytes > available:
         raise errors.MemoryLimitError(
             f"{purpose} needs {n_bytes / 2**30:.1f} GiB; the limit is {available / 2**30:.1f} "
-            "GiB. Work in chunks of rows, or raise the environment variable CALIBRANT_MAX_MEMORY "
-            "(bytes)"
+            "GiB. Use chunks of rows, or set the environment variable CALIBRANT_MAX_MEMORY (bytes)"
         )
     return available // max(n_bytes, 1)
 

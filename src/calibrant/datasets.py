@@ -1,4 +1,4 @@
-"""Predictions to try things on, made from data that comes with scikit-learn."""
+"""Example predictions, made from data that comes with scikit-learn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SplitPredictions(NamedTuple):
 
 
 def overconfident_digits(random_state: int = 0) -> SplitPredictions:
-    """Predictions of a network without any regularisation, trained on a few noisy digits.
+    """Return predictions of an over-confident network, trained on a few noisy digits.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
     Returns
     -------
     predictions : SplitPredictions
-        650 rows to calibrate on and 747 to judge on, ten classes.
+        650 rows for calibration and 747 for testing, with ten classes.
 
     Examples
     --------
@@ -74,15 +74,15 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
 def simulated_scores(
     n_rows: int = 1000, *, power: float = 3.0, tilt: Sequence[float] = (1.0, 1.0, 1.0)
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Scores that are known to be wrong, and how: honest probabilities, distorted, with labels.
+    """Return simulated miscalibrated scores: distorted true probabilities, with labels.
 
     Parameters
     ----------
     n_rows : int, default=1000
     power : float, default=3.0
-        What the honest probabilities are raised to: above 1 is over-confident.
+        Exponent of the true probabilities: above 1 is over-confident.
     tilt : sequence of float, default=(1.0, 1.0, 1.0)
-        What each class is multiplied by then; there are as many classes.
+        Factor of each class, after the exponent; its length is the number of classes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A model that grades answers, held against human grades of a few of them.
+"""Calibrate a model that grades answers to human grades of some of them.
 
 The grades of the judge are calibrated to those of humans on the labelled rows. The mean human grade
 of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi and Zrnic, "PPI++",
@@ -98,8 +98,8 @@ class JudgeReport(Result):
         lines = [
             f"judge on {self.n_labelled} labelled and {self.n_unlabelled} other rows",
             f"  mean human grade  {_in_words(self.mean)} ({level}, {more})",
-            f"  by labels alone   {_in_words(self.labelled_mean)}",
-            f"  judge as it is    {self.judge_mean:.4g}",
+            f"  labels alone      {_in_words(self.labelled_mean)}",
+            f"  judge alone       {self.judge_mean:.4g}",
             f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated",
             "  quadratic         {:.3f} -> {:.3f}".format(*kappas),
         ]
@@ -124,39 +124,39 @@ def calibrate_judge(
     n_folds: int = 10,
     random_state: Any = 0,
 ) -> JudgeReport:
-    """Calibrate a judge's grades to human ones, and estimate the mean human grade of all rows.
+    """Calibrate the grades of a judge, and estimate the mean human grade of all rows.
 
-    The labelled rows must be drawn at random from all: labels of the hardest rows, or of the first
-    ones, say nothing of the others. 50 to 500 of them are usual.
+    The labelled rows must be a random sample of all rows, not the hardest or the first ones. 50 to
+    500 are usual.
 
     Parameters
     ----------
     human : array-like of shape (n_labelled,)
-        Human grades: numbers, also half ones, or anything else with ``values``.
+        Human grades: numbers, or other labels together with ``values``.
     judged : array-like of shape (n_labelled,) or (n_labelled, n_grades)
-        The judge's grades of the same rows, on any scale, or its probabilities of each grade. More
-        than 20 different numbers, such as scores from 0 to 1, are put in ten bins of equal count.
+        Grades of the judge for the same rows, on any scale, or its probability of each grade. More
+        than 20 different numbers, such as scores from 0 to 1, are put into ten bins of equal count.
     unlabelled : array-like of shape (n_unlabelled,) or (n_unlabelled, n_grades)
-        The same of the other rows.
+        Grades or probabilities of the judge for the other rows.
     classes : array-like of shape (n_grades,), optional
-        The grades, where the human ones do not name all of them.
+        All grades; needed if ``human`` lacks one.
     values : array-like of shape (n_grades,), optional
-        The number that each grade stands for, in the order of the sorted grades, or of
-        ``classes``; grades that are numbers stand for themselves.
+        Number that each grade stands for, in the order of the sorted grades or of ``classes``; not
+        needed for grades that are numbers.
     scores : {"probabilities", "logits"}, default="probabilities"
-        What a matrix holds.
+        Kind of the scores in a matrix.
     calibrator : Calibrator, optional
-        What calibrates probabilities; ``StructuredScaling()`` by default. Grades alone are
-        calibrated by a table of how often each human grade goes with each grade of the judge.
+        Calibrator of probabilities; by default ``StructuredScaling()``. Grades alone are calibrated
+        by a table of human grades by judge grades.
     target : {"rows", "population"}, default="rows"
-        Whose mean is estimated: that of the rows at hand, or of all rows that they are drawn from,
-        whose interval is wider.
+        Whether to estimate the mean of these rows, or of the population they are drawn from, whose
+        interval is wider.
     confidence_level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     n_folds : int, default=10
-        Folds: no calibrator grades rows that it was fitted to.
+        Number of folds; rows are graded by calibrators that were not fitted to them.
     random_state : int or numpy Generator, default=0
-        Deals the folds.
+        Seed of the folds.
 
     Returns
     -------

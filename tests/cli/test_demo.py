@@ -4,13 +4,14 @@ import io
 import json
 import re
 import shlex
+import sys
 from contextlib import redirect_stdout
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from calibrant._cli.demo import predictions
+from calibrant._cli.demo import next_commands, predictions
 from calibrant._cli.main import run
 from calibrant._cli.showing import BAR, reliability_text
 
@@ -42,8 +43,8 @@ def test_it_shows_a_picture_then_the_verdict_then_a_short_table(printed, home):
     page = (home / "calibrant-demo.html").read_text()
     assert (home / "calibrant-demo.html").as_uri() in printed
     assert 'data-value="ir-ovr"' in page
-    paths = re.compile(r"^(Report|  calibrant) .*$", re.MULTILINE)
-    assert max(map(len, paths.sub("", printed).splitlines())) <= 80
+    lines = printed.splitlines()[:-2]  # what follows are commands, with paths of any length
+    assert max(len(line) for line in lines if not line.startswith("Report:")) <= 80
 
 
 def test_differences_are_larger_than_noise(printed):
@@ -57,9 +58,10 @@ def test_differences_are_larger_than_noise(printed):
 def test_it_ends_with_commands_that_work(printed, home, monkeypatch, capsys):
     monkeypatch.chdir(home)
     lines = printed.rstrip().splitlines()[-2:]
-    assert [line.split()[:2] for line in lines] == [["calibrant", "fit"], ["calibrant", "apply"]]
-    for line in lines:
-        assert run(shlex.split(line)[1:]) == 0
+    assert [line.strip() for line in lines] == next_commands(home, "auto")
+    for line, name in zip(lines, ("fit", "apply"), strict=True):
+        words = shlex.split(line)
+        assert run(words[words.index(name) :]) == 0
         assert line.strip() in (home / "calibrant-demo.html").read_text()
     capsys.readouterr()
     errors = []
@@ -68,6 +70,19 @@ def test_it_ends_with_commands_that_work(printed, home, monkeypatch, capsys):
         errors.append(json.loads(capsys.readouterr().out)["confidence_ece"]["value"])
     assert errors[0] > 0.1
     assert errors[1] < 0.02
+
+
+def test_commands_name_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/calibrant")
+    fit, apply = next_commands(tmp_path, "ts")  # this directory cannot be written to
+    model = tmp_path / "model.calibrant"
+    assert fit == f"calibrant fit {tmp_path}/calibrant-demo-val.csv --method ts -o {model}"
+    assert apply.endswith(f"calibrant-demo-test.csv -o {tmp_path}/calibrated.csv")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    fit, _ = next_commands(tmp_path, "auto")
+    words = "-m calibrant fit calibrant-demo-val.csv -o model.calibrant"
+    assert shlex.split(fit) == [sys.executable, *words.split()]
 
 
 def test_its_files_hold_the_predictions(printed, home):

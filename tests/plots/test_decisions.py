@@ -32,7 +32,7 @@ def test_decision_curves_have_all_and_none_beside_them():
     np.testing.assert_array_equal(everybody.get_ydata(), curve.treat_all)
     assert {*nobody.get_ydata()} == {0.0}
     assert ax.get_title() == "two"
-    assert labels(draw_decision_curve(curve))[0] == "act from it on"
+    assert labels(draw_decision_curve(curve))[0] == "act above the threshold"
 
 
 def test_cost_curves_show_the_threshold_of_the_costs():

@@ -267,7 +267,7 @@ def test_bad_rows_are_marked_or_left_out(names):
         (CHUNKED[CHUNKED[:, 0] > 0.2], LABELS, errors.ShapeError, "has 6 chunks and scores has 5"),
         (CHUNKED, LABELS[:-1], errors.ShapeError, "y has 2999 rows but scores has 3000"),
         (SCORES, LABELS, errors.ContainerError, "the labels are a Dask collection"),
-        (CHUNKED[:, 0], LABELS, errors.ShapeError, "has 1 dimensions"),
+        (CHUNKED[:, 0], LABELS, errors.ShapeError, "has one dimension"),
         (CHUNKED, None, errors.LabelError, "pass the labels"),
         (CHUNKED, da.zeros((3000, 2)), errors.LabelError, "one-hot"),
     ],

@@ -143,7 +143,7 @@ def test_what_needs_a_matrix_says_so():
         partial(metrics.cross_fitted_decomposition, Y),
     ):
         with pytest.raises(
-            errors.ContainerError, match=r"not a matrix.*Pass its rows\(\), a matrix"
+            errors.ContainerError, match=r"not a matrix.*pass rows\(\), which is a matrix"
         ):
             call(lists)
 
@@ -254,7 +254,7 @@ BAD = {
     "logits": (lambda: TopLists(J, [[2.5, -1.0], [0.6, 0.2]], 4), "softmax"),
     "not the best": (
         lambda: TopLists(J, [[0.5, 0.1], [0.6, 0.2]], 4),
-        r"rest\[0\] is 0.4.*largest",
+        r"rest\[0\] is 0.4.*most probable",
     ),
     "few listed of few": (
         lambda: TopLists([[0, 1]], [[0.5, 0.3]], 2),

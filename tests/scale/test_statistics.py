@@ -104,7 +104,7 @@ def test_what_a_stranger_wrote_is_checked(changes):
 
 def test_another_format_is_refused_with_a_remedy():
     data = rewritten(counted().to_bytes(), {"format": "calibrant statistics 2"})
-    with pytest.raises(errors.StatisticsError, match=r"statistics 2' cannot be read.* rows anew"):
+    with pytest.raises(errors.StatisticsError, match=r"statistics 2' cannot be read.* rows again"):
         Statistics.from_bytes(data)
 
 

@@ -36,6 +36,18 @@ def body_of(table):
     return [[cell.text for cell in row] for row in table.rows]
 
 
+def test_methods_that_are_one_fit_share_a_column(tmp_path):
+    names = ("uncalibrated", "ms", "dirichlet", "vs")
+    values = np.random.default_rng(0).uniform(0.2, 0.8, (5, 4))
+    apart = table_of(values, names)
+    assert list(tables.columns_of(apart).values()) == ["VS", "MS", "Dirichlet", "Uncalibrated"]
+    values[:, 2] = values[:, 1]
+    found = table_of(values, names)
+    assert list(tables.columns_of(found).values()) == ["VS", "MS, Dirichlet", "Uncalibrated"]
+    write_outputs(found, tmp_path)
+    assert "MS, Dirichlet" in (tmp_path / "tables" / "ranks.md").read_text()
+
+
 def test_everything_is_written_and_returned(study):
     _, directory, paths = study
     there = {p for p in directory.rglob("*") if p.is_file()}

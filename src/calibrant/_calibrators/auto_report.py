@@ -27,17 +27,17 @@ class Candidate:
     Attributes
     ----------
     path : str
-        The methods, in the order in which they are applied.
+        Methods, in the order in which they are applied.
     nll : float
-        Mean NLL on rows that the candidate was not fitted to.
+        Mean NLL on held-out rows.
     difference : float
-        Its NLL minus that of temperature scaling.
+        NLL minus that of temperature scaling.
     standard_error : float
-        Of the difference.
+        Standard error of ``difference``.
     weight : float
-        Its share of the mixture.
+        Weight in the mixture.
     seconds : float
-        Time to fit and judge it, of all threads together; NaN if it was read from a model file.
+        Time to fit and evaluate it, summed over threads; NaN if read from a model file.
     """
 
     path: str
@@ -56,14 +56,14 @@ class AutoReport:
     ----------
     candidates : tuple of Candidate
     n_rows : int
-        Rows that the candidates were judged on: all, or some of many.
+        Number of held-out rows: all, or a sample.
     n_folds : int
     mixture_nll : float
         Mean NLL of the mixture on held-out rows.
     finish_share : float
-        Share in the result of what was fitted to the mixture as a whole.
+        Weight in the result of the calibrators fitted to the whole mixture.
     home : str
-        The candidate that the mixture is held to: the farther it is away, the more it has to gain.
+        Candidate towards which the mixture is shrunk.
     """
 
     candidates: tuple[Candidate, ...]
@@ -79,7 +79,7 @@ class AutoReport:
 
     @property
     def why(self) -> str:
-        """The choice in words."""
+        """Explanation of the choice in a few sentences."""
         chosen = sorted(self.candidates, key=lambda c: -c.weight)
         parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
         best = min(self.candidates, key=lambda c: c.nll)

@@ -205,9 +205,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             with columns in the order of the sorted labels (or of ``classes``). Dask collections,
             ``TopLists`` and ``StackedRows`` of ``scale`` are read in chunks: see its guide.
         y : array-like of shape (n_rows,)
-            The true labels, of any kind scikit-learn takes, or one-hot rows.
+            True labels, or one-hot rows.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight 2 is the row twice, weight 0 is no row.
+            Sample weights. Weight 2 counts a row twice, weight 0 not at all.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
-        """Calibrated probabilities.
+        """Return calibrated probabilities.
 
         Parameters
         ----------
@@ -293,8 +293,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
-            float16 input. Lazy for Dask collections; lists, or stacked, if ``scores`` are.
+            Rows sum to 1, with columns in the order of ``classes_``; float32 for float32 and
+            float16 input. Lazy for Dask collections, and ``TopLists`` for ``TopLists``.
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
@@ -334,11 +334,11 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
-        """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
+        """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(scores))
 
     def transform(self, scores: Any) -> NDArray[Any]:
-        """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
+        """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         if is_dask(scores):
             asked = get_config()["transform_output"]
             asked = getattr(self, "_sklearn_output_config", {}).get("transform", asked)
@@ -351,9 +351,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self.predict_proba(scores)
 
     def predict(self, scores: Any) -> NDArray[Any]:
-        """Label of the largest calibrated probability.
+        """Return the label of the largest calibrated probability.
 
-        Classes that tie are told apart by their scores, then by the order of ``classes_``.
+        Ties are broken by the scores, then by the order of ``classes_``.
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
@@ -365,7 +365,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self.classes_[best]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Names of the output columns: the classes."""
+        """Return the names of the output columns: the classes."""
         check_is_fitted(self, "classes_")
         return np.array([str(c) for c in self.classes_], dtype=object)
 

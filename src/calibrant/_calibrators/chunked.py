@@ -84,9 +84,9 @@ class FromChunks(Parameters, ABC):
         Parameters
         ----------
         classes : array-like of shape (n_classes,), or Chunks
-            Label of each column; of chunks they are looked up.
+            Label of each column, or chunks whose labels are read.
         max_rows : int, optional
-            Most rows that are kept as they are: while all of them are, the fit is that in memory.
+            Largest number of rows to keep; if no more are counted, the fit equals that in memory.
 
         Returns
         -------
@@ -105,20 +105,20 @@ class FromChunks(Parameters, ABC):
         return self._statistics(classes, **shared, **{k: own[k] for k in own.keys() - SHARED})
 
     def fit_statistics(self, statistics: Statistics, chunks: Chunks | None = None) -> Self:
-        """Fit to rows that statistics have counted, wherever that was.
+        """Fit to the rows that statistics have counted.
 
         Parameters
         ----------
         statistics : Statistics
-            Of this method, as its ``statistics`` made them.
+            Statistics made by the method ``statistics`` of this calibrator.
         chunks : Chunks, optional
-            The same rows, if they can be read again: some methods take further passes.
+            The same rows, if they can be read again: some methods need further passes.
 
         Returns
         -------
         self : object
-            The fitted calibrator. It remembers the statistics as ``statistics_``, so that
-            ``partial_fit`` goes on from them.
+            The fitted calibrator. It keeps the statistics as ``statistics_``, from which
+            ``partial_fit`` continues.
         """
         self._fit_counted(statistics, chunks)
         if self._statistics is not None:
@@ -181,17 +181,17 @@ class FromChunks(Parameters, ABC):
         Parameters
         ----------
         scores, y, sample_weight
-            As in ``fit``: of one day, say.
+            As in ``fit``, for example of one day.
         classes : array-like of shape (n_classes,), optional
-            Label of each column; needed in the first call if its rows do not have all of them.
+            Label of each column; needed in the first call if ``y`` lacks a class.
         decay : float, default=1.0
             Factor on the weight of all earlier rows: 0.5 ** (1 / 30) halves it in thirty calls.
 
         Returns
         -------
         self : object
-            The fitted calibrator. ``statistics_`` is what it remembers of all rows: ``to_bytes``
-            keeps it for another process.
+            The fitted calibrator. Its ``statistics_`` hold all rows counted so far; save
+            ``statistics_.to_bytes()`` to continue in another process.
         """
         simplex.check_number("decay", decay, low=0.0, high=1.0)
         before: Statistics | None = vars(self).get("statistics_")

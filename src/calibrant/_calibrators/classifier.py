@@ -58,7 +58,7 @@ OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": 
 
 
 class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier whose probabilities are calibrated.
+    """Classifier with calibrated probabilities.
 
     Follows scikit-learn's ``CalibratedClassifierCV``, with any calibrator of this package.
 
@@ -144,7 +144,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Used by the calibrator, and by the estimator if it takes weights.
+            Sample weights, used by the calibrator, and by the estimator if it takes weights.
         **fit_params : dict
             Passed to the estimator; ``groups`` to a calibrator that takes them. With metadata
             routing, to whoever requests them.
@@ -256,7 +256,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         return [CalibratedPair(estimator, calibrator, job.classes) for estimator in trained]
 
     def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities, averaged over the folds of an ensemble.
+        """Return calibrated probabilities, averaged over the folds of an ensemble.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
     def predict_log_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
-        """Logarithms of the calibrated probabilities."""
+        """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X, **params))
 
     def predict(self, X: Any, **params: Any) -> NDArray[Any]:

@@ -162,19 +162,19 @@ class PriorShift(Calibrator):
         }
 
     def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
-        """Estimate the class frequencies of unlabelled rows, and re-weight to them from now on.
+        """Estimate the class frequencies of unlabelled rows, and re-weight to them.
 
         Parameters
         ----------
         scores : array-like of shape (n_rows, n_classes)
-            Rows of use, calibrated as those of ``fit`` were.
+            New rows, calibrated in the same way as those of ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
-            How often each row comes.
+            Sample weights.
 
         Returns
         -------
         self : object
-            The same calibrator, with the estimate. A new call begins anew from ``from_priors_``.
+            This calibrator, with the estimate. Every call starts again from ``from_priors_``.
         """
         found = self._take()
         if self.to_priors is not None:
@@ -206,13 +206,15 @@ class PriorShift(Calibrator):
     def from_class_weight(cls, class_weight: Any, y: Any, **parameters: Any) -> Self:
         """Return the fitted map that undoes a ``class_weight`` of training.
 
-        A classifier that was trained with weights predicts as if classes came that much more often.
+        A classifier that was trained with weights predicts as if classes were that much more
+        frequent.
 
         Parameters
         ----------
         class_weight : dict, "balanced" or array-like of shape (n_classes,)
-            As the classifier had it; classes that a dict lacks have 1. ``scale_pos_weight=20`` is
-            ``{1: 20}``. An array is in the order of ``classes``, or else of the sorted labels.
+            Class weights of the classifier; classes that a dict lacks have 1.
+            ``scale_pos_weight=20`` is ``{1: 20}``. An array is in the order of ``classes``, or of
+            the sorted labels.
         y : array-like of shape (n_rows,)
             Labels of training.
         **parameters

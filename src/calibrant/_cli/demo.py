@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from calibrant._progress import progress_bar
 if TYPE_CHECKING:
     from calibrant.datasets import SplitPredictions
 
+VAL, TEST = "calibrant-demo-val.csv", "calibrant-demo-test.csv"
 ROWS = 5_000
 """Rows to train on, as many to calibrate on, and as many to judge on."""
 
@@ -36,6 +39,18 @@ def predictions() -> SplitPredictions:
     (train, val, new), (y_train, y, new_y) = np.split(rows, 3), np.split(labels, 3)
     classifier = GaussianNB().fit(train, y_train)
     return SplitPredictions(classifier.predict_proba(val), y, classifier.predict_proba(new), new_y)
+
+
+def next_commands(home: Path, method: str) -> list[str]:
+    """Return the command lines that fit a method to the files of the demo and apply it."""
+    # Who ran "python -m calibrant" may not have the command itself in PATH.
+    python = sys.executable.removeprefix(f"{Path.cwd()}{os.sep}")
+    command = ["calibrant"] if shutil.which("calibrant") else [python, "-m", "calibrant"]
+    names = VAL, TEST, "model.calibrant", "calibrated.csv"
+    val, test, model, out = (n if home == Path.cwd() else str(home / n) for n in names)
+    option = [] if method == "auto" else ["--method", method]  # the default
+    fit, apply = ["fit", val, *option, "-o", model], ["apply", model, test, "-o", out]
+    return [shlex.join([*command, *words]) for words in (fit, apply)]
 
 
 @click.command()
@@ -60,17 +75,12 @@ def demo() -> None:
         comparison = compare(y, scores, new_y, new_scores, n_resamples=100, progress=advance)
     here = Path.cwd()
     home = here if os.access(here, os.W_OK) else Path(tempfile.mkdtemp())
-    files = [home / f"calibrant-demo-{part}.csv" for part in ("val", "test")]
-    for path, p, labels in zip(files, (scores, new_scores), (y, new_y), strict=True):
-        write_columns(path, {**{f"prob_{j}": p[:, j] for j in range(p.shape[1])}, "label": labels})
+    for name, p, labels in ((VAL, scores, y), (TEST, new_scores, new_y)):
+        columns = {f"prob_{j}": p[:, j] for j in range(p.shape[1])}
+        write_columns(home / name, {**columns, "label": labels})
     verdict = reach_verdict(comparison)
     applied, listed = applied_method(comparison, verdict), short_list(comparison, verdict)
-    val, test = (str(path.name if home == here else path) for path in files)
-    method = [] if applied == "auto" else ["--method", applied]
-    commands = [
-        shlex.join(["calibrant", "fit", val, *method, "-o", "model.calibrant"]),
-        shlex.join(["calibrant", "apply", "model.calibrant", test, "-o", "calibrated.csv"]),
-    ]
+    commands = next_commands(home, applied)
     report = home / "calibrant-demo.html"
     write_report(report, comparison, title="The demo: naive Bayes", commands=commands)
 

@@ -135,7 +135,7 @@ def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> 
         )
     if found.dtype.kind not in "fiu" or found.ndim not in n_dimensions or 0 in found.shape[1:]:
         raise PredictionFileError(
-            f"{where}: {name} has shape {found.shape} and dtype {found.dtype}; numbers with "
-            f"{' or '.join(map(str, n_dimensions))} dimensions are needed"
+            f"{where}: {name} has shape {found.shape} and dtype {found.dtype}; write numbers with "
+            f"{' or '.join(map(str, n_dimensions))} dimensions"
         )
     return found

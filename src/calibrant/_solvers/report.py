@@ -21,12 +21,12 @@ ObjectiveT = TypeVar("ObjectiveT")
 
 @dataclass(frozen=True, slots=True)
 class Binning:
-    """How far a fit to binned scores may be from one to the scores themselves.
+    """Bound on the effect of binning the scores.
 
     Attributes
     ----------
     n_bins : int
-        Bins that hold something.
+        Number of bins that are not empty.
     violation : float
         Bound on the violation of the optimality conditions of the scores themselves, in units of
         ``SolverReport.violation``.
@@ -42,7 +42,7 @@ class Binning:
 
 @dataclass(frozen=True, slots=True)
 class SolverReport:
-    """What a solver reached, and the proof of it.
+    """Result of a solver, with a certificate of optimality.
 
     Attributes
     ----------
@@ -54,18 +54,18 @@ class SolverReport:
         Largest violation of the optimality conditions, relative to the total weight; 0 means a
         closed form.
     tolerance : float
-        The violation that was asked for.
+        Requested tolerance of ``violation``.
     rounds : int
-        Iterations.
+        Number of iterations.
     seconds : float
         Wall-clock time; NaN of a fit that was read from a model file, which equal data would
         otherwise not make equal. Reports that differ in it alone are equal.
     n_blocks : int or None
         Number of distinct values of a fitted step function.
     notes : tuple of str
-        What a reader should know, such as a bound or a regulariser that was active.
+        Remarks, such as a bound or a regulariser that was active.
     binning : Binning or None
-        What binning may have cost; None if nothing was binned.
+        Bound on the effect of binning; None without binning.
 
     Examples
     --------

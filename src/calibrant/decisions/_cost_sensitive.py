@@ -34,26 +34,25 @@ if TYPE_CHECKING:
 
 
 class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Decisions of least expected cost, on the probabilities of a classifier or a calibrator.
+    """Make decisions with the smallest expected cost.
 
     Parameters
     ----------
     costs : array-like of shape (n_classes, n_actions), data frame or mapping
-        Rows are true classes, in the order of ``classes_``; columns are actions. The rows of a
-        data frame are found by their names, and its columns name the actions. Of two classes, the
-        costs of ``"false_positive"`` and ``"false_negative"`` by name. Negative costs are gains.
-        Without an estimator the rows of a data frame need ``fit``, or probabilities whose columns
-        have the same names.
+        Costs of each true class (row, in the order of ``classes_``) and action (column). Rows of a
+        data frame are matched by name, and its columns name the actions. For two classes, a mapping
+        with ``"false_positive"`` and ``"false_negative"``. Negative costs are gains. Without an
+        estimator a data frame needs ``fit``, or probabilities whose columns have the same names.
     estimator : classifier or calibrator, optional
-        Has ``predict_proba``. ``fit`` fits a copy of it; one that is fitted already needs no
-        ``fit``. Without one, what is passed to ``fit`` and ``predict`` are probabilities.
+        Estimator with ``predict_proba``. ``fit`` fits a copy of it; a fitted one needs no ``fit``.
+        Without one, pass probabilities to ``fit`` and ``predict``.
     actions : array-like of shape (n_actions,), optional
-        What ``predict`` returns for each column of the costs as they are given; of costs by name,
-        for the negative class and the positive one. By default the classes where there is one
-        column for each, else the numbers of the columns.
+        Value that ``predict`` returns for each column of the costs; for costs by name, for the
+        negative and the positive class. By default the classes if there is one column for each,
+        otherwise column numbers.
     abstain : float, array-like of shape (n_classes,), series or mapping, optional
-        Cost of leaving a row to somebody else: ``predict`` returns ``"abstain"`` where that is the
-        least. Those of a series or a mapping are found by the names of the classes.
+        Cost of not deciding: ``predict`` returns ``"abstain"`` where it is the smallest. A series
+        or a mapping is matched by the names of the classes.
     pos_label : object, optional
         Positive class of costs by name, and that of a single column without an estimator. Labels
         0 and 1, -1 and 1, False and True tell it by themselves: the larger one. So do ``classes``
@@ -64,15 +63,15 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     classes_ : ndarray of shape (n_classes,)
         The labels.
     actions_ : ndarray
-        What ``predict`` may return, abstaining last.
+        Possible results of ``predict``, with abstaining last.
     threshold_ : float
-        Of two classes and two actions: the second is taken where its class has a larger
-        probability than this. With ``pos_label``, that of this class.
+        For two classes and two actions: the second action is taken if the probability of the second
+        class (or of ``pos_label``) exceeds this.
 
     Notes
     -----
     The first of equally cheap actions is taken. Decisions cost least if the probabilities are
-    calibrated: :func:`value_of_calibration` says how much that is worth.
+    calibrated; :func:`value_of_calibration` measures the gain.
 
     Examples
     --------
@@ -124,7 +123,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the action of least expected cost for each row.
+        """Return the action with the smallest expected cost for each row.
 
         Parameters
         ----------
@@ -159,7 +158,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return np.concatenate([action_costs(c.rows, table.matrix) for c in predictions.chunks()])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return minus the mean cost of the decisions by the labels, so that more is better.
+        """Return minus the mean cost of the decisions, so that larger is better.
 
         Parameters
         ----------

@@ -111,27 +111,27 @@ def expected_cost(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> ExpectedCost:
-    """Mean cost per row of the decisions that the probabilities say cost least.
+    """Compute the mean cost per row of the decisions with the smallest expected cost.
 
     Parameters
     ----------
     costs : array-like of shape (n_classes, n_actions), data frame or mapping
-        Rows are true classes, in the order of the columns of ``y_proba``; columns are actions. The
-        rows of a data frame are found by their names. Of two classes, the costs of
-        ``"false_positive"`` and ``"false_negative"`` by name; the positive one is ``pos_label``,
-        or the last of ``classes``, unless the labels tell it. Negative costs are gains.
+        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
+        (column). Rows of a data frame are matched by name. For two classes, a mapping with
+        ``"false_positive"`` and ``"false_negative"``; the positive class is ``pos_label``, the last
+        of ``classes``, or known from the labels. Negative costs are gains.
     abstain : float, array-like of shape (n_classes,), series or mapping, optional
-        Cost of leaving a row to somebody else, which is one more action then. Those of a series or
-        a mapping are found by the names of the classes.
+        Cost of not deciding, which becomes one more action. A series or a mapping is matched by the
+        names of the classes.
     pos_label : object, optional
-        Positive class of named costs, and that of a single column. Labels 0 and 1, -1 and 1, False
-        and True tell it by themselves: the larger one.
+        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
+        False and True, where it is the larger one.
 
     Returns
     -------
     ExpectedCost
-        The mean cost by the labels and the one that the probabilities promised, each as (value,
-        low, high). Of calibrated probabilities they agree.
+        Realised and predicted mean cost, each as (value, low, high). For calibrated probabilities
+        they agree.
 
     Notes
     -----
@@ -209,10 +209,10 @@ def value_of_calibration(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> CalibrationValue:
-    """Measure what calibration saves, in the units of the costs.
+    """Measure the cost that calibration saves.
 
-    Rows are decided twice, by the action of least expected cost on the probabilities as they were
-    and on the calibrated ones; the labels say what both cost.
+    Decisions with the smallest expected cost are made on the uncalibrated and on the calibrated
+    probabilities; the labels give the cost of both.
 
     Parameters
     ----------
@@ -222,12 +222,12 @@ def value_of_calibration(
         Probabilities after calibration, of the same rows in the same order. The calibrator must
         have been fitted to others.
     n_decisions : float, default=1000
-        Rows that the saving is also told for, as those of a month.
+        Number of rows to scale the saving to, such as those of a month.
 
     Returns
     -------
     CalibrationValue
-        The saving per row and for ``n_decisions`` rows, both costs, each as (value, low, high).
+        Saving per row and for ``n_decisions`` rows, and both costs, each as (value, low, high).
 
     Notes
     -----

@@ -50,10 +50,10 @@ class RiskCoverage(Result):
 
 @of_arrays
 def risk_coverage(predictions: Predictions) -> RiskCoverage:
-    """Share of wrong predictions among the rows that are surest, over the share of rows kept.
+    """Compute the error rate of the most confident rows, by the share of rows kept.
 
-    The area is the mean over i = 1, ..., n of the risk of the i rows of largest confidence; rows
-    that tie are in random order, and count with the mean over all orders.
+    The area is the mean over i = 1, ..., n of the risk of the i most confident rows, averaged over
+    all orders of tied rows.
 
     References
     ----------
@@ -110,25 +110,25 @@ def threshold_for(
     kind: Any = None,
     confidence_level: float | None = 0.95,
 ) -> Threshold:
-    """Find the probability from which on predictions keep a promise.
+    """Find the threshold at which predictions reach a target, with a guarantee.
 
     Parameters
     ----------
     accuracy : float, optional
-        Share of right predictions wanted among rows whose largest probability is at or above the
-        threshold: what can be automated. The lowest threshold that keeps it is found.
+        Required share of right predictions among rows whose largest probability is at or above the
+        threshold. The lowest such threshold is found.
     precision : float, optional
-        Share wanted of rows of the class ``kind`` among those at or above the threshold.
+        Required share of rows of the class ``kind`` among those at or above the threshold.
     recall : float, optional
-        Share wanted of the rows of the class that are at or above; the highest threshold is found.
+        Required share of the rows of the class at or above; the highest threshold is found.
     capacity : float, optional
         Largest share of rows that may be at or above; the lowest threshold is found.
     kind : None or a label, default=None
-        Class whose probability is meant; the positive one of two by default. Of the accuracy it is
-        the confidence.
+        Class whose probability has the threshold; by default the positive class of two. For the
+        accuracy it is the confidence.
     confidence_level : float or None, default=0.95
-        How probable it is, over draws of these rows, that the promise holds for rows to come from
-        where they came from. None takes what these rows have as it is, without a promise.
+        Confidence level at which the target holds for new rows of the same distribution. None uses
+        the values of these rows, without a guarantee.
 
     Notes
     -----
@@ -140,8 +140,8 @@ def threshold_for(
     exact if the true accuracy does not grow as the threshold falls. For recall and capacity the
     threshold is an order statistic, and nothing else is assumed.
 
-    If no threshold keeps the promise, ``threshold`` is infinity, ``reachable`` says what could be
-    promised, and a warning tells it.
+    If no threshold reaches the target, ``threshold`` is infinite, ``reachable`` is the possible
+    value, and there is a warning.
 
     References
     ----------

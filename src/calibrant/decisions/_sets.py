@@ -113,22 +113,22 @@ def prediction_sets(
 ) -> PredictionSets:
     """Return sets of the most probable classes, whose probabilities sum to ``coverage`` or more.
 
-    They hold the label so often if the cumulative probabilities are calibrated, which is what
-    ``SortedCumulativeIsotonic`` fits; ``y_true`` measures it. :class:`ConformalSets` has a
+    The sets contain the label that often if the cumulative probabilities are calibrated, as by
+    ``SortedCumulativeIsotonic``; pass ``y_true`` to measure it. :class:`ConformalSets` has a
     guarantee.
 
     Parameters
     ----------
     coverage : float, default=0.9
-        Share of the sets that are to hold the label, in (0, 1].
+        Requested share of sets that contain the label, in (0, 1].
     y_true : array-like of shape (n_rows,), optional
         True labels, to measure the coverage.
 
     Returns
     -------
     PredictionSets
-        A boolean matrix (``members``), ``sizes``, ``labels()`` and the measured coverage. Classes
-        that tie are in a set together.
+        Boolean matrix (``members``), ``sizes``, ``labels()`` and the measured coverage. Tied
+        classes are in a set together.
 
     Examples
     --------
@@ -154,30 +154,30 @@ def check_coverage(coverage: Any) -> None:
 
 
 class ConformalSets(Parameters, BaseEstimator):
-    """Sets of classes that hold the label with a guaranteed probability (split-conformal).
+    """Sets of classes that contain the label with a guaranteed probability (split-conformal).
 
-    For rows that are exchangeable with those of ``fit``, the label is in the set with probability
-    ``coverage`` at least, whatever the probabilities are worth.
+    For rows that are exchangeable with those of ``fit``, the set contains the label with a
+    probability of at least ``coverage``, however wrong the probabilities are.
 
     Parameters
     ----------
     coverage : float, default=0.9
-        Share of the sets that are to hold the label, in (0, 1].
+        Requested share of sets that contain the label, in (0, 1].
     score : {"lac", "aps"}, default="lac"
-        What is bounded. "lac": one minus the probability of a class, which makes the smallest sets
-        on average; some may be empty. "aps": the sum of the probabilities that are larger than
-        that of a class, which makes the sets of :func:`prediction_sets` at another level; the most
-        probable class is always in.
+        Conformity score. "lac": one minus the probability of a class, which gives the smallest sets
+        on average; some may be empty. "aps": the sum of all larger probabilities, which gives the
+        sets of :func:`prediction_sets` at another level; the most probable class is always
+        included.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     quantile_ : float
-        Largest score in a set: of n scores of labels, the ceil((n + 1) coverage)-th smallest;
-        infinity where there are too few rows for such a one.
+        Largest score in a set: the ceil((n + 1) coverage)-th smallest score of the n labels;
+        infinite if there are too few rows.
     n_rows_ : int
-        Rows of ``fit``.
+        Number of rows at ``fit``.
 
     Notes
     -----
@@ -207,7 +207,7 @@ class ConformalSets(Parameters, BaseEstimator):
     score: str = choice(tuple(SCORES), default="lac")
 
     def fit(self, y_proba: Any, y_true: Any, *, classes: Any = None, pos_label: Any = None) -> Self:
-        """Find the largest score of a set, by labels.
+        """Fit the quantile of the scores of the labels.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class ConformalSets(Parameters, BaseEstimator):
     def predict_set(
         self, y_proba: Any, y_true: Any = None, *, sample_weight: Any = None
     ) -> PredictionSets:
-        """Return the set of each row, and how many hold the labels if these are given.
+        """Return the set of each row, and the measured coverage if labels are given.
 
         Parameters
         ----------

@@ -74,11 +74,11 @@ class DecisionCurve(Result):
 def decision_curve(
     predictions: Source, *, kind: Any = None, thresholds: Any = None
 ) -> DecisionCurve:
-    """Net benefit of acting on rows whose probability reaches a threshold, over thresholds.
+    """Compute the net benefit of acting above a threshold, for a range of thresholds.
 
     With TP and FP the shares of all rows that are acted on rightly and wrongly, the net benefit at
-    the threshold t is TP - FP t / (1 - t): somebody who acts from t on takes one wrong action to
-    cost t / (1 - t) right ones.
+    the threshold t is TP - FP t / (1 - t): acting above t implies that a wrong action costs t / (1
+    - t) times the benefit of a right one.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def cost_curve(
     classes: Any = None,
     pos_label: Any = None,
 ) -> CostCurve:
-    """Mean cost of calling rows positive from a threshold on, over thresholds; of two classes.
+    """Compute the mean cost of two classes for a range of thresholds.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def cost_curve(
     Returns
     -------
     CostCurve
-        Of calibrated probabilities ``best_threshold`` is near ``threshold``.
+        For calibrated probabilities ``best_threshold`` is near ``threshold``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A fitted calibrator for other runtimes: what serves it needs no Python, or no calibrant.
+"""Export fitted calibrators to ONNX, PyTorch, MLflow, skops and probmetrics.
 
 Names are loaded when they are first used, each with the extra that it needs: ``import
 calibrant.export`` needs none.

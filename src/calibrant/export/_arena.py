@@ -21,11 +21,10 @@ NAME_PREFIX = "calibrant-"
 
 
 class ArenaCalibrator(BaseEstimator):
-    """A method whose columns are classes 0, 1, ..., k - 1, whether labels name them all or not.
+    """Calibrator for columns that are the classes 0, 1, ..., k - 1, as CalArena calls it.
 
-    So CalArena calls calibrators: with probabilities of k classes, or of the second of two
-    classes alone, and with labels that are numbers of columns. Some of its calibration sets lack
-    classes.
+    CalArena passes probabilities of k classes, or of the second of two classes alone, and column
+    numbers as labels. Some of its calibration sets lack classes.
 
     Parameters
     ----------

@@ -43,20 +43,20 @@ class Context(NamedTuple):
 
 @singledispatch
 def write_map(found: CalibrationMap, ops: Operations, rows: Value, at: Context) -> Value:  # noqa: ARG001
-    """Write down what a call of a map does, for a graph that does it elsewhere.
+    """Write the formula of a map, for a graph in another runtime.
 
     Register a function for a type of map to have it exported: ``@write_map.register``.
 
     Parameters
     ----------
     found : CalibrationMap
-        The map; its type chooses the formula.
+        Map; its type selects the formula.
     ops : Operations
-        What the formula is written with.
+        Operations of the graph.
     rows : Value
         Checked rows, of the kind that the map takes.
     at : Context
-        Where the map stands.
+        Context of the map in the graph.
 
     Returns
     -------

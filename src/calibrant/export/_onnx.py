@@ -59,31 +59,29 @@ def to_onnx(
     precision: str = "float64",
     tolerance: float = 0.0,
 ) -> onnx.ModelProto:
-    """Return a calibrator as an ONNX model, which gives what ``predict_proba`` gives.
+    """Return a calibrator as an ONNX model, with the results of ``predict_proba``.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted calibrator.
     input : {"probabilities", "logits", "positive", "decision"}, optional
-        What the graph is given; by default what the calibrator was fitted to. A calibrator of
-        probabilities can be given logits, of which the graph takes the softmax. "positive" and
-        "decision" are one column, of the second of two classes.
+        Kind of the input; by default that of the fit. For a calibrator of probabilities it may be
+        "logits", of which the graph takes the softmax. "positive" and "decision" are one column,
+        for the second of two classes.
     opset : int, default=18
-        Version of the standard operators, 16 or later. The graph has no others.
+        Version of the standard operators, 16 or later; no other operators are used.
     dtype : {"float32", "float64"}, default="float32"
-        Type of what goes in and comes out. The graph computes in float64 either way, as
+        Type of the input and output. The graph computes in float64 in both cases, as
         ``predict_proba`` does: a score in float32 is on the same side of every threshold.
     precision : {"float64", "float32"}, default="float64"
-        The longest numbers in the graph. Some runtimes (OpenVINO) read float64 as float32 in
-        silence, and are off by whole steps then. With ``"float32"`` the graph has sums of two
-        numbers in float32 instead, with 44 bits or more: it takes longer, and gives what
-        ``predict_proba`` gives.
+        Largest type inside the graph. Some runtimes (OpenVINO) silently read float64 as float32,
+        which gives wrong results. With ``"float32"`` the graph uses sums of two float32 numbers
+        instead, with 44 bits or more: it is slower, but gives the results of ``predict_proba``.
     tolerance : float, default=0
-        How far logits may be off from those that the calibrator was fitted to, since another
-        runtime or processor computes them; of probabilities, their logarithms. Thresholds of step
-        functions, which are scores of the fit, are lowered by that much, so that these scores stay
-        on their side. Scores as near below a threshold are taken to be at it.
+        Largest difference between the logits (or logarithms of probabilities) in another runtime
+        and those of the fit. Thresholds of step functions, which are scores of the fit, are lowered
+        by this much, so that these scores stay on the same side.
 
     Returns
     -------
@@ -187,24 +185,24 @@ def merge_onnx(
     precision: str = "float64",
     tolerance: float | None = None,
 ) -> onnx.ModelProto:
-    """Put a calibrator behind a classifier: one model, from features to calibrated probabilities.
+    """Merge a calibrator into a classifier: one model from features to calibrated probabilities.
 
     Parameters
     ----------
     model : onnx.ModelProto or path-like
-        The classifier, as any exporter writes it.
+        Classifier, from any exporter.
     calibrator : Calibrator
-        A fitted calibrator of its scores.
+        Fitted calibrator of its scores.
     input : {"probabilities", "logits", "positive", "decision"}, optional
-        What the classifier returns; by default what the calibrator was fitted to.
+        Kind of the scores of the classifier; by default that of the fit.
     output : str, optional
         Name of the scores among the outputs of the classifier, if it has several.
     precision : {"float64", "float32"}, default="float64"
-        The longest numbers that the calibrator computes with, as of ``to_onnx``.
+        Largest type inside the graph of the calibrator, as in ``to_onnx``.
     tolerance : float, optional
-        How far logits may be off from those that the calibrator was fitted to, as of ``to_onnx``.
-        By default 2 ** -17, 8e-6, of scores in float32 or shorter, which no two runtimes compute
-        alike, and 0 of others.
+        Largest difference between the logits and those of the fit, as in ``to_onnx``. By default 2
+        ** -17, 8e-6, for scores in float32 or float16, which runtimes compute differently, and 0
+        for others.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from calibrant.model_file._parts import OPTIONS
 
 
 def trusted_types() -> list[str]:
-    """Names of all types of this package that a fitted calibrator or classifier is made of.
+    """Return the names of all types in fitted calibrators and classifiers of this package.
 
     They are classes that hold numbers, no functions. A map is made by its constructor, which
     checks it, so that a forged file cannot make compiled code read what is not there. For a file

@@ -44,16 +44,16 @@ def to_torch(
     *,
     input: str | None = None,  # noqa: A002  (its name in a graph)
 ) -> CalibratorModule:
-    """Return a calibrator as a module of PyTorch, which gives what ``predict_proba`` gives.
+    """Return a calibrator as a PyTorch module, with the results of ``predict_proba``.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted calibrator.
     input : {"probabilities", "logits", "positive", "decision"}, optional
-        What the module is given; by default what the calibrator was fitted to. A calibrator of
-        probabilities can be given logits, of which the module takes the softmax. "positive" and
-        "decision" are a vector or one column, of the second of two classes.
+        Kind of the input; by default that of the fit. For a calibrator of probabilities it may be
+        "logits", of which the module takes the softmax. "positive" and "decision" are a vector or
+        one column, for the second of two classes.
 
     Returns
     -------
@@ -303,16 +303,16 @@ def has_float64(device: torch.device) -> bool:
 def save_pt2(
     module: CalibratorModule, path: str | os.PathLike[str], *, dtype: str = "float32"
 ) -> None:
-    """Write a module to a file that ``torch.export.load`` reads, whole or not at all.
+    """Write a module to a file for ``torch.export.load``, atomically.
 
     Parameters
     ----------
     module : CalibratorModule
-        What ``to_torch`` returned.
+        Module returned by ``to_torch``.
     path : path-like
-        The file to write or replace; ``.pt2`` is the usual end of its name.
+        File to write or replace, usually with the suffix ``.pt2``.
     dtype : {"float32", "float64"}, default="float32"
-        Type of what goes in and comes out; another is refused when the program runs.
+        Type of the input and output; the program refuses other types.
 
     Notes
     -----

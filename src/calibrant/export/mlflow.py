@@ -72,33 +72,34 @@ def save_model(
     mlflow_model: Model | None = None,
     **options: Any,
 ) -> None:
-    """Write a fitted calibrator as an MLflow model: a directory with a model file in it.
+    """Write a fitted calibrator as an MLflow model, a directory with a model file.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted calibrator. A ``CalibratedClassifier`` is for ``mlflow.sklearn``.
     path : path-like
-        The directory to make.
+        Directory to create.
     signature : ModelSignature or False, optional
-        By default made of the calibrator: columns that are named as the data frame at ``fit`` was,
-        or after classes that are text, or the one column "positive" or "decision"; else, and beyond
-        100 classes, one vector for each row, named "probabilities" or "logits". False is none.
+        By default made from the calibrator: columns named as in the data frame at ``fit``, or after
+        classes that are text, or the single column "positive" or "decision"; otherwise, and with
+        more than 100 classes, one vector per row, named "probabilities" or "logits". False means
+        none.
     input_example : any that MLflow takes, or False, optional
-        By default a row or two that fit the signature, if that is the default as well.
+        By default one or two rows that match the default signature.
     pip_requirements, extra_pip_requirements : list of str or path, optional
-        By default this version of calibrant and the installed versions of what it needs.
+        By default this version of calibrant and the installed versions of its dependencies.
     mlflow_model : mlflow.models.Model, optional
-        What the flavour is added to.
+        MLflow model to add the flavour to.
     **options
         As in ``mlflow.pyfunc.save_model``: ``conda_env``, ``code_paths``, ``metadata``.
 
     Raises
     ------
     ExportError
-        If it is no calibrator.
+        If ``calibrator`` is not a calibrator.
     UnsavableError
-        If a model file has no place for something in it.
+        If the calibrator cannot be saved.
 
     Examples
     --------
@@ -185,12 +186,12 @@ def log_model(calibrator: Calibrator, name: str | None = None, **options: Any) -
 
 
 def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
-    """Return the calibrator of a model that ``save_model`` or ``log_model`` made.
+    """Load a calibrator saved by ``save_model`` or ``log_model``.
 
     Parameters
     ----------
     model_uri : str
-        Where it is, such as ``models:/name/1`` or a directory.
+        Location of the model, such as ``models:/name/1`` or a directory.
     dst_path : str, optional
         Directory to download it to.
 
@@ -201,7 +202,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
     Raises
     ------
     ModelFileError
-        If it is no model of this flavour, or its model file is not the one that was saved.
+        If the model has another flavour, or its model file has changed.
 
     Examples
     --------

@@ -33,25 +33,25 @@ def __dir__() -> list[str]:
 
 
 def save(calibrator: Calibrator, path: Path) -> str:
-    """Write a fitted calibrator to a file, whole or not at all.
+    """Write a fitted calibrator to a file, atomically.
 
     Parameters
     ----------
     calibrator : Calibrator
         Any fitted calibrator of this package.
     path : path-like
-        The file to write or replace; ``.calibrant`` is the usual end of its name.
+        File to write or replace, usually with the suffix ``.calibrant``.
 
     Returns
     -------
     sha256 : str
-        SHA-256 of the file, to be kept where nobody who can change the file can change it, and
-        given to ``load``.
+        SHA-256 of the file, to be passed to ``load``; keep it where the file cannot be changed with
+        it.
 
     Raises
     ------
     UnsavableError
-        If the format has no place for something in the calibrator.
+        If the calibrator cannot be saved.
 
     Examples
     --------
@@ -77,22 +77,22 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     Parameters
     ----------
     path : path-like
-        A file that ``save`` wrote.
+        File written by ``save``.
     sha256 : str, optional
-        What ``save`` returned. Any other file is refused before it is looked at. The checksum
-        inside the file catches damage, not forgery.
+        Digest returned by ``save``. Any other file is refused before it is parsed. The checksum
+        inside the file detects damage, not forgery.
     max_bytes : int, default=2**30
         A larger file is refused before it is read.
 
     Returns
     -------
     calibrator : Calibrator
-        Its ``predict_proba`` gives the same bytes as that of the calibrator that was saved.
+        Calibrator whose ``predict_proba`` returns the same bytes as the saved one.
 
     Raises
     ------
     ModelFileError
-        If the file is not a whole and valid model file; subclasses say which rule it breaks.
+        If the file is not a valid model file; the subclass says why.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
 
 @inherit_parameters(load)
 def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
-    """Say what a model file holds, after all the checks of ``load``.
+    """Describe the content of a model file, after all checks of ``load``.
 
     Returns
     -------
@@ -209,20 +209,20 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
 
 
 def check(calibrator: Calibrator) -> None:
-    """Refuse a fitted calibrator that breaks a promise of its method.
+    """Raise an error if a fitted calibrator is invalid.
 
-    What ``save`` and ``load`` check, for calibrators that came another way, such as by pickle.
-    Subclasses that are not of this package are not looked at.
+    These are the checks of ``save`` and ``load``, for calibrators from other sources, such as a
+    pickle. Subclasses outside this package are not checked.
 
     Parameters
     ----------
     calibrator : Calibrator
-        A fitted calibrator; the parts of a composition are checked as well.
+        Fitted calibrator; the parts of a composition are checked, too.
 
     Raises
     ------
     ModelFileError
-        A subclass of it that says what is wrong.
+        If the calibrator is invalid; the subclass says why.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether served probabilities are still right: alarms with a promise, labels or no labels."""
+"""Monitor whether served probabilities are still calibrated, with few false alarms."""
 
 from calibrant._lazy import attach
 

@@ -38,38 +38,38 @@ MOST_CLASSES_WITH_TERMS = 2000
 
 
 class CalibrationMonitor:
-    """Watch whether served probabilities are still right, with a bound on false alarms.
+    """Monitor the calibration of served probabilities, with a bound on false alarms.
 
-    Recalibrations that are fitted to rows already counted bet against the probabilities of new
-    rows; their mean wealth is an e-process. If the probabilities are right, the chance that it ever
-    reaches 1 / alpha is at most alpha, however often one looks.
+    Recalibrations fitted to the rows counted so far bet against the probabilities of new rows;
+    their mean wealth is an e-process. If the probabilities are calibrated, the probability that it
+    ever reaches 1 / alpha is at most alpha, however often it is checked.
 
     Parameters
     ----------
     alpha : float, default=0.01
-        Chance of a false alarm, over all time.
+        Probability of any false alarm, over all time.
     classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels of the first batch do not name every column.
+        Label of each column; needed if the first batch lacks a class.
     run_length : float, default=1000000
-        Rows between false alarms of the change detector, on average, at least.
+        Smallest mean number of rows between false alarms of the change detector.
     min_probability : float, default=1e-6
-        Smaller probabilities count as this one: a single row multiplies the evidence by at most its
-        inverse, also where something came that was said to be impossible.
+        Smaller probabilities are replaced by this, so that a single row multiplies the e-value by
+        at most its inverse.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or None
         Label of each column, from the first batch on.
     periods_ : Periods
-        Sums over at most 64 stretches of rows, of which :func:`write_page` draws.
+        Sums over at most 64 periods, which :func:`write_page` draws.
 
     Notes
     -----
-    The promise is about probabilities that are right given all that was counted before. Batches
-    count in the order in which they are passed: where an outcome decides how late its label comes,
-    wait equally long for all. Within a batch rows count in the order of ``time``; those of equal
-    times, or all without it, in an order made of their probabilities, so that a file sorted by
-    label is no evidence. Weights are at most 1: a row's evidence is raised to that power.
+    The bound holds for probabilities that are calibrated given all rows counted before. Batches
+    count in the order in which they are passed: if the delay of a label depends on the outcome,
+    wait equally long for all. Within a batch rows count in the order of ``time``; rows of equal
+    times, or all without it, in an order computed from their probabilities, so that a file sorted
+    by label is no evidence. Weights are at most 1: the evidence of a row is raised to that power.
 
     References
     ----------
@@ -132,20 +132,20 @@ class CalibrationMonitor:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> MonitorStatus:
-        """Count rows whose labels have come.
+        """Count rows whose labels are known.
 
         Parameters
         ----------
         probabilities : array-like of shape (n_rows, n_classes)
             What was served.
         y : array-like of shape (n_rows,)
-            The labels.
+            True labels.
         time : array-like of shape (n_rows,), optional
             Numbers or dates: rows of a batch count in this order, and equal batches are told apart.
             Without it the order of rows within a batch does not matter. Pass
             ``np.arange(n_rows)`` for a long past at once whose order is that of time.
         sample_weight : array-like of shape (n_rows,), optional
-            In [0, 1], set before the label is known; weight 0 is no row.
+            Weights in [0, 1], set before the label is known; weight 0 leaves a row out.
         groups : array-like of shape (n_rows,), optional
             Group of each row, at most 32. Half of the wealth is then bet by group, the j-th group
             to come having a share of 1 / (j (j + 1)) of it.
@@ -153,13 +153,13 @@ class CalibrationMonitor:
         Returns
         -------
         status : MonitorStatus
-            As of :meth:`status`.
+            As in :meth:`status`.
 
         Raises
         ------
         RepeatedBatchError
-            If the batch is among the last 2048 of which equal ones are no chance: its number of
-            rows times the entropy of their distribution is 40 nats or more.
+            If an equal batch is among the last 2048, and equality by chance is practically
+            impossible: number of rows times the entropy of their distribution is at least 40 nats.
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
@@ -171,7 +171,7 @@ class CalibrationMonitor:
         return self.status()
 
     def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
-        """Say what to expect of rows whose labels have not come; it is no evidence.
+        """Report on rows without labels; the e-value does not change.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class CalibrationMonitor:
         return total
 
     def status(self) -> MonitorStatus:
-        """Return what was found so far.
+        """Return the current state of the monitor.
 
         Returns
         -------
@@ -284,12 +284,12 @@ class CalibrationMonitor:
         return found
 
     def propose(self, calibrator: Any = None) -> Proposal | None:
-        """Recalibrate recent rows, and say what that would gain on rows after them.
+        """Fit a recalibration to recent rows, and measure its gain on later rows.
 
         Parameters
         ----------
         calibrator : calibrator, optional
-            Of probabilities; it is fitted. ``StructuredScaling()`` by default.
+            Calibrator of probabilities, which is fitted. By default ``StructuredScaling()``.
 
         Returns
         -------
@@ -301,7 +301,7 @@ class CalibrationMonitor:
         return self._recent.propose(calibrator, self.classes_)
 
     def merge(self, other: CalibrationMonitor) -> Self:  # noqa: ARG002
-        """Refuse: evidence of two monitors cannot be added up as statistics can.
+        """Raise an error: the evidence of two monitors cannot be merged.
 
         Parameters
         ----------
@@ -320,12 +320,12 @@ class CalibrationMonitor:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is known to a file, whole or not at all; at most 1 MB, no pickle.
+        """Save the monitor to a file, atomically; at most 1 MB, without pickle.
 
         Parameters
         ----------
         path : path-like
-            Is replaced if it is there.
+            File to write or replace.
         """
         with replace_file(path) as file:
             file.write(to_text(self._state()).encode())
@@ -346,22 +346,22 @@ class CalibrationMonitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CalibrationMonitor:
-        """Read a monitor that was saved, and go on with it.
+        """Load a saved monitor.
 
         Parameters
         ----------
         path : path-like
-            What :meth:`save` wrote.
+            File written by :meth:`save`.
 
         Returns
         -------
         monitor : CalibrationMonitor
-            As it was.
+            The saved monitor.
 
         Raises
         ------
         StatisticsError
-            If the file is of another kind, or damaged.
+            If the file is not the state of a monitor, or is damaged.
         """
         content = Path(path).read_bytes()
         try:

@@ -24,16 +24,16 @@ SECTIONS = ("Verdict", "Evidence", "Accuracy", "Reliability", "Groups", "Proposa
 def write_page(
     path: str | os.PathLike[str], monitor: CalibrationMonitor, *, source: str = ""
 ) -> None:
-    """Write what a monitor has found as a page that loads nothing.
+    """Write the state of a monitor as a self-contained HTML page.
 
     Parameters
     ----------
     path : path-like
-        The HTML file; it is replaced whole or not at all.
+        HTML file to write; it is replaced atomically.
     monitor : CalibrationMonitor
         What to show.
     source : str, optional
-        What is monitored, for the first line.
+        Name of the monitored model, for the heading.
 
     Examples
     --------

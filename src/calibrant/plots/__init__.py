@@ -1,4 +1,4 @@
-"""Pictures: ``compute_*`` returns numbers, ``draw_*`` draws them.
+"""Diagrams: ``compute_*`` returns numbers, ``draw_*`` draws them.
 
 matplotlib is loaded when something is drawn, and not before.
 """

@@ -56,7 +56,7 @@ def compute_classwise(
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> ClasswiseSummary:
-    """Calibration error of every class, and diagrams of the worst.
+    """Compute the calibration error of every class, and diagrams of the worst.
 
     Parameters
     ----------
@@ -65,10 +65,10 @@ def compute_classwise(
     columns : sequence of int, optional
         Columns that get a diagram, instead of the worst.
     diagram_bins : int, default=8
-        Bins of the diagrams and their p-values: one class has few rows with a probability that
-        is not near zero, too few for ``n_bins``.
+        Number of bins of the diagrams and their p-values: a class has few rows whose probability is
+        not near zero, too few for ``n_bins``.
     n_resamples : int, default=200
-        Draws behind the consistency bars and the p-values; 0 for none.
+        Number of resamples for the consistency bars and the p-values; 0 for none.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def draw_classwise(
     n_columns : int, default=3
         Diagrams in a row; the first is the overview of all classes.
     title : str, optional
-        Of the whole figure.
+        Title of the figure.
 
     Returns
     -------

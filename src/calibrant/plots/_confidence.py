@@ -48,7 +48,7 @@ class ConfidenceHistogram(Result):
 
 @of_predictions
 def compute_confidence_histogram(predictions: Source, *, n_bins: int = 20) -> ConfidenceHistogram:
-    """Histogram of the largest probability of each row, split by right and wrong.
+    """Compute the histogram of the confidence, split by right and wrong predictions.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Effect(Result):
 def compute_effect(
     before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
 ) -> Effect:
-    """Summarise what became of the confidence of each row, whatever the method.
+    """Summarise how calibration changes the confidence of each row.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def compute_effect(
     Returns
     -------
     Effect
-        Frozen numbers, to print or to draw.
+        With the fields before, low, median, high, changed.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def _quantiles(values: Floats, weight: Floats) -> Floats:
 
 @inherit_parameters(draw_reliability)
 def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw what became of the confidence, with the middle nine tenths of the rows as a band.
+    """Draw the change of the confidence, with the middle 90 % of the rows as a band.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def compute_top_r(predictions: Predictions, *, max_rank: int | None = None) -> T
     Parameters
     ----------
     max_rank : int, optional
-        Largest r; one less than the number of classes by default (all of them hold the label).
+        Largest r; by default the number of classes minus one.
 
     Notes
     -----
@@ -278,8 +278,8 @@ def draw_top_r(
 ) -> Axes:
     """Draw the gap between claim and observation against r, for one or several methods.
 
-    Above zero the top r classes were promised more than they held. The band of each curve is
-    where it would lie, nineteen times out of twenty, if its predictions were right.
+    Above zero the probabilities of the top r classes are too large. The band of each curve is its
+    95 % range under calibration.
 
     Parameters
     ----------

@@ -49,9 +49,9 @@ def _finish(ax: Axes, x: str, y: str, title: str | None) -> Axes:
 
 @inherit_parameters(draw_reliability)
 def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw net benefit over thresholds, beside acting on all rows and on none.
+    """Draw the net benefit over thresholds, compared with acting on all rows and on none.
 
-    A band is where the curve of other rows would lie nineteen times out of twenty.
+    The band is a 95 % interval of the curve.
 
     Parameters
     ----------
@@ -66,7 +66,9 @@ def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | Non
     """
     named, ax = _by_name(curves, ax)
     for place, (name, curve) in enumerate(named.items()):
-        _draw_line(ax, place, name or "act from it on", "", curve.thresholds, curve.net_benefit)
+        _draw_line(
+            ax, place, name or "act above the threshold", "", curve.thresholds, curve.net_benefit
+        )
         low, high = (curve.net_benefit + sign * 1.96 * curve.spread for sign in (-1, 1))
         color = style.look(place).color
         ax.fill_between(curve.thresholds, low, high, color=color, alpha=0.12, linewidth=0)
@@ -80,7 +82,7 @@ def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | Non
 
 @inherit_parameters(draw_reliability)
 def draw_cost_curve(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw mean cost over thresholds, and the threshold that the costs tell.
+    """Draw the mean cost over thresholds, and the optimal threshold of the costs.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ def draw_cost_curve(curves: Any, ax: Axes | None = None, *, title: str | None = 
 
 @inherit_parameters(draw_reliability)
 def draw_risk_coverage(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw the share of wrong rows over the share of rows kept, the surest first.
+    """Draw the error rate over the share of rows kept, the most confident first.
 
     Parameters
     ----------
@@ -132,9 +134,9 @@ def draw_risk_coverage(curves: Any, ax: Axes | None = None, *, title: str | None
 
 @inherit_parameters(draw_reliability)
 def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw how many rows have a set of each size, and how many of these hold the label.
+    """Draw the number of sets of each size, and the share that contains the label.
 
-    The second needs labels, and is shown of sizes that 20 rows have.
+    The share needs labels, and is shown for sizes with at least 20 rows.
 
     Parameters
     ----------
@@ -156,7 +158,7 @@ def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = Non
     if sets.held is not None:
         many = size[counts[size] >= FEWEST_ROWS]
         held = np.bincount(sets.sizes, sets.held)[many] / counts[many]
-        label = f"hold the label; all: {style.percent(sets.measured.value)}"
+        label = f"contain the label; all: {style.percent(sets.measured.value)}"
         ax.plot(many, held, "s", color=style.VERMILION, markersize=5, label=label)
         line: dict[str, Any] = {"color": style.BLACK, "linestyle": "--", "linewidth": 1.2}
         ax.axhline(sets.coverage, **line, label=f"wanted {style.percent(sets.coverage)}")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ReliabilityDisplay:
-    """Reliability diagram of a classifier of any number of classes, as scikit-learn's displays.
+    """Reliability diagram of a classifier with any number of classes.
 
     Make one with :meth:`from_estimator` or :meth:`from_predictions`; pass the axes of the first
     to the next to compare them in one diagram.

@@ -66,8 +66,8 @@ class MapPicture:
 def compute_map(calibrator: Any) -> MapPicture:
     """Return the calibration map of a fitted calibrator as lines to draw.
 
-    Chains, mixtures and ``AutoCalibrator`` have no map of one or two variables. Theirs is a
-    section: what becomes of one class's probability where the others share the rest alike.
+    Chains, mixtures and ``AutoCalibrator`` have no map of one or two variables. For these a section
+    is returned: the probability of one class where the others share the rest equally.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def compute_map(calibrator: Any) -> MapPicture:
     Returns
     -------
     picture : MapPicture
-        Frozen lines, to draw. :func:`compute_effect` shows what becomes of rows as they are.
+        Lines to draw. :func:`compute_effect` shows the change of actual rows.
 
     Examples
     --------

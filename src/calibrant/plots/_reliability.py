@@ -36,19 +36,19 @@ UNINFORMATIVE = 0.75
 def compute_reliability_grid(
     y_true: Any, probabilities: Mapping[str, Any], **options: Any
 ) -> dict[str, ReliabilityCurve]:
-    """Reliability curves of several methods on the same rows.
+    """Compute reliability curves of several methods on the same rows.
 
     Parameters
     ----------
     probabilities : mapping of str to array-like of shape (n_rows, n_classes)
-        Predictions of each method by its name.
+        Predictions by the name of each method.
     **options
         Passed to :func:`calibrant.metrics.reliability_curve`.
 
     Returns
     -------
     curves : dict of str to ReliabilityCurve
-        In the same order.
+        Curves in the same order.
 
     Examples
     --------
@@ -74,8 +74,7 @@ def draw_reliability(
 ) -> Axes:
     """Draw one reliability diagram, with bin sizes underneath and its error printed in it.
 
-    Grey bars are where the points of a calibrated classifier would lie; points outside them are
-    filled.
+    Grey bars show the range of a calibrated classifier; points outside are filled.
 
     Parameters
     ----------
@@ -84,7 +83,7 @@ def draw_reliability(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
-        Printed above.
+        Title above the diagram.
     notes : sequence of str
         Lines printed under the error, such as the NLL.
     place : int, default=0

@@ -79,10 +79,10 @@ def compare(
         Short names (keys of ``calibrant._calibrators.methods.methods()``), or calibrators of your
         own by name; all methods by default. Temperature scaling is always among them.
     scores : {"probabilities", "logits", "positive", "decision"}, default="probabilities"
-        What is given; never guessed. "positive" is the probability of the second of two classes,
-        as a vector or one column, "decision" its margin.
+        Kind of the scores, which is never guessed. For a vector or one column: "positive" is the
+        probability of the second class, "decision" its log-odds (margin).
     normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
+        "rows" divides each row of scores by its sum.
     sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
         Weights of the rows.
     groups_val, groups_test : array-like of shape (n_rows,), optional
@@ -93,8 +93,8 @@ def compare(
         As :func:`calibrant.decisions.expected_cost` takes them: what decisions cost before
         calibration and with the method of the verdict, and what that saves in 1,000 decisions.
     coverage : float, optional
-        Share of the sets of :func:`calibrant.decisions.prediction_sets` that are to hold the label:
-        how many do, and how large they are.
+        Requested coverage of :func:`calibrant.decisions.prediction_sets`, whose measured coverage
+        and size are reported.
     n_resamples : int, default=200
         Resamples behind the intervals and the class-wise test; five times as many behind the
         test of the confidence, or of the positive one of two classes, and 25 times, at least
@@ -104,7 +104,7 @@ def compare(
         Number of classes that get a diagram beside that of the confidence: the worst before and
         after, and the most frequent. Two classes have one diagram, of the positive one.
     n_jobs : int, optional
-        Threads, as of all metrics. Calibrators with an ``n_jobs`` of their own keep it.
+        Number of threads, as in all metrics. Calibrators with their own ``n_jobs`` keep it.
     sources : mapping of str to str, optional
         Names of what was read, such as ``{"calibration": "val.npz", "test": "test.npz"}``.
     progress : callable, optional
@@ -113,7 +113,7 @@ def compare(
     Returns
     -------
     Comparison
-        Frozen numbers, for :func:`build_report` or to read.
+        Results, for :func:`build_report` or to read.
 
     Notes
     -----

@@ -45,7 +45,7 @@ class Verdict:
 
 
 def reach_verdict(comparison: Comparison) -> Verdict:
-    """Say how honest the predictions are, what helps, and what to use.
+    """Decide how calibrated the predictions are, and which method to use.
 
     Temperature scaling is the method to beat: another one is chosen only if its NLL is lower and
     the difference is significant after a correction for the number of methods compared.

@@ -1,4 +1,4 @@
-"""Fits to more rows than memory holds: chunks of rows are counted where they are.
+"""Fit to more rows than memory holds, in chunks.
 
 ``dask`` and ``spark`` are modules, each with the extra of its name; they and the other names are
 loaded when they are first used.

@@ -213,14 +213,14 @@ def merge_few(counted: Iterable[Counted]) -> Counted:
 
 
 def merge_all(empty: Counted, counted: Iterable[Counted]) -> Counted:
-    """Merge statistics as they come.
+    """Merge statistics of chunks, in the given order.
 
     Parameters
     ----------
     empty : Statistics or MetricStatistics
-        What chunks were counted with, which is left as it is.
+        Statistics that have counted nothing; not changed.
     counted : iterable of the same
-        What was counted of each chunk.
+        Statistics of each chunk.
 
     Returns
     -------

@@ -39,12 +39,12 @@ class _Listed(errors.Arguments):
 
 
 class TopLists(RowSource):
-    """The classes of largest probability of each row, and what all others have together.
+    """The most probable classes of each row, and the total probability of all others.
 
-    Classes that are not listed are taken to share ``rest`` evenly; ``nll_bounds`` tells how much
-    that may matter. ``TemperatureScaling``, ``FlattenedIsotonic`` and
-    ``NormalizationAwareIsotonic`` are fitted to lists as they are, and their ``predict_proba``
-    returns lists. Metrics take lists, too: what they say of listed classes is exact.
+    Classes that are not listed are assumed to share ``rest`` evenly; ``nll_bounds`` bounds the
+    effect. ``TemperatureScaling``, ``FlattenedIsotonic`` and ``NormalizationAwareIsotonic`` can be
+    fitted to lists, and their ``predict_proba`` returns lists. Metrics accept lists, too, and are
+    exact for the listed classes.
 
     Parameters
     ----------
@@ -52,18 +52,18 @@ class TopLists(RowSource):
         Columns of the listed classes, counted from 0 in the order of the sorted labels (or of
         ``classes`` of the calibrator), in any order within a row.
     probabilities : array-like of shape (n_rows, n_listed)
-        Their probabilities, none smaller than that of a class that is not listed.
+        Probabilities of the listed classes, none smaller than that of an unlisted class.
     n_classes : int
         Number of all classes.
     rest : array-like of shape (n_rows,), optional
-        Probability of all other classes together; by default what is missing to 1.
+        Total probability of all other classes; by default 1 minus the sum of the listed ones.
     smallest : float, default=0.0
-        Least probability that any class has, where that is known: it makes bounds closer.
+        Lower bound on the probability of any class, if known; it tightens the bounds.
 
     Attributes
     ----------
     indices, probabilities, rest : ndarray
-        As given, and not to be written to.
+        The arguments, as read-only arrays.
 
     Examples
     --------

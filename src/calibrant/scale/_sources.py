@@ -38,7 +38,7 @@ class RowSource:
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         raise errors.ContainerError(
             f"{self} is not a matrix, which is needed here; only fits, predictions and metrics "
-            "that are sums over rows accept it. Pass its rows(), a matrix, instead"
+            "that are sums over rows accept it. For TopLists, pass rows(), which is a matrix"
         )
 
 

@@ -27,24 +27,24 @@ BLOCK_CELLS = 1 << 21
 class StackedRows(RowSource):
     """Scores of shape (N, C, H, W), (N, H, W, C) or the like: every pixel is a row.
 
-    ``fit``, with labels of the same shape less the axis of classes, ``predict_proba``, ``predict``
-    and metrics take it. A block of rows is read at a time, so that the array may be a memory map;
-    nothing of its size is copied.
+    Pass it to ``fit``, with labels of the same shape without the axis of classes, to
+    ``predict_proba``, ``predict`` and metrics. Blocks of rows are read one at a time, so that the
+    array may be a memory map; it is never copied as a whole.
 
     Parameters
     ----------
     scores : ndarray, memmap or torch tensor of three dimensions or more
-        Probabilities or logits, as the calibrator takes them; of ``scores="positive"`` or
-        "decision" the axis of classes has one entry.
+        Scores of the kind that the calibrator takes; with ``scores="positive"`` or "decision" the
+        axis of classes has one entry.
     axis : int
-        That of the classes: 1 in (N, C, H, W), -1 in (N, H, W, C).
+        Axis of the classes: 1 in (N, C, H, W), -1 in (N, H, W, C).
     ignore_index : int, optional
         Label of pixels that are left out of fits and metrics, such as 255.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the labels.
+        Shape of the labels.
 
     Examples
     --------

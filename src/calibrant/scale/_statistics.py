@@ -46,16 +46,16 @@ class Solution:
 
 
 class Statistics(Mergeable):
-    """What a method needs to know of a calibration set; rows may be added and merged at any time.
+    """Sums over a calibration set to which a method is fitted; they can be added and merged.
 
     Parameters
     ----------
     classes : array-like of shape (n_classes,)
         Label of each column.
     scores, normalize
-        As of the calibrator.
+        As in the calibrator.
     max_rows : int, optional
-        Most rows that are kept as they are. While all of them fit, the fit is that of the method
+        Largest number of rows that are kept unchanged. If no more are counted, the fit equals that
         in memory; by default 2**20 / n_classes, and 8,192 where memory allows it.
     **options
         Parameters of the method, by the names of its calibrator.
@@ -63,9 +63,9 @@ class Statistics(Mergeable):
     Attributes
     ----------
     n_rows : int
-        Rows counted so far, those of weight 0 apart.
+        Number of rows counted so far, without rows of weight 0.
     weight : float
-        The sum of their weights.
+        Total weight of these rows.
 
     See Also
     --------

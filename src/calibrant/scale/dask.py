@@ -197,22 +197,22 @@ def _count(
 
 
 def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") -> Any:
-    """Calibrated probabilities, lazily: ``calibrator.predict_proba``, and a say in bad rows.
+    """Return calibrated probabilities lazily, with a choice for bad rows.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted one, as it is now.
     scores : Dask array or data frame
-        Of the same kind as at ``fit``.
+        Scores of the same kind as at ``fit``.
     on_bad_row : {"raise", "nan", "skip"}, default="raise"
-        What becomes of a row that cannot be calibrated: an error that names it, NaN in every
-        column, or no row, so that chunks are of unknown sizes.
+        What to do with a row that cannot be calibrated: raise an error that names it, return NaN in
+        every column, or drop it, so that chunks have unknown sizes.
 
     Returns
     -------
     probabilities : dask.array.Array
-        A chunk for each of the scores.
+        One chunk for each chunk of the scores.
 
     Examples
     --------

@@ -62,15 +62,14 @@ Estimator = TypeVar("Estimator")
 def rows(
     df: Any, *, scores: str | Sequence[str], label: str = "label", weight: str | None = None
 ) -> SparkChunks:
-    """Return the rows of a data frame as a calibration set, wherever its partitions are.
+    """Return the rows of a data frame as a distributed calibration set.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        It is read again in every pass of a fit: Parquet is best, or ``df.persist()``.
+        Data frame, which is read in every pass of a fit: use Parquet, or ``df.persist()``.
     scores : list of str, or str
-        Columns of the scores, one for each class, or the one column that has them as arrays or
-        as vectors of Spark's.
+        Columns of the scores, one for each class, or a single column of arrays or Spark vectors.
     label : str, default="label"
         Column of the labels: text, whole numbers or booleans.
     weight : str, optional
@@ -108,7 +107,7 @@ def fit(
     Parameters
     ----------
     calibrator : Calibrator
-        Of any method; those with ``partial_fit`` use all rows, however many there are.
+        Calibrator of any method; those with ``partial_fit`` use all rows.
     df, scores, label, weight
         As in ``rows``.
 
@@ -152,8 +151,8 @@ def predict_proba(
         Name of a new column of arrays, in the order of ``classes_`` as Spark's own classifiers
         have it; or a name for each class, of as many new columns of numbers.
     on_bad_row : {"raise", "nan", "skip"}, default="raise"
-        What becomes of a row that cannot be calibrated: an error that names it, NaN for every
-        class, or no row.
+        What to do with a row that cannot be calibrated: raise an error that names it, return NaN
+        for every class, or drop it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The experiment of the paper: methods x classifiers -> one table, and what is drawn of it.
+"""Run the experiment of the paper: methods x classifiers, with tables and figures.
 
 Names are loaded when they are first used, so that worker processes start quickly.
 """

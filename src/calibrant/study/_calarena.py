@@ -83,12 +83,12 @@ def read_results(directory: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
     Parameters
     ----------
     directory : path-like
-        With a file ``{method}.csv`` for each method, as CalArena and studies write them.
+        Directory with a file ``{method}.csv`` for each method, as CalArena and studies write them.
 
     Returns
     -------
     results : dict of str to DataFrame
-        By method a row for each experiment and a column for each metric, NaN where nothing stands.
+        For each method, a row per experiment and a column per metric; NaN where empty.
 
     Examples
     --------
@@ -139,11 +139,12 @@ def win_rates(
         ``OUT/calarena/{benchmark}``, and those of CalArena, in ``results/{benchmark}``. Of two
         files with one name the first counts.
     metric : {"brier", "logloss", "ece-15", "accuracy"}, default="brier"
-        What is compared.
+        Metric to compare.
     n_resamples : int, default=1000
-        For the intervals. Data sets are drawn where there are 30 or more, else experiments.
+        Number of resamples for the intervals. Data sets are resampled if there are 30 or more,
+        otherwise experiments.
     random_state : int, default=0
-        Of the resamples.
+        Seed of the resamples.
 
     Returns
     -------
@@ -160,7 +161,7 @@ def win_rates(
 
     Notes
     -----
-    A method that failed, which theirs never does, loses against every other.
+    A method that failed loses against every other.
 
     Examples
     --------

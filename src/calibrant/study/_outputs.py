@@ -19,7 +19,7 @@ from calibrant.plots._style import p_words
 from calibrant.study import _figures as figures
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables
-from calibrant.study._tables import columns_of, metric_title
+from calibrant.study._tables import columns_of, method_title, metric_title
 
 if TYPE_CHECKING:
     import os
@@ -62,9 +62,9 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     Parameters
     ----------
     table : StudyTable
-        With two methods and one metric of the paper at least.
+        Table with at least two methods and one metric of the paper.
     directory : path-like
-        Is made if it is not there. Files of other names in it stay as they are.
+        Directory to write to; it is created if needed. Other files in it are kept.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     Raises
     ------
     ParameterError
-        If there is nothing to compare.
+        If there are fewer than two methods, or no metric of the paper.
 
     Examples
     --------
@@ -233,7 +233,9 @@ def build_pictures(table: StudyTable) -> Iterator[Picture]:
         "times",
         "Seconds of a fit",
         "A point per classifier, the median as a bar; the scale is logarithmic.",
-        figures.draw_times(table.seconds(fitted).to_numpy(), [columns[m] for m in fitted]),
+        figures.draw_times(
+            table.seconds(fitted).to_numpy(), [method_title(method) for method in fitted]
+        ),
     )
 
 

@@ -40,7 +40,7 @@ def run_study(
     progress: Callable[[int, int, str], None] | None = None,
     message: Callable[[str], None] | None = None,
 ) -> StudyTable:
-    """Fit every method to every prediction file of a directory, or group of HDF5, and judge it.
+    """Fit every method to every prediction file of a directory, and evaluate it.
 
     Every finished cell (a method on a file) is kept in ``output/cells``. When the study is run
     again, after a crash or with more files or methods, only the cells that are missing are
@@ -66,7 +66,7 @@ def run_study(
         Number of processes, with one thread each; all cores by default. 0 computes in this
         process.
     seed : int, default=0
-        Of methods that draw random numbers.
+        Seed of methods that draw random numbers.
     retry_failed : bool, default=False
         Whether to compute cells again in which the method failed.
     progress : callable, optional
@@ -77,7 +77,7 @@ def run_study(
     Returns
     -------
     table : StudyTable
-        The same for the same seed, but for the seconds.
+        Results; equal for equal seeds, except for the seconds.
 
     Raises
     ------
@@ -88,8 +88,7 @@ def run_study(
 
     Notes
     -----
-    A method that fails on a file, or takes its process down twice, gives NaN and a line in the
-    log.
+    A method that fails on a file, or crashes its process twice, gives NaN and a line in the log.
 
     Examples
     --------

@@ -43,21 +43,21 @@ class StudyTable:
     Parameters
     ----------
     frame : DataFrame
-        One number a row, in any order: ``dataset`` and ``model``, the two halves of the name of the
-        prediction file; ``method``, a key of ``methods()`` or "uncalibrated"; ``metric``
+        One number per row, in any order: ``dataset`` and ``model``, the two halves of the name of
+        the prediction file; ``method``, a key of ``methods()`` or "uncalibrated"; ``metric``
         ("accuracy", "nll", "brier", "conf-ece", "cw-ece", "tece"; calibration errors also with a
-        number of bins, as "conf-ece-10"); ``value`` on the test part, NaN if the method failed;
-        ``seconds`` of the fit; ``versions`` of what computed it.
+        number of bins, such as "conf-ece-10"); ``value`` on the test part, NaN if the method
+        failed; ``seconds`` of the fit; ``versions`` of the libraries.
 
     Attributes
     ----------
     frame : DataFrame
-        The same, sorted.
+        The numbers, sorted.
 
     Raises
     ------
     DataError
-        If a column is missing, or a number is there twice.
+        If a column is missing, or a number appears twice.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class StudyTable:
 
 
 def write_table(table: StudyTable, path: str | os.PathLike[str]) -> Path:
-    """Write a table to a ``.csv`` or ``.parquet`` file, whole or not at all.
+    """Write a table to a ``.csv`` or ``.parquet`` file, atomically.
 
     Parameters
     ----------
@@ -178,12 +178,12 @@ def read_table(path: str | os.PathLike[str]) -> StudyTable:
     Returns
     -------
     table : StudyTable
-        Bit for bit the one that was written.
+        The table that was written, to the last bit.
 
     Raises
     ------
     DataError
-        If the file is no such table.
+        If the file is not a table of a study.
 
     Examples
     --------

@@ -10,11 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from calibrant._calibrators.methods import methods
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.plots._style import p_words
 from calibrant.study import _ranks as ranks
+from calibrant.study._table import CASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -97,9 +100,28 @@ def metric_title(metric: str) -> str:
 
 
 def columns_of(table: StudyTable) -> dict[str, str]:
-    """Return titles of all methods in the order of the paper's Table 2: uncalibrated comes last."""
-    methods = sorted(table.methods, key=lambda method: method == UNCALIBRATED)
-    return {method: method_title(method) for method in methods}
+    """Return titles of all methods in the order of the paper's Table 2: uncalibrated comes last.
+
+    Methods that are one fit for all classifiers, as ms and dirichlet on probabilities, share one.
+    """
+    columns: dict[str, str] = {}
+    for method in sorted(table.methods, key=lambda method: method == UNCALIBRATED):
+        same = [first for first in columns if _is_same_fit(table, method, first)]
+        name = same[0] if same else method
+        columns[name] = ", ".join([*(columns[first] for first in same), method_title(method)])
+    return columns
+
+
+def _is_same_fit(table: StudyTable, method: str, first: str) -> bool:
+    """Whether a method derives from an earlier one and has the same numbers."""
+    known = methods()
+    if not (method in known and first in known and issubclass(known[method], known[first])):
+        return False
+    a, b = (
+        table.frame[table.frame["method"] == own].set_index([*CASE, "metric"])["value"].sort_index()
+        for own in (method, first)
+    )
+    return a.index.equals(b.index) and np.allclose(a, b, rtol=1e-9, atol=0.0, equal_nan=True)
 
 
 def file_name(text: str) -> str:

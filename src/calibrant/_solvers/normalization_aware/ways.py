@@ -167,21 +167,21 @@ class Annealing(Way):
     Parameters
     ----------
     beta : float, default=200
-        Inverse temperature of the acceptance of steps for the worse.
+        Inverse temperature: larger values accept fewer steps that lower the likelihood.
     n_iterations : int, default=100_000
         Number of steps.
     n_iterations_no_change : int, default=10_000
-        Stop after so many steps without a new best.
+        Stop after this many steps without an improvement.
     epsilon_change : float, default=1e-3
         Change of a block's value in one step.
     min_blocks : int, optional
-        Split the blocks of PAVA until there are so many.
+        Split the blocks of PAVA until there are at least this many.
     split_size_threshold : int, default=100
-        No split makes a block with less weight of cells than this.
+        Smallest weight of cells in a block after a split.
     random_state : int, RandomState, Generator or None, default=None
-        Random numbers.
+        Seed of the random numbers.
     verbose : bool, default=False
-        Say on standard error how far it is.
+        Whether to print the progress on standard error.
 
     Examples
     --------
