@@ -103,12 +103,21 @@ def percent(part):
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2f} %"
 
 
+def others_on(nll, files):
+    """Methods of other packages that have a result on all files."""
+    others = sorted({m for _, m in nll if not m.startswith(("calibrant ", "none "))})
+    return [m for m in others if all((f, m) in nll for f in files)]
+
+
+def best_other(nll, files):
+    """Method of another package with the lowest NLL on average."""
+    whole = others_on(nll, files)
+    return min(whole, key=lambda m: np.mean([np.log(nll[f, m]) for f in files]), default=None)
+
+
 def losses(nll, files):
     """Say where a rival, or the best other method on average, has less NLL."""
-    others = {m for _, m in nll if not m.startswith(("calibrant ", "none "))}
-    whole = [m for m in others if all((f, m) in nll for f in files)]
-    best = min(whole, key=lambda m: np.mean([np.log(nll[f, m]) for f in files]), default=None)
-    for method in dict.fromkeys([*RIVALS, best]):
+    for method in dict.fromkeys([*RIVALS, best_other(nll, files)]):
         done = [f for f in files if (f, method) in nll]
         lost = {f: nll[f, CHAMPION] / nll[f, method] for f in done}
         lost = sorted(((r, f) for f, r in lost.items() if r > 1.0), reverse=True)
@@ -257,13 +266,13 @@ def worst_results(nll, files_of, small):
         ratio, file = max((nll[f, CHAMPION] / nll[f, base], f) for f in files)
         yield f"Worst file compared with {words}: {file}, {ratio:.3f} times the NLL."
     some = files_of.get("binary", [])
-    for method in RIVALS if some else ():
+    for method in dict.fromkeys([*RIVALS, best_other(nll, some)]) if some else ():
         over = np.array([nll[f, CHAMPION] / nll[f, method] for f in some if (f, method) in nll])
         lost = f"{(over > 1.0).sum()} of {len(over)} files, on {(over > 1.01).sum()} by over 1 %"
-        yield f"Two classes: {method} has a lower NLL on {lost}."
-    others = sorted({m for _, m in nll if not m.startswith(("calibrant ", "none "))})
+        most = f", at most {percent(over.max() - 1)}" if over.max() > 1.01 else ""
+        yield f"Two classes: {method} has a lower NLL on {lost}{most}."
     for kind, some in files_of.items():
-        whole = [m for m in others if len(some) > 1 and all((f, m) in nll for f in some)]
+        whole = others_on(nll, some) if len(some) > 1 else []
         level = [m for m in whole if interval(nll, some, m)[2] >= 0]
         if level:
             yield f"{KINDS[kind]}: no clear difference from {', '.join(level)} in mean NLL."

@@ -1,4 +1,4 @@
-"""Rooms whose public names are loaded when they are first used."""
+"""Packages whose public names are loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 
 def attach(
-    room: str, homes: dict[str, str], modules: tuple[str, ...] = ()
+    package: str, homes: dict[str, str], modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a room.
+    """Return ``__getattr__`` and ``__dir__`` of a package.
 
-    ``homes`` has the module of every public name; ``modules`` are public modules of the room.
+    ``homes`` has the module of every public name; ``modules`` are public modules of the package.
     """
 
     def load(name: str) -> Any:
         if name in modules:
-            return importlib.import_module(f"{room}.{name}")
+            return importlib.import_module(f"{package}.{name}")
         if name not in homes:
-            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name]), name)
-        setattr(sys.modules[room], name, value)
+        setattr(sys.modules[package], name, value)
         return value
 
     return load, lambda: sorted([*homes, *modules])

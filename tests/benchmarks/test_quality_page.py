@@ -43,7 +43,7 @@ def test_every_kind_of_data_has_its_table_and_says_where_it_loses(tmp_path):
     page = (tmp_path / "quality.md").read_text()
     first = " ".join(page.partition("| data |")[0].split())
     assert "probmetrics SMS on 5 of 5 and of probmetrics SVS on 0 of 5 files" in first
-    assert "Two classes: probmetrics SVS has a lower NLL on 1 of 1 files, on 1 by over 1 %" in first
+    assert "SVS has a lower NLL on 1 of 1 files, on 1 by over 1 %, at most 20 %" in first
     assert "calibrated scores: r52_nb, 0.750 times the NLL." in first
     assert page.count("probmetrics SVS has less NLL on 1 of 1:") == 5  # Shuttle has no ratios
     assert page.count("probmetrics SMS has less NLL on none of 1.") == 5

@@ -1,4 +1,4 @@
-"""Compare calibrators on a calibration part and a test part, and write one HTML page about it.
+"""Compare calibrators on a calibration part and a test part, and write an HTML page.
 
 Names are loaded when they are first used: comparing needs no template engine.
 """
