@@ -65,7 +65,7 @@ def test_calibrators_with_parameters_are_left_as_they_were():
 
 
 def test_what_cannot_be_is_said():
-    with pytest.raises(errors.ParameterError, match="scores='logits'; CalArena gives prob"):
+    with pytest.raises(errors.ParameterError, match="scores='logits', but CalArena gives prob"):
         ArenaCalibrator(calibrant.TemperatureScaling(scores="logits")).fit(SINGLE, LABELS)
     with pytest.raises(errors.ParameterError, match="'magic'"):
         ArenaCalibrator("magic").fit(SINGLE, LABELS)

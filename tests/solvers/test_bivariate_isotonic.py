@@ -183,7 +183,7 @@ def test_bad_input_is_refused(arguments, error, message):
 def test_more_points_than_can_be_numbered_are_refused(monkeypatch):
     monkeypatch.setattr(bivariate_isotonic, "MOST_POINTS", 3)
     q, y = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1]
-    with pytest.raises(errors.MemoryLimitError, match=r"4 distinct .* than 3, .* chunks"):
+    with pytest.raises(errors.MemoryLimitError, match=r"4 distinct .* at most 3 .* chunks"):
         bivariate_isotonic_regression(q, [1, 1, 1, 1], y)
     found = bivariate_isotonic_regression([0.1, 0.1, 0.3, 0.4], [1, 1, 1, 1], y)
     assert found.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1.0])

@@ -88,7 +88,7 @@ def test_zeros_agree_with_a_general_solver_in_two_numbers(seed, k, strength):
     y = np.where(rng.random(60) < 0.5, p.argmax(axis=1), rng.integers(0, k, 60))
     batch = check_batch(p, y, weight, classes=np.arange(k))
     found, report = solve_temperature(batch, prior_strength=strength)
-    drawn = [float(note.split()[6]) for note in report.notes if "drawn" in note]
+    drawn = [float(note.split()[6]) for note in report.notes if "shrunk" in note]
     strength = drawn[0] if drawn else 0.0  # to three digits
 
     def value(x):
