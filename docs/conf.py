@@ -42,6 +42,7 @@ suppress_warnings = ["myst.header"]
 nb_execution_mode = "force"  # notebooks are stored without outputs
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
+nb_execution_timeout = 300  # seconds of a cell, on a machine with other work
 
 # Notebooks run without the settings and start-up files of whoever builds the site; the kernel's
 # warning that it listens on this machine without encryption is not one about a page.
