@@ -106,7 +106,7 @@ docs: $(VENV)/.docs kernels  ## the site, in build/site; a warning is an error
 	@echo build/site/index.html
 
 check-docs: $(VENV)/.dev  ## of the site that is built: links, searches and, where npm is, axe-core
-	-command -v npm >/dev/null && npm install --silent --no-audit --prefix build/axe axe-core@4
+	-command -v npm >/dev/null && npm install --silent --no-audit --prefix build/axe axe-core@4.14.0
 	$(BIN)/python tools/check_site.py build/site build/axe/node_modules/axe-core/axe.min.js
 
 lint: $(VENV)/.dev

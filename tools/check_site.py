@@ -1,4 +1,4 @@
-"""Check the site that was built: links and anchors, what a search finds first, and axe-core.
+"""Check the site that was built: links, public names, what a search finds first, and axe-core.
 
 ``python tools/check_site.py build/site [AXE.min.js]``. Links need nothing else; search and axe-core
 need playwright and Chromium, axe-core its file (``npm install axe-core``) as well. Whatever lacks
@@ -91,6 +91,23 @@ def broken_links(site):
     return found
 
 
+def undocumented(site):
+    """Return every public name that the site has no description of."""
+    from write_reference import MODULES, public_names
+
+    modules = [*MODULES, *(inner for inside in MODULES.values() for inner in inside)]
+    found = []
+    for module in modules:
+        for name in {*public_names(module)} - {"__version__"}:
+            full = f"{module}.{name}"
+            page = site / "reference" / "names" / f"{full}.html"
+            if full not in modules and f'id="{full}"' not in (
+                page.read_text("utf-8") if page.exists() else ""
+            ):
+                found.append(f"{full} has no description")
+    return sorted(found)
+
+
 def wrong_searches(browser, address):
     """Return every search whose first result is another page than the one expected."""
     found = []
@@ -113,7 +130,9 @@ def violations(browser, address, axe):
     for size, (width, height) in SIZES.items():
         for scheme in ("light", "dark"):
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme=scheme
+                viewport={"width": width, "height": height},
+                color_scheme=scheme,
+                reduced_motion="reduce",  # no colours halfway between two
             )
             page = context.new_page()
             for name in LOOKED_AT:
@@ -133,8 +152,9 @@ def violations(browser, address, axe):
 
 def main(site, axe=None):
     site = Path(site)
-    found = broken_links(site)
-    print(f"links: {len(found)} broken")
+    found, silent = broken_links(site), undocumented(site)
+    print(f"links: {len(found)} broken; public names: {len(silent)} without a description")
+    found += silent
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
