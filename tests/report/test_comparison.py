@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from calibrant import (
     FlattenedIsotonic,
@@ -268,6 +269,13 @@ def test_p_values_are_uniform_under_the_hypothesis():
     p = np.array([found.p_value for found in draws])
     assert 0.35 < np.mean(p < 0.5) < 0.65
     assert np.mean(p < 0.05) < 0.12
+
+
+def test_p_values_beyond_all_resamples_are_those_of_a_t_test():
+    gaps = GAPS + 0.2
+    found = compare_one(gaps, n_resamples=2000)
+    assert found.p_value == pytest.approx(stats.ttest_1samp(gaps, 0.0).pvalue, rel=0.9)
+    assert found.p_value < 1e-20
 
 
 def test_holm_by_hand():

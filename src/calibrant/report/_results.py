@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import stdtr
 
 from calibrant import _simplex as simplex
 from calibrant._calibrators.grouped import GroupedCalibrator
@@ -349,7 +350,9 @@ class Difference:
     value: float = doc("Below zero if the method is better.")
     low: float = doc("Of the bootstrap percentile interval; NaN without resamples.")
     high: float
-    p_value: float = doc("Two-sided, of 'there is no difference'.")
+    p_value: float = doc(
+        "Two-sided, of 'there is no difference': by resamples, or Student's t if none is beyond 0."
+    )
     p_holm: float = doc("The same after Holm's correction for the number of methods compared.")
 
 
@@ -370,9 +373,13 @@ def paired_differences(
         return [Difference(float(v), nan, nan, nan, nan) for v in values]
     draws = drawn_means(gaps, weight, n_resamples, random_state)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=1)
-    below = np.count_nonzero(draws <= 0, axis=1)
-    above = np.count_nonzero(draws >= 0, axis=1)
-    p = np.minimum(2 * (1 + np.minimum(below, above)) / (1 + n_resamples), 1.0)
+    beyond = np.minimum(*(np.count_nonzero(s * draws >= 0, axis=1) for s in (-1, 1)))
+    p = np.minimum(2 * (1 + beyond) / (1 + n_resamples), 1.0)
+    # Where no draw is beyond zero their number bounds p; Student's t says how far below it is.
+    spread = draws.std(axis=1)
+    is_far = (beyond == 0) & (spread > 1e-9 * np.abs(values))  # a constant gap has no spread
+    far = 2 * stdtr(np.count_nonzero(weight) - 1, -np.abs(values[is_far]) / spread[is_far])
+    p[is_far] = np.minimum(p[is_far], far)
     return [
         Difference(*(float(v) for v in found))
         for found in zip(values, low, high, p, holm(p), strict=True)
