@@ -145,9 +145,7 @@ def trim_examples(_app, _name, source):
 
 
 def link_to_pages(_app, _name, source):
-    """Point links to files above at the pages that include them; end examples without a gap."""
-    block = r"^( *```python\n.*?\n)\n(?= *```$)"  # doctest needs the empty line
-    source[0] = re.sub(block, r"\1", source[0], flags=re.DOTALL | re.MULTILINE)
+    """Point links to files above at the pages that include them."""
     source[0] = re.sub(
         r"\]\((?:\.\./)+CONTRIBUTING\.md", "](/explanation/contributing.md", source[0]
     )

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import tomllib
+from pathlib import Path
 
 import calibrant
 from test_architecture import ROOT
@@ -52,3 +53,19 @@ def test_licences_are_those_of_all_direct_dependencies():
             wanted.setdefault(writer.named(one), []).append(f"`{extra}`" if extra else "all")
     assert {name: extras.split(", ") for name, _, extras in rows} == wanted
     assert "GPL" not in direct + others  # what is distributed beside them would be under it
+
+
+def test_tests_of_the_sdist_need_none_that_it_leaves_out():
+    found = (ROOT / "meson.build").read_text(encoding="utf-8")
+    listed = re.findall(r'"([\w/.]+)"', "".join(re.findall(r"others \+?= \[(.*)\]", found)))
+    left_out = [ROOT / "tests" / name for name in listed]
+    assert len(left_out) > 5
+    assert all(path.exists() for path in left_out)
+    names = "|".join(re.escape(Path(name).stem) for name in listed)
+    needed = re.compile(rf"^\s*(?:from|import) (?:\w+\.)*(?:{names})\b", re.MULTILINE)
+    kept = [
+        path
+        for path in ROOT.glob("tests/**/*.py")
+        if not any(path.is_relative_to(other) for other in left_out)
+    ]
+    assert [path for path in kept if needed.search(path.read_text(encoding="utf-8"))] == []

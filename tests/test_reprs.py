@@ -272,3 +272,14 @@ def test_text_of_any_origin_is_shown_as_it_is():
 def test_a_page_that_is_not_well_formed_is_seen():
     with pytest.raises(AssertionError):
         Page("<p><b>text</p></b>")
+
+
+@pytest.mark.parametrize(
+    "wrong", [Chain([TemperatureScaling]), CalibratedClassifier(GaussianNB, calibrator=HOSTILE)]
+)
+def test_what_cannot_be_fitted_is_shown_as_text(wrong):
+    shown = wrong._repr_mimebundle_()
+    assert shown["text/plain"] == repr(wrong)
+    page = Page(shown["text/html"])
+    assert page.tags == {"pre"}
+    assert type(wrong).__name__ in page.texts[0]

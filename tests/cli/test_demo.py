@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from calibrant._cli.demo import next_commands, predictions
 from calibrant._cli.main import run
-from calibrant._cli.showing import BAR, reliability_text
+from calibrant._cli.showing import BAR, plain_table, reliability_text
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +119,14 @@ def test_bars_are_as_long_as_the_accuracy_with_a_mark_at_the_confidence():
         assert low[13 : 13 + BAR + 10].strip() == ""  # a row in a thousand tells nothing
         assert low[13 + BAR + 10 :].count(block) == BAR // 4
         assert len(lines) == 6
+
+
+def test_a_narrow_terminal_without_unicode_loses_no_name():
+    table = plain_table("method", "NLL minus ts", "conf-ECE")
+    table.add_row("uncalibrated", "+0.6956 .. +0.8356", "17.97*")
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding="ascii", write_through=True) as out:
+        Console(file=out, width=24).print(table)
+        shown = raw.getvalue().decode("ascii")
+    cells = zip(*(re.split("[|+]", line)[1:4] for line in shown.splitlines()[1:-1]), strict=True)
+    assert "uncalibrated" in "".join(map(str.strip, next(iter(cells))))

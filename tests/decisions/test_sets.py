@@ -140,3 +140,12 @@ def test_bad_input_is_refused():
         ConformalSets().fit(SCORES, LABELS).predict_set(SCORES[:, :2])
     with pytest.raises(errors.ShapeError, match="no rows"):
         prediction_sets(np.empty((0, 3)), 0.9)
+
+
+@pytest.mark.parametrize("n_rows", [3, 6, 13, 1002])
+def test_the_coverage_that_is_advised_is_one_that_so_many_rows_have(n_rows):
+    scores, y = simulated_scores(n_rows)
+    with pytest.warns(errors.SmallSampleWarning, match="or use coverage=") as told:
+        ConformalSets(coverage=0.9999).fit(scores, y)
+    advised = float(str(told[-1].message).rpartition("=")[2])
+    assert np.isfinite(ConformalSets(coverage=advised).fit(scores, y).quantile_)

@@ -1,7 +1,9 @@
 """Fitted calibrators of every kind, and rows to try them on."""
 
+import re
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
@@ -174,3 +176,10 @@ def rows_at_thresholds(calibrator, most=200):
         for column in {i, (i + 1) % n_classes}:
             rows.append(fill(cells, n_classes, column))  # noqa: PERF401
     return np.concatenate(rows)
+
+
+def blocks(page):
+    """Blocks of Python of a page that doctest does not see."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    found = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [block for block in found if ">>>" not in block]

@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 import calibrant
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
-from conftest import simulate
-from export.test_pages import blocks
+from conftest import needs_pages, simulate
+from export.cases import blocks
 from test_architecture import ROOT
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # before the import: nothing is sent from here
@@ -372,10 +372,11 @@ def tracker(tmp_path):
     mlflow.set_tracking_uri(before)
 
 
+@needs_pages
 @pytest.mark.usefixtures("tracker")
 def test_a_classifier_is_logged_by_the_flavour_of_scikit_learn_as_the_page_has_it():
     pytest.importorskip("skops")
-    (block,) = blocks("into-production.md")
+    (block,) = blocks("guides/into-production.md")
     model = classifier()
     exec(compile(block, "into-production.md", "exec"), {"classifier": model})
     (logged,) = mlflow.search_logged_models(output_format="list")

@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 from calibrant import export
-from test_documentation import PROJECT
+from test_architecture import ROOT
 
 NEEDED = {  # the package that each name needs; its extra has the same name
     "merge_onnx": "onnx",
@@ -71,7 +72,8 @@ def test_without_its_package_a_name_asks_for_the_extra(name, without):
     package = NEEDED[name]
     asks = f"needs {package}; install it with: pip install 'calibrant[{package}]'"
     assert asks in without[name]
-    assert package in PROJECT["project"]["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert package in project["optional-dependencies"]
 
 
 @pytest.mark.parametrize("name", FREE)

@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from export.cases import blocks
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("guides/into-production.md", "evidence/calarena.md")
 PAGE = ROOT / "docs" / "guides" / "into-production.md"
 IMPORTED = {"sklearn", "pandas", "calibrant", "tempfile", "pathlib", "h5py", "numpy"}
-
-
-def blocks(page):
-    """Blocks of Python of a page that doctest does not see."""
-    text = (ROOT / "docs" / page).read_text()
-    found = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [block for block in found if ">>>" not in block]
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from calibrant import TemperatureScaling, VectorScaling
+from calibrant import MatrixScaling, TemperatureScaling, VectorScaling
+from calibrant.datasets import simulated_scores
 from calibrant.report import build_report, compare, reach_verdict
 from conftest import simulate
 
@@ -167,3 +168,32 @@ def test_two_classes_need_no_ranks_and_have_one_diagram():
     page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
     assert "Top r" in page
     assert "pos-ECE" not in page
+
+
+class Near(MatrixScaling):
+    """Matrix scaling, but for last digits, in which it is better or worse by chance."""
+
+    power = 3e-13
+
+    def predict_proba(self, scores, **options):
+        own = super().predict_proba(scores, **options) ** (1 + self.power)
+        return own / own.sum(axis=1, keepdims=True)
+
+
+class OtherSide(Near):
+    power = -3e-13
+
+
+def test_of_methods_in_one_row_one_is_chosen():
+    scores, y = simulated_scores(3000)
+    scores = scores ** np.linspace(0.3, 3, scores.shape[1])
+    scores /= scores.sum(axis=1, keepdims=True)
+    parts = y[:1500], scores[:1500], y[1500:], scores[1500:]
+    own = {"ms": MatrixScaling(), "near": Near(), "other": OtherSide()}
+    comparison = compare(*parts, own, n_resamples=20)
+    losses = [comparison.result(name).evaluation.negative_log_likelihood.value for name in own]
+    assert losses[0] > min(losses)
+    assert reach_verdict(comparison).chosen == "ms"
+    assert build_report(comparison).count(">use this<") == 1
+    ts = {"mine": TemperatureScaling(), "ts": TemperatureScaling()}
+    assert build_report(compare(*parts, ts, n_resamples=20)).count(">use this<") == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
-from calibrant._html import folded
+from calibrant._html import escape, folded
 from calibrant._solvers.report import SolverReport, certificate
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ class Diagram:
         Not inside the diagram's own element: that has colours of its own, which are unreadable
         where a page gives its outputs another background.
         """
-        diagram: str = estimator_html_repr(self)
+        try:
+            diagram: str = estimator_html_repr(self)
+        except Exception:  # noqa: BLE001  (parts may be anything before fit, which says what is wrong)
+            return f"<pre>{escape(repr(self))}</pre>"
         fits = list(self._certified())
         if fits:
             reached = [(type(fit).__name__, fit.solver_report_) for fit in fits]

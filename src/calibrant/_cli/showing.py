@@ -75,9 +75,10 @@ def plain_table(*headings: str) -> Any:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    table.add_column(headings[0], no_wrap=True)
+    # Where there is no room lines are broken: the sign that they were cut is not in every encoding.
+    table.add_column(headings[0], overflow="fold")
     for heading in headings[1:]:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     return table
 
 

@@ -234,7 +234,7 @@ class ConformalSets(Parameters, BaseEstimator):
             warnings.warn(
                 f"coverage={self.coverage:g} needs more than {errors.number_of(n_rows, 'row')}, "
                 "so every set has all classes; add rows, or use "
-                f"coverage={n_rows / (n_rows + 1):g}",
+                f"coverage={math.floor(1e6 * n_rows / (n_rows + 1)) / 1e6:g}",  # rounded down
                 errors.SmallSampleWarning,
                 stacklevel=2,
             )

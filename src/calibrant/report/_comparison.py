@@ -28,7 +28,8 @@ from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions._cost_tables import read_costs
 from calibrant.decisions._sets import check_coverage
 from calibrant.metrics._reading import shared
-from calibrant.report._results import BASELINE, Comparison, Failure, Judge, MethodResult
+from calibrant.report._results import Comparison, Failure, Judge, MethodResult
+from calibrant.report._tables import BASELINE
 from calibrant.report._verdict import applied_method, reach_verdict
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from calibrant.plots._confidence import compute_confidence_histogram, compute_ef
 from calibrant.plots._maps import compute_map
 from calibrant.plots._style import shorten
 from calibrant.report._decisions import Decisions, judge_decisions
-from calibrant.report._tables import best_texts, distinct_rows
+from calibrant.report._tables import BASELINE, best_texts, distinct_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from calibrant.plots._classwise import ClasswiseSummary
     from calibrant.plots._confidence import ConfidenceHistogram, Effect, TopRCurve
     from calibrant.plots._maps import MapPicture
-
-BASELINE = "ts"
 
 
 @result(eq=False, repr=False)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from calibrant.report._decisions import Decisions
     from calibrant.report._results import Comparison, MethodResult
 
+BASELINE = "ts"
+
 
 def cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> dict[str, Any]:
     """Return a cell: what it is sorted by, its text, and lines under it."""
@@ -34,12 +36,14 @@ def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
 
     A method is taken for the same as an earlier one if its class derives from that one's and its
     numbers are equal: so is Dirichlet calibration matrix scaling, where scores are probabilities.
+    A row is that of its first method, or of the baseline, so that the verdict names one of them.
     """
     rows: list[list[MethodResult]] = []
     for own in results:
         same = [row for row in rows if _is_same_fit(own, row[0])]
         same[0].append(own) if same else rows.append([own])
-    return {", ".join(own.method for own in row): row[0] for row in rows}
+    firsts = [next((own for own in row if own.method == BASELINE), row[0]) for row in rows]
+    return {", ".join(own.method for own in row): f for row, f in zip(rows, firsts, strict=True)}
 
 
 def _is_same_fit(own: MethodResult, first: MethodResult) -> bool:

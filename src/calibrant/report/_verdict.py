@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics._result import doc, result
 from calibrant.plots._style import p_words, percent, shorten
-from calibrant.report._results import BASELINE
+from calibrant.report._tables import BASELINE, distinct_rows
 
 if TYPE_CHECKING:
     from calibrant.metrics._cumulative import ClassShares
@@ -71,7 +71,7 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     """
     before = comparison.result(UNCALIBRATED)
     baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
-    best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
+    best = _best(comparison)
     chosen = _choose(before, baseline, best)
     effect = [] if baseline is None else [_effect_of(before, baseline)]
     lead = _lead(comparison, baseline or before, best)
@@ -92,8 +92,13 @@ def short_list(comparison: Comparison, verdict: Verdict) -> set[str]:
     """Return the methods to look at first; the others of a long list are for comparison."""
     if len(comparison.results) <= MOST_LISTED:
         return set(comparison.methods)
-    best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
-    return {UNCALIBRATED, verdict.chosen, best.method, BASELINE, *LISTED}
+    return {UNCALIBRATED, verdict.chosen, _best(comparison).method, BASELINE, *LISTED}
+
+
+def _best(comparison: Comparison) -> MethodResult:
+    """Return the row of the lowest NLL: last digits do not tell methods apart that share one."""
+    rows = distinct_rows(comparison.results).values()
+    return min(rows, key=lambda r: r.evaluation.negative_log_likelihood.value)
 
 
 def _choose(
