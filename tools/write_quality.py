@@ -299,14 +299,20 @@ def build(lines, small):
         "# Quality",
         f"`AutoCalibrator` and the methods of other packages, all with their defaults, on "
         f"{len(ours)} real classifiers. Each method was fitted to the validation part of a file "
-        "and judged on its test part.",
+        "and judged on its test part. TS is temperature scaling; SMS and SVS are structured matrix "
+        "and vector scaling of the package probmetrics."
+        + (
+            f" The summary leaves out the {len(always_right)} classifiers that are "
+            "[almost always right](#almost-always-right)."
+            if always_right
+            else ""
+        ),
         summary(values, files_of, small),
         "All methods were given the same probabilities. No setting was chosen by the test parts; "
         "[AutoCalibrator](../explanation/auto.md#how-its-settings-were-chosen) explains how the "
         "settings were chosen. Percentages of files have Wilson intervals of 95 %. Differences of "
         "NLL are geometric means of ratios, with a bootstrap interval over classifiers. A method "
-        "that fails on a file, or exceeds the time limit, has no value for it. TS is temperature "
-        "scaling; SMS and SVS are structured matrix and vector scaling of the package probmetrics.",
+        "that fails on a file, or exceeds the time limit, has no value for it.",
         overview(values, named),
         *(section(values, files, kind, n_rows) for kind, files in files_of.items()),
         sure(values["nll"], always_right) if always_right else "",
