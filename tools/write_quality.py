@@ -175,9 +175,10 @@ def sure(nll, files):
     lost = sum(nll[f, RIVALS[0]] < nll[f, CHAMPION] for f in both)
     return paragraphs(
         "## Almost always right",
-        f"The classifiers of the data set {SURE}. The NLL itself, not a ratio: for most of them that "
-        "of the uncalibrated scores is so small that ratios to it would have no meaning. The summary "
-        f"above leaves these files out; {RIVALS[0]} has a lower NLL on {lost} of {len(both)}.",
+        f"The classifiers of the data set {SURE}. The NLL itself, not a ratio: for most of them "
+        "that of the uncalibrated scores is so small that ratios to it would have no meaning. The "
+        f"summary above leaves these files out; {RIVALS[0]} has a lower NLL on {lost} of "
+        f"{len(both)}.",
         table(["classifier", "`auto`", "uncalibrated", *shown[2:]], rows),
     )
 
