@@ -70,7 +70,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "capture_repr": (),  # what is printed, and not what the last line returns
-    "min_reported_time": 60,  # seconds
+    "write_computation_times": False,
     "show_signature": False,
     "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),

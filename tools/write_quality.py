@@ -171,10 +171,14 @@ def sure(nll, files):
     """NLL, as it is, where classifiers are almost always right."""
     shown = [CHAMPION, RAW, *RIVALS, "scikit-learn sigmoid"]
     rows = [[f, *(f"{nll[f, m]:.2g}" if (f, m) in nll else "" for m in shown)] for f in files]
+    both = [f for f in files if (f, RIVALS[0]) in nll]
+    lost = sum(nll[f, RIVALS[0]] < nll[f, CHAMPION] for f in both)
     return paragraphs(
         "## Almost always right",
-        "The NLL itself, not a ratio: that of the uncalibrated scores is so small that ratios to "
-        "it would have no meaning. The summary above leaves these files out.",
+        f"The classifiers of the data set {SURE}. The NLL itself, not a ratio: for most of them "
+        "that of the uncalibrated scores is so small that ratios to it would have no meaning. The "
+        f"summary above leaves these files out; {RIVALS[0]} has a lower NLL on {lost} of "
+        f"{len(both)}.",
         table(["classifier", "`auto`", "uncalibrated", *shown[2:]], rows),
     )
 
@@ -299,14 +303,20 @@ def build(lines, small):
         "# Quality",
         f"`AutoCalibrator` and the methods of other packages, all with their defaults, on "
         f"{len(ours)} real classifiers. Each method was fitted to the validation part of a file "
-        "and judged on its test part.",
+        "and judged on its test part. TS is temperature scaling; SMS and SVS are structured matrix "
+        "and vector scaling of the package probmetrics."
+        + (
+            f" The summary leaves out the {len(always_right)} classifiers that are "
+            "[almost always right](#almost-always-right)."
+            if always_right
+            else ""
+        ),
         summary(values, files_of, small),
         "All methods were given the same probabilities. No setting was chosen by the test parts; "
         "[AutoCalibrator](../explanation/auto.md#how-its-settings-were-chosen) explains how the "
         "settings were chosen. Percentages of files have Wilson intervals of 95 %. Differences of "
         "NLL are geometric means of ratios, with a bootstrap interval over classifiers. A method "
-        "that fails on a file, or exceeds the time limit, has no value for it. TS is temperature "
-        "scaling; SMS and SVS are structured matrix and vector scaling of the package probmetrics.",
+        "that fails on a file, or exceeds the time limit, has no value for it.",
         overview(values, named),
         *(section(values, files, kind, n_rows) for kind, files in files_of.items()),
         sure(values["nll"], always_right) if always_right else "",

@@ -3,6 +3,8 @@ AutoCalibrator's report
 =======================
 
 Which methods were tried, what each one's held-out loss was, and what share of the mixture it got.
+
+More: :doc:`AutoCalibrator </explanation/auto>`.
 """
 
 from matplotlib import pyplot as plt

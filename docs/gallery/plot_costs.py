@@ -5,6 +5,8 @@ Rare positives and costs
 A bank's loans: about one in twenty is not paid back. The model is a boosted tree trained with
 balanced classes, so its scores are far too high, and a threshold that follows from costs goes
 wrong. Nothing is wrong with its ranking: calibrated, the same tree makes much cheaper decisions.
+
+More: :doc:`Decide with costs and thresholds </guides/decisions>`.
 """
 
 from matplotlib import pyplot as plt

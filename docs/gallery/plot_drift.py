@@ -6,6 +6,8 @@ A model is calibrated, and then the world changes: from a known day on, one clas
 :class:`~calibrant.monitor.CalibrationMonitor` bets against the probabilities that are served. While
 they are right, its wealth cannot grow on average, so the chance that it *ever* reaches 100 is at
 most 1 %, however often one looks. When they are not, it grows fast.
+
+More: :doc:`Monitor a model in use </guides/monitor>`.
 """
 
 import numpy as np

@@ -4,6 +4,8 @@ A random forest
 
 A forest is under-confident: its trees disagree even where the class is clear.
 :class:`~calibrant.CalibratedClassifier` calibrates it by cross-fitting, with no rows set aside.
+
+More: :doc:`Calibrate a scikit-learn classifier </guides/classifiers>`.
 """
 
 from sklearn.datasets import load_digits

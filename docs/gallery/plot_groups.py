@@ -6,6 +6,8 @@ Right on average may be wrong for every part. A model is trained at one clinic a
 has an old device that adds noise, one has more cases, and one has few patients. One calibration map
 is right for all of them together. :class:`~calibrant.GroupedCalibrator` gives each group a map of
 its own, as far from that of all as the rows of the group support.
+
+More: :doc:`Decide with costs and thresholds </guides/decisions>`.
 """
 
 import numpy as np

@@ -6,6 +6,8 @@ Asked a question with four options, a language model gives each letter a logit. 
 Yi-34B-chat for 600 questions of MMLU: half of them to calibrate with, half to judge. The files are
 in ``tests/data/logs`` of the repository; two further options of theirs, "I don't know" and "none of
 the above", are never right and are left out.
+
+More: :doc:`Calibrate a language model's answers </guides/language-models>`.
 """
 
 import json

@@ -4,6 +4,8 @@ NA-FIR's map beside FIR's
 
 Both are one isotonic step function for all classes, divided by the sum of the row. FIR is fitted
 before that division; NA-FIR is fitted *with* it: the paper's idea, and solved exactly here.
+
+More: :doc:`Why NA-FIR is convex </explanation/why-na-fir-is-convex>`.
 """
 
 import numpy as np

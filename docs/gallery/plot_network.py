@@ -4,6 +4,8 @@ A network's logits
 
 Networks give logits: ``scores="logits"`` says so, and nothing is lost to the softmax. Temperature
 scaling divides them by one number; :class:`~calibrant.AutoCalibrator` weighs several methods.
+
+More: :doc:`Calibrate a model in ten minutes </start/ten-minutes>`.
 """
 
 import numpy as np

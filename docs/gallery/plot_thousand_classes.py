@@ -4,6 +4,8 @@ A thousand classes
 
 With 1,000 classes and 4,000 rows there are four labels for each class: too few for a map of its
 own. Methods that share one map, as SCIR and NA-FIR do, need no more rows than for ten classes.
+
+More: :doc:`Choose a calibration method </start/methods>`.
 """
 
 import warnings

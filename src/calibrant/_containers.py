@@ -13,6 +13,8 @@ from calibrant._one_column import ONE_COLUMN, how_to_pass
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ONLY_SCORES = "pass the scores alone here, and the labels as another argument"
+
 
 def library(container: Any) -> str:
     """Return the name of the package that a container is of."""
@@ -168,7 +170,7 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
             return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
         except (TypeError, ValueError) as error:
             raise errors.ContainerError(
-                f"{named.scores} has columns that are not numbers: {error}"
+                f"{named.scores} has columns that are not numbers: {error}; {ONLY_SCORES}"
             ) from error
     if home == "torch":
         if _is_bfloat16(scores):
@@ -209,7 +211,7 @@ def _from_pandas(frame: Any, named: errors.Arguments) -> NDArray[Any]:
                 "drop the row"
             ) from error
         raise errors.ContainerError(
-            f"{named.scores} has columns that are not numbers: {error}"
+            f"{named.scores} has columns that are not numbers: {error}; {ONLY_SCORES}"
         ) from error
     return np.asarray(array)
 

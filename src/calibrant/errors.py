@@ -51,7 +51,7 @@ class Arguments:
     if_logits = "did you mean scores='logits'?"
     use_logits = "use scores='logits'"
     if_percent = "if these are percent, divide by 100"
-    if_unnormalized = "pass normalize='rows' to divide rows by their sums"
+    if_unnormalized = "pass columns of classes only; normalize='rows' divides rows by their sums"
     if_untold = "pass classes= with the label of each column"
     if_missing = "drop rows without a label"
     if_named_twice = "choose one set of columns"

@@ -93,8 +93,9 @@ class RawPredictions:
         """Return the labels, or say where they could have been."""
         if self.labels is None:
             raise PredictionFileError(
-                f"{self.source} has no labels; npz files need an array 'labels', tables a column "
-                "'label' (--label-column), npy files --labels FILE (--test-labels FILE for TEST)"
+                f"{self.source} has no labels; tables need a column 'label' or a single column of "
+                "text, or name it with --label-column; npz files need an array 'labels', npy files "
+                "--labels FILE (--test-labels FILE for TEST)"
             )
         return self.labels
 
