@@ -122,7 +122,7 @@ class ScoreTable(Part):
         found = ScoreCells.room(self.n_problems, len(scores), self.n_sums)
         most = int(np.diff(starts).max())
         keys, origin = np.empty((2, most), dtype=np.int64), np.empty((2, most), dtype=np.uint32)
-        settings = starts, self.shift, not self.cumulative
+        settings = starts.astype(np.int64, copy=False), self.shift, not self.cumulative
         kernels.count_points(scores, terms, *settings, keys, origin, found.offsets, found[1:])
         return found.filled()
 
