@@ -2,6 +2,7 @@
 
 import _thread
 import re
+import sys
 import threading
 import time
 import warnings
@@ -81,6 +82,14 @@ def test_n_jobs_is_that_of_scikit_learn_and_none_what_the_context_says(monkeypat
     with threads.jobs(3, most=2):
         assert threads.count_threads(None) == 2
     assert threads.count_threads(None) == 1
+
+
+def test_where_no_thread_can_start_none_is_started(monkeypatch, pools):
+    assert run(str, [1, 2]) == ["1", "2"]
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    assert [threads.count_threads(n_jobs) for n_jobs in (None, 1, 4, -1)] == [1] * 4
+    assert run(str, [1, 2]) == ["1", "2"]
+    assert pools == [2]  # of the first
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True, np.array([2])])

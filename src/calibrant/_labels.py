@@ -68,7 +68,7 @@ class Labels(NamedTuple):
                 f"{named.label(i)} is {errors.in_words(self.row(i))}, which is not among the "
                 f"classes {errors.some_in_words(known)}"
             )
-        return self.by_row(order[place].astype(np.int64))
+        return self.by_row(order[place].astype(np.intp))
 
 
 def check_labels(
@@ -93,7 +93,7 @@ def check_labels(
     if classes is not None:
         known = _check_classes(classes, n_classes)
         if one_hot:
-            return labels.values.astype(np.int64), known
+            return labels.values.astype(np.intp), known
         return labels.positions(known, named), known
     present = labels.present(used, named)
     for told in (present, _categories(y), _named(names, present, named)):
@@ -262,7 +262,7 @@ def encode(labels: NDArray[Any]) -> Labels:
     codes = np.arange(len(rows))
     if len(values) < len(rows):
         places = {value: place for place, value in enumerate(values)}
-        codes = np.fromiter(map(places.__getitem__, rows), np.int64, len(rows))
+        codes = np.fromiter(map(places.__getitem__, rows), np.intp, len(rows))
     return Labels(_numbers_if_any(values), codes)
 
 
@@ -301,7 +301,7 @@ def of_pandas(y: Any) -> Labels | None:
         return None
     if np.any(codes < 0):  # a missing one is refused with its row
         return None
-    return Labels(_numbers_if_any(np.asarray(values).tolist()), np.asarray(codes, np.int64))
+    return Labels(_numbers_if_any(np.asarray(values).tolist()), np.asarray(codes, np.intp))
 
 
 def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:

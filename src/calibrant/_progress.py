@@ -121,7 +121,9 @@ class _LateBar:
 
 
 def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
+    """Whether there is a terminal, and a thread that draws a bar on it: Pyodide has none."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return is_terminal and sys.platform != "emscripten"
 
 
 def _can_draw() -> bool:

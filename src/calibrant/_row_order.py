@@ -204,7 +204,7 @@ def _deal_weights(
     whole[heavy] = 0.0
     left = np.where(heavy, 0.0, weight - whole)
     has_rest = left > NO_REPEAT * np.minimum(weight, 1.0)
-    repeats = whole.astype(np.int64) + has_rest
+    repeats = whole.astype(np.intp) + has_rest
     row = np.repeat(np.arange(n_rows), repeats)
     size = np.ones(len(row))
     size[np.cumsum(repeats)[has_rest] - 1] = left[has_rest]
@@ -212,12 +212,12 @@ def _deal_weights(
     first = np.concatenate([[0], np.cumsum(repeats)])[:-1]  # repeat of each row
     start = np.maximum.accumulate(np.where(pools, first, 0))  # and of its group in its stratum
     number = np.arange(len(row)) - start[row]
-    keys = row_hashes(np.column_stack([group[row], number]), np.zeros(len(row), dtype=np.int64))
+    keys = row_hashes(np.column_stack([group[row], number]), np.zeros(len(row), dtype=np.intp))
     # Strata one after the other, in an order that does not depend on the names of classes.
     ends = np.flatnonzero(np.append(True, np.diff(strata[row]) != 0)) if len(row) else row
     sums = np.repeat(np.add.reduceat(keys, ends), np.diff(np.append(ends, len(row))))
     dealt = np.lexsort((keys, strata[row], sums))
-    fold = np.empty(len(row), dtype=np.int64)
+    fold = np.empty(len(row), dtype=np.intp)
     fold[dealt] = np.arange(len(row)) % n_folds
     cells = np.bincount(row * n_folds + fold, size, minlength=n_rows * n_folds)
     share: NDArray[np.float64] = cells.astype(np.float64).reshape(n_rows, n_folds)

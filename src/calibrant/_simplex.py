@@ -327,7 +327,7 @@ def _warn_of_columns(batch: SimplexBatch) -> None:
 
     Of n rows, the chance of h hits or fewer where H are expected is below exp(-(H - h)^2 / 2H).
     """
-    top = np.empty(batch.n_rows, dtype=np.int64)
+    top = np.empty(batch.n_rows, dtype=np.intp)
     row_kernels.first_top_columns(batch.scores, top)  # argmax is slow on short rows
     share = batch.weight / batch.weight.sum()
     of_top, of_label = (

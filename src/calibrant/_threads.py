@@ -6,6 +6,7 @@ the number of threads changes no bit.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -57,7 +58,8 @@ def count_threads(n_jobs: Any = None) -> int:
     from sklearn.utils.parallel import joblib  # the one that scikit-learn asks
 
     backend, configured = joblib.parallel.get_active_backend()
-    if _is_worker.get() or backend.nesting_level:
+    has_threads = sys.platform != "emscripten"  # Pyodide cannot start any
+    if _is_worker.get() or backend.nesting_level or not has_threads:
         return 1
     if n_jobs is None:
         n_jobs = _n_threads.get() or configured or 1

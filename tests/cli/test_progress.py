@@ -1,7 +1,10 @@
 """A bar appears on a terminal after a while of silence, and nowhere else."""
 
 import re
+import sys
 import time
+from contextlib import nullcontext
+from threading import Lock
 
 import pytest
 from rich.console import Console
@@ -45,3 +48,21 @@ def test_lines_are_far_apart_where_there_is_no_terminal(monkeypatch, capsys):
         advance(2_000_000, 5_000_000, "fitting")
     words = "reading days: 1,000,000", "fitting: 2,000,000 of 5,000,000"
     assert capsys.readouterr().err == "".join(f"calibrant: {line}\n" for line in words)
+
+
+@pytest.mark.parametrize("platform", ["linux", "emscripten"])
+def test_no_thread_is_started_where_none_can(monkeypatch, capsys, platform):
+    class NoTimer(progress.Timer):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(progress, "Timer", NoTimer)
+    monkeypatch.setattr(progress, "_one_bar", Lock())
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with pytest.raises(RuntimeError) if platform == "linux" else nullcontext():
+        with progress.progress("AutoCalibrator", 2, verbose=True) as start:
+            start("folds")
+        with progress.progress_bar("reading"):
+            pass
+        assert capsys.readouterr().err == "AutoCalibrator: 1 of 2, folds\n"

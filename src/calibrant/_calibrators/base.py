@@ -359,7 +359,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         if is_elsewhere(scores):
             return self._lazily("predict", scores, self.classes_.dtype, None)
         matrix = to_matrix(scores, self._kind)
-        best = np.empty(len(matrix), dtype=np.int64)
+        best = np.empty(len(matrix), dtype=np.intp)
         for rows, checked, calibrated in self._calibrate(scores, matrix):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]

@@ -279,7 +279,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X, **params)
-        best = np.empty(len(scores), dtype=np.int64)
+        best = np.empty(len(scores), dtype=np.intp)
         top_columns(probabilities, scores, best)
         found: NDArray[Any] = self.classes_[best]
         return found

@@ -56,8 +56,8 @@ def pool_adjacent_violators(const double[::1] numerator, const double[::1] weigh
     back removes a block for good, so the pass is linear.
     """
     cdef Py_ssize_t n = numerator.shape[0], i, last = -1
-    starts, tops, bottoms = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-    cdef int64_t[::1] start = starts
+    starts, tops, bottoms = np.empty(n, dtype=np.intp), np.empty(n), np.empty(n)
+    cdef Py_ssize_t[::1] start = starts
     cdef double[::1] top = tops, bottom = bottoms
     with nogil:
         for i in range(n):
@@ -315,7 +315,7 @@ def largest_excess(
     const int32_t[::1] rank,
     const double[::1] labels,
     const double[::1] weight,
-    const int64_t[::1] starts,
+    const Py_ssize_t[::1] starts,
     const double[::1] values,
     int64_t n_ranks,
 ):

@@ -37,7 +37,7 @@ def add_products(weight, values, sums):
 
 def top_labels(
     const double[:, ::1] rows,
-    const int64_t[::1] class_index,
+    const Py_ssize_t[::1] class_index,
     double[::1] confidence,
     uint8_t[::1] hits,
 ):
@@ -55,7 +55,7 @@ def top_labels(
 
 def row_losses(
     const double[:, ::1] rows,
-    const int64_t[::1] class_index,
+    const Py_ssize_t[::1] class_index,
     double min_probability,
     double[::1] losses,
 ):
@@ -68,7 +68,7 @@ def row_losses(
             losses[i] = -log(own) if own > 0.0 else INFINITY
 
 
-def row_squares(const double[:, ::1] rows, const int64_t[::1] class_index, double[::1] squares):
+def row_squares(const double[:, ::1] rows, const Py_ssize_t[::1] class_index, double[::1] squares):
     """Write the mean over classes of (probability - label)^2."""
     cdef Py_ssize_t n_classes = rows.shape[1], i, j
     cdef double total, gap
@@ -83,7 +83,7 @@ def row_squares(const double[:, ::1] rows, const int64_t[::1] class_index, doubl
 
 def add_confusion(
     const double[:, ::1] rows,
-    const int64_t[::1] class_index,
+    const Py_ssize_t[::1] class_index,
     const double[::1] weight,
     int64_t[:, :, ::1] sums,
 ):
@@ -125,7 +125,7 @@ def add_binned(
 
 def add_binned_classes(
     const double[:, ::1] rows,
-    const int64_t[::1] class_index,
+    const Py_ssize_t[::1] class_index,
     const double[::1] weight,
     const int32_t[:, ::1] bins,
     Py_ssize_t n_bins,

@@ -13,7 +13,7 @@ the last cell has the largest theta.
 import numpy as np
 
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 from calibrant._kernels.exponential cimport block_height, exponentials
 from calibrant._kernels.rows cimport exponentiate_row, invariant_sum, row_top
@@ -75,7 +75,7 @@ cdef void row_gaps(
 def spline_likelihood(
     const double[:, ::1] values,
     const int32_t[:, ::1] bounds,
-    const int64_t[::1] place,
+    const Py_ssize_t[::1] place,
     const double[::1] share,
     const double[::1] knots,
     const double[::1] slopes,

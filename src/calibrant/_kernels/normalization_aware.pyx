@@ -27,7 +27,7 @@ cdef enum:
 def index_cells(
     const double[:, ::1] rows,
     const int64_t[:, ::1] bits,
-    const int64_t[::1] order,
+    const Py_ssize_t[::1] order,
     const int64_t[::1] edges, const int32_t[::1] table, int shift, int64_t base,
     Segment[:, ::1] out,
     double[::1] largest,
@@ -54,7 +54,7 @@ def index_cells(
 
 def add_prior(
     const double[:, ::1] logits,
-    const int64_t[::1] order,
+    const Py_ssize_t[::1] order,
     double beta,
     const double[:, ::1] share,
     const Segment[:, ::1] index,

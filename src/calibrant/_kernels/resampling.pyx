@@ -1,6 +1,6 @@
 """Sums over resampled rows; the draws come in as arguments."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 from calibrant._kernels.metrics cimport HIT, VALUE, WEIGHT
 
@@ -9,7 +9,7 @@ def add_null_bins(
     const double[::1] values,
     const double[::1] weight,
     const int32_t[::1] bins,
-    const int64_t[::1] rows,
+    const Py_ssize_t[::1] rows,
     const double[::1] uniforms,
     double[:, ::1] sums,
 ):
@@ -47,7 +47,7 @@ def subtract_null_labels(
     const double[:, ::1] cumulative,
     const int32_t[:, ::1] bins,
     const double[::1] weight,
-    const int64_t[::1] rows,
+    const Py_ssize_t[::1] rows,
     const double[::1] uniforms,
     double[:, ::1] gaps,
 ):

@@ -165,7 +165,7 @@ def softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
                 out[i, j] /= total
 
 
-def first_top_columns(const double[:, ::1] scores, int64_t[::1] out):
+def first_top_columns(const double[:, ::1] scores, Py_ssize_t[::1] out):
     """Write the column of each row's largest score to ``out``, the first of equal ones."""
     cdef Py_ssize_t n_rows = scores.shape[0], i
     with nogil:
@@ -174,7 +174,7 @@ def first_top_columns(const double[:, ::1] scores, int64_t[::1] out):
 
 
 def top_columns(
-    const double[:, ::1] probabilities, const double[:, ::1] scores, int64_t[::1] out
+    const double[:, ::1] probabilities, const double[:, ::1] scores, Py_ssize_t[::1] out
 ):
     """Write the column of each row's largest probability to ``out``.
 
@@ -272,7 +272,7 @@ cdef inline uint64_t plain_zero(int64_t bits) noexcept nogil:
     return 0 if bits == INT64_MIN else <uint64_t> bits
 
 
-def row_hashes(const int64_t[:, ::1] scores_bits, const int64_t[::1] class_index):
+def row_hashes(const int64_t[:, ::1] scores_bits, const Py_ssize_t[::1] class_index):
     """Hash of each row and its label, to put rows in an order of their own."""
     cdef Py_ssize_t n_rows = scores_bits.shape[0], n_classes = scores_bits.shape[1], i, j
     cdef uint64_t[::1] hashes = np.empty(n_rows, dtype=np.uint64)
@@ -286,7 +286,7 @@ def row_hashes(const int64_t[:, ::1] scores_bits, const int64_t[::1] class_index
     return np.asarray(hashes)
 
 
-def symmetric_hashes(const whole[:, ::1] bits, const int64_t[::1] class_index):
+def symmetric_hashes(const whole[:, ::1] bits, const Py_ssize_t[::1] class_index):
     """Hash of each row and its label that does not depend on the order of the columns."""
     cdef Py_ssize_t n_rows = bits.shape[0], n_columns = bits.shape[1], i, j
     cdef uint64_t[::1] hashes = np.empty(n_rows, dtype=np.uint64)

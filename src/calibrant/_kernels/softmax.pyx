@@ -20,7 +20,7 @@ cdef enum:
 
 def row_sums(
     const double[:, ::1] gaps,
-    const int64_t[::1] n_zeros,
+    const Py_ssize_t[::1] n_zeros,
     double beta,
     double[::1] s0,
     double[::1] s1,
@@ -192,7 +192,7 @@ def map_logits(
 
 
 def weighted_softmax(
-    double[:, ::1] mapped, const int64_t[::1] class_index, const double[::1] share
+    double[:, ::1] mapped, const Py_ssize_t[::1] class_index, const double[::1] share
 ):
     """Turn ``mapped`` in place into share * softmax; returns the NLL."""
     cdef Py_ssize_t n_rows = mapped.shape[0], n_classes = mapped.shape[1]

@@ -238,7 +238,7 @@ cdef double[::1] enlarged(double[::1] array, Py_ssize_t n, Py_ssize_t room):
 def rank_fronts(
     const double[::1] slot_q,
     const double[::1] slot_v,
-    const int64_t[::1] starts,
+    const Py_ssize_t[::1] starts,
     const double[::1] sure,
     double lowest,
     int64_t n_ranks,

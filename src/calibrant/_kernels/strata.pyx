@@ -1,7 +1,7 @@
 """Strata of rows by the lead of their largest score, and rows of extreme scores."""
 
 from libc.math cimport INFINITY, log, log1p
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 
 from calibrant._kernels.rows cimport row_top, top_column
 
@@ -9,10 +9,10 @@ from calibrant._kernels.rows cimport row_top, top_column
 def row_strata(
     const double[:, ::1] scores,
     bint is_logits,
-    const int64_t[::1] class_index,
+    const Py_ssize_t[::1] class_index,
     Py_ssize_t n_bins,
     bint by_column,
-    int64_t[::1] out,
+    Py_ssize_t[::1] out,
 ):
     """Write the stratum of each row: bin of a lead, whether the label leads, and by which column.
 

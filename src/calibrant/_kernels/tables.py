@@ -81,7 +81,7 @@ def build_lookup(thresholds: NDArray[np.float64], spare_bits: int = 4) -> Lookup
     shift = max(0, int(ONE - lowest).bit_length() - n_buckets.bit_length() + 1)
     base = lowest >> shift
     buckets = np.maximum(edges >> shift, base - 1) - base + 1
-    counts = np.bincount(buckets, minlength=((ONE >> shift) - base) + 2)
+    counts = np.bincount(buckets.astype(np.intp, copy=False), minlength=((ONE >> shift) - base) + 2)
     table = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return Lookup(edges, table, shift, base)
 

@@ -164,7 +164,7 @@ class ClasswiseCurves(CalibrationMap):
     @cached_property
     def curve_of(self) -> Wholes:
         """Curve of each class."""
-        return np.arange(len(self.curves)) if self.groups is None else self.groups
+        return np.arange(len(self.curves), dtype=np.int64) if self.groups is None else self.groups
 
     @cached_property
     def are_of_two(self) -> bool:

@@ -121,7 +121,7 @@ def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> Seg
         return rows
     # A segment without cells is part of its neighbour.
     place = np.maximum(np.cumsum(seen) - 1, 0).astype(rows.index.dtype)
-    index, own, empty = place[rows.index], place[rows.own].astype(np.int64), starts[~seen]
+    index, own, empty = place[rows.index], place[rows.own].astype(np.intp), starts[~seen]
     return replace(rows, starts=starts[seen], empty=empty[empty > 0.0], index=index, own=own)
 
 
@@ -134,7 +134,7 @@ def _index_cells(
     seen = np.zeros(len(starts), dtype=np.bool_)
     bits = probabilities.view(np.int64)
     kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
-    own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
+    own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.intp)
     none = np.empty(0)
     found = starts, none, index, own, largest, batch.weight[order], order, batch.n_last
     return SegmentedRows(*found), seen

@@ -205,7 +205,7 @@ def read_rows(
     reads_zeros: bool,
 ) -> TemperatureRows:
     """Sort the gaps of each row; without a ``unit`` it is the root of their mean variance."""
-    n_zeros = np.zeros(batch.n_rows, dtype=np.int64)
+    n_zeros = np.zeros(batch.n_rows, dtype=np.intp)
     if reads_zeros:
         n_zeros = np.count_nonzero(batch.scores == _zero_of(batch), axis=1)
         n_zeros[n_zeros > 0] += batch.n_last - 1  # of lists, where no listed score is smaller

@@ -173,7 +173,7 @@ def split_points(
         )
     fitted, place = np.empty(n), np.arange(n, dtype=np.int32)
     if n == 0:
-        return Split(fitted, np.zeros(1, np.int64), fitted, fitted, fitted, 0.0, 0)
+        return Split(fitted, np.zeros(1, np.intp), fitted, fitted, fitted, 0.0, 0)
     head, visits = split(rank, labels, weight, place, n_ranks, fitted)
     starts = np.append(np.flatnonzero(head), n)
     values = fitted[place[starts[:-1]]]

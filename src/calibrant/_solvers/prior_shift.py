@@ -74,7 +74,7 @@ def _ratios(
     Equal rows are one row: weights are exactly repetitions.
     """
     weight = np.ones(len(probabilities)) if weight is None else weight
-    order, fresh = order_by_columns(probabilities, np.zeros(len(weight), dtype=np.int64), weight)
+    order, fresh = order_by_columns(probabilities, np.zeros(len(weight), dtype=np.intp), weight)
     starts, used = np.flatnonzero(fresh), from_priors > 0.0
     ratios = probabilities[order[starts]][:, used] / from_priors[used]
     return ratios, np.add.reduceat(weight[order], starts), used

@@ -97,7 +97,7 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
         keys = search.key(np, curve[1:]).astype(np.float64) * n
         least, largest = (  # of the thresholds, for each key
-            np.bincount(np.minimum(keys * factor, n).astype(np.int64), minlength=n + 1)
+            np.bincount(np.minimum(keys * factor, n).astype(np.intp), minlength=n + 1)
             for factor in (1.0 - slack, 1.0 + slack)
         )
         if search.turned:

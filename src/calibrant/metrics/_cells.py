@@ -146,7 +146,8 @@ def _cells_from(chunk: Chunk, threshold: float, counts: Wholes) -> EventRows:
     ends = np.cumsum(counts)
     values, row_of = np.empty(ends[-1]), np.empty(ends[-1], dtype=np.int64)
     take_cells(chunk.rows, 0, threshold, 0, ends - counts, values, row_of)
-    hits = chunk.class_index[row_of] == np.repeat(np.arange(len(counts)), counts)
+    column = np.repeat(np.arange(len(counts)), counts.astype(np.intp, copy=False))
+    hits = chunk.class_index[row_of] == column
     return EventRows(values, hits, chunk.weight[row_of])
 
 
@@ -205,14 +206,15 @@ class CellState:
         sums = cells.sums.T.copy()
         is_single = cells.is_single == 1  # the key tells the value, without rounding
         sums[VALUE, is_single] = sums[WEIGHT, is_single] * cells.scores[is_single]
-        starts = cells.offsets[:-1][np.diff(cells.offsets) > 0]
+        starts = cells.offsets[:-1][np.diff(cells.offsets) > 0].astype(np.intp, copy=False)
         return self.body.value([SortedCells(starts, sums)])
 
     def replicates(self, draws: Wholes) -> Floats:
         """Return the metric of rows drawn by group, as it differs from that of all on the table."""
         table = self.tables["group_"]
         cells = table.cells()
-        problem = np.repeat(np.arange(table.n_problems), np.diff(cells.offsets))
+        sizes = np.diff(cells.offsets).astype(np.intp, copy=False)
+        problem = np.repeat(np.arange(table.n_problems), sizes)
         group, column = np.divmod(problem, self.body.n_problems)
         key = cells.key >> table.shift
         order = np.lexsort((key, column))

@@ -262,7 +262,7 @@ def _terms(rows: Floats, recalibrated: Floats, class_index: Wholes, p: float) ->
         s = directions(after - before, p)
         number = np.arange(len(before))
         terms[0, own] = s[number, label] - (s * before).sum(axis=1)
-        top = np.empty(len(before), dtype=np.int64)
+        top = np.empty(len(before), dtype=np.intp)
         first_top_columns(before, top)
         confidence, hit = before[number, top], top == label
         gap = after[number, top] - confidence

@@ -124,7 +124,7 @@ def deal_groups(rows: Floats, class_index: Wholes, n_groups: int) -> Wholes:
         starts = np.flatnonzero(fresh)
         place = np.arange(len(order)) - starts[np.cumsum(fresh) - 1]
         hashes[order] += place.astype(np.uint64) * GOLDEN_RATIO_BITS
-    return (_mix(hashes + _mix(salt[None])) % np.uint64(n_groups)).astype(np.int64)
+    return (_mix(hashes + _mix(salt[None])) % np.uint64(n_groups)).astype(np.intp)
 
 
 def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -104,7 +104,7 @@ class Predictions:
 
     def checked(self) -> Predictions:
         """Check all rows now, so that nobody who reads them checks them again."""
-        whole = replace(self, used=None, class_index=np.zeros(len(self.matrix), dtype=np.int64))
+        whole = replace(self, used=None, class_index=np.zeros(len(self.matrix), dtype=np.intp))
         rows = whole._chunk(slice(0, len(self.matrix)), 0).rows  # noqa: SLF001  (its own)
         return replace(self, matrix=rows, order=None, is_checked=True)
 
@@ -157,7 +157,7 @@ class Predictions:
         """Cells of one problem of all rows, and their values."""
         order = np.argsort(events.values)
         mass = None if self.weight is None else whole_masses(events.weight[order])
-        first = np.zeros(1, dtype=np.int64)
+        first = np.zeros(1, dtype=np.intp)
         return SortedCells.of_rows(first, events.values[order], mass, events.hits[order])
 
     def sorted_classes(self, threshold: float) -> Iterator[tuple[SortedCells, Floats]]:
@@ -179,10 +179,10 @@ class Predictions:
     def _take_cells(
         self, threshold: float, first: int, counts: Wholes
     ) -> tuple[SortedCells, Floats]:
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         values = np.empty(starts[-1])
         row_of = np.empty(starts[-1], dtype=np.int32 if self.n_rows < 2**31 else np.int64)
-        place = starts[:-1].copy()
+        place = starts[:-1].astype(np.int64)
         for chunk in self.chunks():
             take_cells(chunk.rows, chunk.start, threshold, first, place, values, row_of)
         mass = None if self.weight is None else np.empty(len(values), dtype=np.int64)

@@ -77,9 +77,10 @@ class Resamples:
     def rows(self, resample: int) -> Wholes:
         """Rows drawn."""
         if not self.replace:
-            return np.arange(self.n_rows, dtype=np.int64)
+            return np.arange(self.n_rows)
         drawing = self._generator(resample, 0, 0)
-        return drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
+        rows = drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
+        return rows.astype(np.intp, copy=False)
 
     def uniforms(self, resample: int, n_draws: int, part: int = 0) -> Floats:
         """Numbers in [0, 1) that choose the labels of the rows drawn, in a part of the rows."""
@@ -170,7 +171,7 @@ def drawn_means(
     def draw(task: int) -> None:
         drawing = np.random.default_rng(seeds[task])
         for r in range(task, n_resamples, len(seeds)):
-            rows = drawing.integers(0, n_rows, size=n_rows)
+            rows = drawing.integers(0, n_rows, size=n_rows).astype(np.intp, copy=False)
             counts = np.bincount(rows, minlength=n_rows).astype(np.float64)
             sums = np.einsum("tn,n->t", weighted, counts)  # no BLAS, whose bits depend on threads
             means[:, r] = sums[:-1] / sums[-1]

@@ -283,7 +283,7 @@ class LabelCounts(RowSums):
         super().__init__(n_classes)
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        sums[:, 0] += np.bincount(chunk.class_index, minlength=len(sums)) << BITS
+        sums[:, 0] += np.bincount(chunk.class_index, minlength=len(sums)).astype(np.int64) << BITS
 
 
 def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> Warning | None:

@@ -55,7 +55,7 @@ def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float
     rows = np.arange(len(p))
     floored = np.maximum(p, floor)
     log_p = np.log(floored)
-    top = np.ones(len(p), dtype=np.int64)
+    top = np.ones(len(p), dtype=np.intp)
     if p.shape[1] > 2:
         first_top_columns(p, top)
     chance = p[rows, top]

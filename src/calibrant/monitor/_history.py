@@ -97,7 +97,7 @@ class Periods:
             new[[4, 5]] = len(confidence), confidence.sum()
         else:
             new[:4] = len(confidence), weight.sum(), weight @ hit, weight @ confidence
-            at = np.minimum((N_BINS * confidence).astype(np.int64), N_BINS - 1)
+            at = np.minimum((N_BINS * confidence).astype(np.intp), N_BINS - 1)
             parts = (weight, weight * hit, weight * confidence)
             new[len(FIELDS) :] = np.concatenate([np.bincount(at, x, N_BINS) for x in parts])
         span = (np.nan, np.nan) if time is None else (time.min(), time.max())
@@ -135,7 +135,7 @@ class RecentRows:
     KEPT = ("p", "label")
 
     def __init__(self) -> None:
-        self.p, self.label = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
+        self.p, self.label = np.zeros((0, 0), np.float32), np.zeros(0, np.intp)
 
     def add(self, p: Floats, label: NDArray[np.int64]) -> None:
         """Keep new rows, and forget the oldest."""

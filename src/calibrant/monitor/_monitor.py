@@ -213,7 +213,7 @@ class CalibrationMonitor:
     def _count(self, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
         p, label, weight = rows[:3]
-        top = np.empty(len(p), dtype=np.int64)
+        top = np.empty(len(p), dtype=np.intp)
         first_top_columns(p, top)
         confidence, hit = p[np.arange(len(p)), top], (top == label).astype(np.float64)
         n_before = self._evidence.n_rows

@@ -86,7 +86,7 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
         )
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
-    none = np.full(len(p), -1, dtype=np.int64)
+    none = np.full(len(p), -1, dtype=np.intp)
     when = _per_row("time", time, len(p))
     return CheckedRows(p, none, np.ones(len(p)), None, when, _hash_rows(p))
 
@@ -94,7 +94,7 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
 def _hash_rows(p: Floats) -> NDArray[np.uint64]:
     """Hash the first digits of each row: the last one is of how its sum was rounded."""
     cells = (HASHED_DIGITS * p + HASHED_OFFSET).astype(np.int64)
-    hashes: NDArray[np.uint64] = row_hashes(cells, np.zeros(len(p), dtype=np.int64))
+    hashes: NDArray[np.uint64] = row_hashes(cells, np.zeros(len(p), dtype=np.intp))
     return hashes
 
 
@@ -166,7 +166,7 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
         place, number = np.arange(len(order)), np.empty(len(order), dtype=np.int64)
         number[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
         numbered = np.column_stack([rows.key.view(np.int64), number])
-        order = np.argsort(row_hashes(numbered, np.zeros_like(number)), kind="stable")
+        order = np.argsort(row_hashes(numbered, np.zeros_like(place)), kind="stable")
     if rows.time is not None:
         order = order[np.argsort(rows.time[order], kind="stable")]
     parts: Any = (None if own is None else np.take(own, order, axis=0) for own in rows)

@@ -97,7 +97,7 @@ def report_unlabelled(p: Floats, alpha: float, sums: Floats, n_labelled: float) 
     The accuracy is a mean of independent events: Bernstein's inequality bounds its deviation.
     """
     n_rows, k = p.shape
-    top = np.empty(n_rows, dtype=np.int64)
+    top = np.empty(n_rows, dtype=np.intp)
     first_top_columns(p, top)
     confidence = p[np.arange(n_rows), top]
     predicted = np.zeros((n_rows, k))

@@ -176,7 +176,8 @@ def cells_of_ranks(n_ranks: int) -> int:
 def fit_table(table: ScoreTable) -> tuple[RankedStepFunction, SolverReport]:
     """Isotonic regression of a table of ranks."""
     cells, n_ranks = table.cells(), table.n_problems
-    rank = np.repeat(np.arange(1, n_ranks + 1, dtype=np.int32), np.diff(cells.offsets))
+    sizes = np.diff(cells.offsets).astype(np.intp, copy=False)
+    rank = np.repeat(np.arange(1, n_ranks + 1, dtype=np.int32), sizes)
     weight, labels = np.ascontiguousarray(cells.sums.T)
     found = RankCells(rank, cells.key, labels, weight, cells.is_single.astype(bool))
     return fit_cells(found, table.shift, n_ranks)

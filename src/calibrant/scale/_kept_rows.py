@@ -50,6 +50,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, scores: Any, class_index: Any, weight: Any) -> Self:
+        class_index = class_index.astype(np.intp, copy=False)
         hashes = row_hashes(scores.view(np.int64), np.zeros_like(class_index))
         return cls(hashes, scores, class_index, weight)
 
@@ -98,7 +99,7 @@ class KeptRows(Part):
         self._n_bins = min(max(most // n_columns, FEWEST_BINS), MOST_BINS)
         self._totals = np.zeros(2 * self._n_bins * n_columns)  # weight of all rows by stratum
         self._bound = UNBOUNDED  # rows with this hash, or a larger one, are not kept
-        nothing = np.empty((0, n_classes)), np.empty(0, dtype=np.int64), np.empty(0)
+        nothing = np.empty((0, n_classes)), np.empty(0, dtype=np.intp), np.empty(0)
         self._rows = self._witnesses = self._extremes = _Rows.of(*nothing)
         sizes = len(self._totals), n_classes
         self._firsts = [np.full(size, np.uint64(UNBOUNDED - 1)) for size in sizes]  # hashes
@@ -144,7 +145,7 @@ class KeptRows(Part):
         self._take(other._rows)
 
     def _strata(self, rows: _Rows) -> NDArray[np.int64]:
-        found = np.empty(len(rows.hashes), dtype=np.int64)
+        found = np.empty(len(rows.hashes), dtype=np.intp)
         how = self._n_bins, self._by_column
         row_strata(rows.scores, self.kind == "logits", rows.class_index, *how, found)
         return found
@@ -238,8 +239,10 @@ class KeptRows(Part):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted."""
         self._settle()
-        found = self._rows._asdict()
-        found |= {f"other_{name}": array for name, array in self._witnesses._asdict().items()}
+        found: dict[str, NDArray[Any]] = {}
+        for start, rows in (("", self._rows), ("other_", self._witnesses)):
+            index = rows.class_index.astype(np.int64, copy=False)  # whatever machine reads it
+            found |= {start + n: a for n, a in rows._replace(class_index=index)._asdict().items()}
         del found["hashes"], found["other_hashes"]
         bound = [self._bound] if self._bound < UNBOUNDED else []
         return found | {"bound": np.array(bound, dtype=np.uint64), "totals": self._totals}

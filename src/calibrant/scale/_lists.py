@@ -168,7 +168,7 @@ class TopLists(RowSource):
         about: dict[str, Any] = {"classes": classes, "used": weight > 0}
         column, known = check_labels(y, n_rows, self.n_classes, **about)
         is_own = self.indices == column[:, None]
-        place = np.where(is_own.any(axis=1), is_own.argmax(axis=1), n_listed).astype(np.int64)
+        place = np.where(is_own.any(axis=1), is_own.argmax(axis=1), n_listed).astype(np.intp)
         own = self.columns(), "probabilities", place, weight, known
         batch = simplex.SimplexBatch(*own, max(self.n_unlisted, 1), column)
         return batch if np.all(weight > 0) else batch.take(weight > 0)
@@ -211,7 +211,7 @@ class TopLists(RowSource):
             )
         if method == "predict":  # maps that take lists keep the order; ties go by column
             is_top = self.probabilities == self.probabilities.max(axis=1, keepdims=True)
-            columns = np.where(is_top, self.indices.astype(np.int64), self.n_classes)
+            columns = np.where(is_top, self.indices.astype(np.intp), self.n_classes)
             return calibrator.classes_[columns.min(axis=1)]
         n, of, floor = self.n_unlisted, _cell_function(calibrator.map_), calibrator.min_probability
         found = np.zeros((*self.shape, self.indices.shape[1] + 1))

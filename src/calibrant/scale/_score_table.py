@@ -122,7 +122,7 @@ class ScoreTable(Part):
         found = ScoreCells.room(self.n_problems, len(scores), self.n_sums)
         most = int(np.diff(starts).max())
         keys, origin = np.empty((2, most), dtype=np.int64), np.empty((2, most), dtype=np.uint32)
-        settings = starts, self.shift, not self.cumulative
+        settings = starts.astype(np.int64, copy=False), self.shift, not self.cumulative
         kernels.count_points(scores, terms, *settings, keys, origin, found.offsets, found[1:])
         return found.filled()
 
@@ -183,14 +183,14 @@ class ScoreTable(Part):
         offsets, key, sums, is_single = self.cells()
         sums = sums * factor
         left = sums[:, WEIGHT] > 0.0
-        offsets = np.append(0, np.cumsum(left))[offsets]
+        offsets = np.append(0, np.cumsum(left, dtype=np.int64))[offsets]
         self._runs = []
         self._take(ScoreCells(offsets, key[left], sums[left], is_single[left]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted."""
         found = self.cells()._asdict()  # which may leave out more bits
-        return {"shift": np.array([self.shift])} | found
+        return {"shift": np.array([self.shift], dtype=np.int64)} | found
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""

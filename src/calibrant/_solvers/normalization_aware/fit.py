@@ -273,7 +273,7 @@ class _Pooled:
                 if len(first) < n:
                     self.target = np.add.reduceat(self.target, first)
                     self.counts = self.counts.merge(group)
-                return group.astype(np.int64)
+                return group.astype(np.intp)
             length *= 0.5
         return None
 

@@ -149,7 +149,8 @@ def raise_to_even(
     fewer labels at the top than chance has, two classes would change places across the tie. The
     larger of two functions that rise is one. Of pooled ranks the lowest sets the bound.
     """
-    even = np.repeat(np.arange(1, function.n_ranks + 1), np.diff(function.offsets)) / n_classes
+    sizes = np.diff(function.offsets).astype(np.intp, copy=False)
+    even = np.repeat(np.arange(1, function.n_ranks + 1), sizes) / n_classes
     n_raised = int(np.count_nonzero(function.values < even))
     if n_raised == 0:
         return function, report
