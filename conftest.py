@@ -15,7 +15,8 @@ MODULES = {
     "skl2onnx": [f"{EXPORT}/*skl2onnx*.py"],
     "torch": [f"{EXPORT}/*torch*.py", f"{EXPORT}/*pt2.py"],
 }
-collect_ignore_glob = ["docs/gallery/*", "docs/examples/*"]  # which `make docs` runs, and writes
+# What `make docs` runs, and writes.
+collect_ignore_glob = ["docs/conf.py", "docs/gallery/*", "docs/examples/*"]
 collect_ignore_glob += [
     pattern
     for package, patterns in MODULES.items()
