@@ -128,7 +128,7 @@ def without_formula():
         (calibrant.CalibratedClassifier, None, "contains a classifier, too.*register_skl2onnx"),
         (calibrant.TemperatureScaling, None, "not fitted yet"),
         (lambda: "model.calibrant", None, "is not a calibrator"),
-        (lambda: fitted("vs", "logits"), "probabilities", r"up to a number.*input='logits'"),
+        (lambda: fitted("vs", "logits"), "probabilities", r"up to a constant.*input='logits'"),
         (lambda: fitted("ms", "logits"), "probabilities", "MatrixScaling was fitted to logits"),
         (lambda: fitted("ts"), "scores", "input='scores' is not known"),
     ],

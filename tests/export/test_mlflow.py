@@ -335,7 +335,7 @@ def damaged(content):
         (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), errors.DigestError, "no sha256"),
         (
             *(ABOUT, lambda c: c.replace(b"  calibrant:\n", b"  another:\n")),
-            *(errors.MagicError, "another, python_function and not"),
+            *(errors.MagicError, "another, python_function, not of calibrant"),
         ),
     ],
 )

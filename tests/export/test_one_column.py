@@ -75,7 +75,7 @@ def test_torch_takes_a_vector_or_one_column(name, kind, tmp_path):
         np.testing.assert_allclose(
             module(rows).numpy(), found.predict_proba(GIVEN[kind]), rtol=0, atol=1e-12
         )
-    with pytest.raises(errors.ShapeError, match="of one number"):
+    with pytest.raises(errors.ShapeError, match="with one number"):
         module(torch.ones((3, 2)))
     save_pt2(module, tmp_path / "model.pt2", dtype="float64")
     again = torch.export.load(tmp_path / "model.pt2").module()
