@@ -219,6 +219,9 @@ def _views(
     return arrays
 
 
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+
+
 def encode(value: Any) -> bytes:
     """Return compact ASCII JSON with sorted keys: equal values give equal bytes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -233,7 +236,7 @@ def decode(data: bytes) -> dict[str, Any]:
         text = data.decode("utf-8")
         value = json.loads(text, object_pairs_hook=_unique, **numbers)
         _check_unicode(value, text)
-        _check_depth(value, text)
+        _check_depth(data)
     except errors.HeaderSyntaxError:
         raise
     except (ValueError, RecursionError) as error:
@@ -244,13 +247,11 @@ def decode(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _check_depth(value: Any, text: str) -> None:
+def _check_depth(data: bytes) -> None:
     """Refuse what older versions of Python do: the same file is refused by all."""
-    level = [value] if text.count("[") + text.count("{") > MAX_DEPTH else []
-    for _ in range(MAX_DEPTH):
-        boxes = [box.values() if isinstance(box, dict) else box for box in level]
-        level = [item for box in boxes for item in box if isinstance(item, dict | list)]
-    if level:
+    marks = np.frombuffer(_STRING.sub(b"", data), dtype=np.uint8)
+    steps = np.isin(marks, [*b"[{"]).astype(np.int8) - np.isin(marks, [*b"]}"])
+    if np.cumsum(steps, dtype=np.int64).max(initial=0) > MAX_DEPTH:
         raise errors.HeaderSyntaxError(f"the header has a recursion of more than {MAX_DEPTH} lists")
 
 
