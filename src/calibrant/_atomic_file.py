@@ -64,8 +64,11 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 os.replace(temporary, target)  # noqa: PTH105
         if fcntl is None:
             os.replace(temporary, target)  # noqa: PTH105
-    except BaseException:
+    except BaseException as error:
         _remove(temporary)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            # What a full disk says of a write names no file.
+            raise type(error)(error.errno, error.strerror, str(path)) from error
         raise
     finally:
         _HALF_WRITTEN.discard(temporary)

@@ -70,6 +70,14 @@ def single_name(scores: Any) -> Any:
     return names[0] if len(names) == 1 else None
 
 
+def fitted_names(scores: Any, kind: str) -> list[Any] | None:
+    """Names of the columns that a fit keeps, that of a single one included."""
+    if kind not in ONE_COLUMN:
+        return column_names(scores)
+    name = single_name(scores)
+    return None if name is None else [name]
+
+
 def to_matrix(
     scores: Any, kind: str = "probabilities", named: errors.Arguments = errors.ARGUMENTS
 ) -> NDArray[Any]:
@@ -137,6 +145,7 @@ def output_dtype(scores: Any) -> np.dtype[Any]:
         dtypes = scores.schema.types
     elif library(scores) in {"pandas", "polars", "dask"} and not hasattr(scores, "dtype"):
         dtypes = getattr(scores, "dtypes", dtypes)
+    dtypes = [getattr(dtype, "subtype", dtype) for dtype in dtypes]  # of sparse columns of pandas
     narrow = all(
         str(dtype).rpartition(".")[2].lower() in {"float32", "float16", "float", "halffloat"}
         or (getattr(dtype, "kind", "") == "f" and dtype.itemsize <= 4)

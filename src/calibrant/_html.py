@@ -35,6 +35,12 @@ def escape(text: object) -> str:
     return html.escape(visible(str(text)))
 
 
+def short_number(value: float, digits: int = 4) -> str:
+    """Return a number in so many digits; a large one without an exponent: 43,170."""
+    is_large = 10.0 ** (digits - 1) <= abs(value) < 1e15
+    return f"{value:,.0f}" if is_large else f"{value:.{digits}g}"
+
+
 def table(
     head: Sequence[str],
     rows: Iterable[Sequence[object]],

@@ -9,6 +9,7 @@ import numpy as np
 from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._columns import match_columns
+from calibrant._containers import column_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,16 +88,20 @@ def check_labels(
     The classes are, in this order of preference: ``classes``; the distinct labels, if there are
     as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
     labels are whole numbers in that range, or truth values. Of two classes there may be a single
-    column, that of the second one.
+    column, that of the second one. The columns of one-hot data frames are read by their names.
     """
     labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
-    if classes is not None:
-        known = _check_classes(classes, n_classes)
-        if one_hot:
+    known = None if classes is None else _check_classes(classes, n_classes)
+    hot = _hot_names(y, known, names, named) if one_hot else None
+    if hot is not None:
+        labels = Labels(_numbers_if_any(hot), labels.values)
+    if known is not None:
+        if one_hot and hot is None:
             return labels.values.astype(np.intp), known
         return labels.positions(known, named), known
     present = labels.present(used, named)
-    for told in (present, _categories(y), _named(names, present, named)):
+    every = _categories(y) if hot is None else np.unique(labels.values)
+    for told in (present, every, _named(names, present, named)):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
             return labels.positions(told, named), told
     if len(present) > n_classes:
@@ -128,6 +133,40 @@ def _named(
     if match is None or len(match.columns) != len(names):
         return None
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
+
+
+def _hot_names(
+    y: Any, known: NDArray[Any] | None, names: list[Any] | None, named: errors.Arguments
+) -> list[Any] | None:
+    """Return the class of each column of a one-hot data frame; None if they have no names.
+
+    They are the names, or what these have in common with the ``known`` classes, or with the
+    ``names`` of the columns of scores: "species_cat" is the column of "cat".
+    """
+    own = column_names(y)
+    if own is None:
+        return None
+    wanted = list(names or []) if known is None else known.tolist()
+    if known is not None and own == list(range(len(own))) != sorted(wanted):
+        return None  # numbers that pandas gives to columns without names
+    is_told = names is not None and match_columns(names, own, named) is not None
+    if known is not None or (names is not None and not is_told):
+        match = match_columns(own, wanted, named)
+        if match is not None and len(match.columns) == len(own) == len(wanted):
+            return [match.classes[match.columns.index(j)] for j in range(len(own))]
+    if known is not None:
+        raise errors.ColumnNameError(
+            f"{named.prefix}the one-hot columns of {named.y} are named "
+            f"{errors.some_in_words(own)}, but the classes are {errors.some_in_words(wanted)}; "
+            f"name every column of {named.y} after its class"
+        )
+    if not is_told and own != np.unique(_numbers_if_any(own)).tolist():
+        raise errors.ColumnNameError(
+            f"{named.prefix}the one-hot columns of {named.y}, {errors.some_in_words(own)}, are not "
+            f"in sorted order, and those of {named.scores} are not named after classes, so they "
+            f"cannot be matched; {named.if_untold}"
+        )
+    return own
 
 
 def _one_dimensional(
@@ -202,7 +241,8 @@ def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments)
     if labels.shape[1] != n_classes:
         raise errors.ShapeError(
             f"{named.y} has {errors.number_of(labels.shape[1], 'column')} but {named.scores} "
-            f"has {n_classes}; pass labels in one column, or one-hot rows"
+            f"has {n_classes}; pass labels in one column (of a data frame "
+            f"{named.y}.idxmax(axis=1)), or one-hot rows"
         )
     bad = ~(((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1))
     if bad.any():

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import errors
+from calibrant._columns import key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ONE_COLUMN = {"positive": "probabilities", "decision": "logits"}
 """Kinds of scores with one number for each row, and the kind of the two columns made of it."""
+
+WORDS_OF_SCORES = frozenset(("p", "pr", "prob", "probs", "proba", "probability", "probabilities"))
+WORDS_OF_SCORES |= {"of", "y", "class", "label", "score", "scores", "conf", "confidence"}
+WORDS_OF_SCORES |= {"pred", "predicted", "prediction"}
+"""Words beside the class in the name of a column of scores."""
+
+YES_OR_NO = {"no": 0, "false": 0, "neg": 0, "negative": 0}
+YES_OR_NO |= {"yes": 1, "true": 1, "pos": 1, "positive": 1}
+"""What names say of 0 and 1, of -1 and 1, and of False and True."""
+
+LARGEST_OF_FEW_MARGINS = 10.0
+"""Numbers from 0 to 100, of which some are larger than this, are percent: margins have signs."""
 
 TWO_COLUMNS = {
     "probabilities": "np.column_stack([1 - p, p])",
@@ -50,7 +64,7 @@ def two_columns(
         bad &= ~np.isinf(values)  # of a probability of exactly 0 or 1
     if bad.any():
         i = int(np.argmax(bad))
-        _refuse(values[i], kind, high, named.cell(first_row + i), named)
+        _refuse(values, i, kind, high, named.cell(first_row + i), named)
     out = np.empty((len(values), 2))
     if kind == "positive":
         np.subtract(1.0, values, out=out[:, 0])
@@ -61,8 +75,11 @@ def two_columns(
     return out
 
 
-def _refuse(value: float, kind: str, high: float, cell: str, named: errors.Arguments) -> None:
+def _refuse(
+    values: NDArray[np.float64], i: int, kind: str, high: float, cell: str, named: errors.Arguments
+) -> None:
     """Raise the error about a probability or a margin that is none."""
+    value = values[i]
     if not np.isfinite(value):
         raise errors.NonFiniteError(
             f"{cell} is {value}: Input {named.scores} contains NaN or infinity; remove or repair "
@@ -70,9 +87,10 @@ def _refuse(value: float, kind: str, high: float, cell: str, named: errors.Argum
         )
     if kind == "decision":
         raise errors.RangeError(f"{cell} is {value}: margins are at most {high:g}; scale them")
-    raise errors.RangeError(
-        f"{cell} is {value}: a probability must be in [0, 1]; {named.if_margins}"
-    )
+    known = values[np.isfinite(values)]
+    is_percent = known.min() >= 0.0 and LARGEST_OF_FEW_MARGINS < known.max() <= 100.0
+    remedy = named.if_one_percent if is_percent else named.if_margins
+    raise errors.RangeError(f"{cell} is {value}: a probability must be in [0, 1]; {remedy}")
 
 
 def tells_positive(classes: NDArray[Any]) -> bool:
@@ -103,8 +121,55 @@ def check_positive(
             f"{named.scores} has one column, but it is not known whether its class is {a} or {b}; "
             f"{named.if_unknown_positive(a, b)}"
         )
-    if isinstance(name, str) and name == str(classes[0]):
+    if class_of_name(name, classes) == 0:
         raise errors.ColumnNameError(
-            f"{named.prefix}the only column is named {name!r}, but is read as the column of {b}; "
-            f"{named.if_unknown_positive(a, b)}"
+            f"{named.prefix}the only column is named {name!r}, which says {a}, but is read as the "
+            f"column of {b}; pass that of {b}, rename this one if it is, or "
+            f"{named.if_of_other(a, b)}"
+        )
+
+
+def class_of_name(name: Any, classes: NDArray[Any]) -> int | None:
+    """Return which of two classes the name of a column says: 0 of "p0" and "prob_no"; or None.
+
+    It is the name of the class, beside words that say that it is a probability. Of 0 and 1 "no" and
+    "yes" say the same.
+    """
+    if not isinstance(name, str):
+        return None
+    labels = [str(key(label)) for label in classes.tolist()]
+    if name in labels:
+        return labels.index(name)
+    own, said = [_words(label) for label in labels], _words(name)
+    for start in range(len(said)):
+        for stop in range(len(said), start, -1):
+            beside, inside = said[:start] + said[stop:], said[start:stop]
+            if not WORDS_OF_SCORES.issuperset(beside):
+                continue
+            if own[0] != own[1] and inside in own:
+                return own.index(inside)
+            if tells_positive(classes) and inside[0] in YES_OR_NO and len(inside) == 1:
+                return YES_OR_NO[inside[0]]
+    return None
+
+
+def _words(name: str) -> list[str]:
+    """Return the words and the numbers in a name."""
+    return re.findall(r"[^\W\d_]+|\d+", name.casefold())
+
+
+def check_single_name(
+    name: Any,
+    fitted: NDArray[Any] | None,
+    classes: NDArray[Any],
+    who: str,
+    named: errors.Arguments = errors.ARGUMENTS,
+) -> None:
+    """Refuse a single column of another name than at the fit, unless it is that of its class."""
+    if fitted is None or not isinstance(name, str) or name == fitted[0]:
+        return
+    if class_of_name(name, classes) != 1:
+        raise errors.ColumnNameError(
+            f"{named.prefix}the column is named {name!r}, but {who} was fitted to the column "
+            f"{fitted[0]!r}; if it holds the same scores, rename it or {named.if_renamed}"
         )

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._kernels.lookup import bound_cells, first_of_scores
 from calibrant._kernels.rows import round_gaps, row_hashes, symmetric_hashes
+from calibrant._kernels.tables import SAME_SCORE, build_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
 
     Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
@@ -26,6 +30,10 @@ MOST_REPEATS = 1 << 22
 HEAVY_ROW = 64
 """Repeats above which, where there are more in all, those of a row are spread evenly; fewer where
 there are so many rows that theirs would be too many."""
+
+GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+"""Where a threshold lies between two scores. Not at one half: between 3 and 5 votes of 100 are 4,
+and a forest may give those to a row that comes later. No fraction is farther from all others."""
 
 NO_REPEAT = 1e-9
 """What is left of a weight beside whole numbers, and is rounding."""
@@ -46,6 +54,53 @@ def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
     fresh[0] = True
     np.not_equal(values[1:], values[:-1], out=fresh[1:])
     return fresh.nonzero()[0]
+
+
+def score_rounding(scores: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
+    """By how much scores may differ that are one."""
+    rounding: NDArray[np.float64] = SAME_SCORE * scores * np.maximum(1.0 - scores, 0.0) + least
+    return rounding
+
+
+def distinct_scores(values: NDArray[np.float64], least: float = 0.0) -> NDArray[np.int64]:
+    """Place of the first of each run of values, increasing, that are one but for rounding."""
+    return np.flatnonzero(first_of_scores(values, score_rounding(values, least)))
+
+
+def start_segments(scores: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
+    """Return the starts of segments, 0 and just below each of the distinct scores, increasing.
+
+    What differs from a score by rounding only, or by the ``least``, is in its segment.
+    """
+    scores = scores[distinct_scores(scores, least)]
+    starts = np.maximum(scores - score_rounding(scores, least), 0.0)
+    if starts[0] > 0.0:
+        starts = np.append(0.0, starts)
+    starts[0] = 0.0  # not -0.0
+    return starts
+
+
+def bound_blocks(
+    cells: NDArray[np.float64], starts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and largest of the cells in each block; its start where there is none."""
+    least = np.full(len(starts), np.inf).view(np.int64)
+    largest = np.full(len(starts), -1, dtype=np.int64)
+    bound_cells(cells.view(np.int64), *build_lookup(starts), least, largest)
+    is_empty = largest < 0
+    bounds = least.view(np.float64), largest.view(np.float64)
+    return np.where(is_empty, starts, bounds[0]), np.where(is_empty, starts, bounds[1])
+
+
+def lay_thresholds(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Thresholds about half-way between the last score of a block and the first of the next one.
+
+    Every one between the two gives the scores of the fit the same values, so that all are
+    optimal. About half-way, no score changes its block when it is rounded, or computed elsewhere.
+    """
+    thresholds = below + GOLDEN * (above - below)
+    np.copyto(thresholds, above, where=thresholds <= below)
+    return thresholds
 
 
 def order_rows(
@@ -85,18 +140,6 @@ def order_by_columns(
     """Order of rows with their labels, in which columns are told apart."""
     hashes = row_hashes(scores.view(np.int64), class_index)
     return order_rows(class_index, hashes, (weight,), lambda rows: scores[rows])
-
-
-def order_by_cells(
-    scores: NDArray[np.float64], class_index: NDArray[np.int64], *last: NDArray[np.float64]
-) -> Order:
-    """Order of rows by the score of the label, which does not change if columns trade places.
-
-    Rows whose scores are equal, up to the order of columns, are sorted by the keys of ``last``.
-    """
-    own = scores[np.arange(len(scores)), class_index]
-    hashes = symmetric_hashes(scores.view(np.int64), class_index)
-    return order_rows(own, hashes, last, lambda rows: np.sort(scores[rows], axis=1))
 
 
 def _rounded(
@@ -151,43 +194,35 @@ def group_rows(
 
 
 def deal_rows(
-    *batch: Any, stratify: bool = True
+    batch: SimplexBatch, n_folds: int, *, stratify: bool = True
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Row, fold and weight of all that ``deal_shares`` deals."""
-    share, _ = deal_shares(*batch, stratify=stratify)
+    share, _ = deal_shares(batch, n_folds, stratify=stratify)
     row, fold = np.nonzero(share)
     return row, fold, share[row, fold]
 
 
 def deal_shares(
-    scores: NDArray[np.float64],
-    kind: str,
-    class_index: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    n_folds: int,
-    *,
-    stratify: bool = True,
-    strata: NDArray[np.int64] | None = None,
+    batch: SimplexBatch, n_folds: int, *, stratify: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Weight of each row in each fold, to which they are dealt at random, and group of each row.
 
-    A row of weight w is dealt as floor(w) repeats of weight 1 and one of what is left, each to a
-    fold drawn for it alone: rows of equal scores are in all folds, with about the same frequency of
-    labels. The random number of a repeat is a hash of its group (see ``group_rows``) and of its
+    A row of w repetitions is dealt as floor(w) of them and one of what is left, each to a fold
+    drawn for it alone: rows of equal scores are in all folds, with about the same frequency of
+    labels. The random number of a repetition is a hash of its group (see ``group_rows``) and of its
     number there, which neither the order of rows nor that of columns changes. If ``stratify``,
-    every fold has as many repeats of a class as any other fold, up to one; ``strata`` are the
-    classes, if ``class_index`` is a place in a list of some of them.
+    every fold has as many repetitions of a class as any other fold, up to one.
     """
-    n_rows = len(scores)
-    group = group_rows(scores, kind, class_index if stratify else None)
-    if strata is None:
-        strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)
-    order = order_by_columns(scores, class_index, weight)[0]
-    if not stratify:  # rows of one group differ in their labels, whose classes may trade names
-        order = order[np.argsort(group_rows(scores, kind, class_index)[order], kind="stable")]
-    order = order[np.lexsort((group[order], strata[order]))]
+    scores, index, weight = batch.scores, batch.class_index, batch.weight
+    n_rows, unit = batch.n_rows, 1.0 if batch.unit is None else batch.unit
+    group = group_rows(scores, batch.kind, index if stratify else None)
+    strata = index if stratify else np.zeros(n_rows, dtype=np.int64)
+    # Rows of one group are equal but for rounding, or are each other's permutations.
+    own = scores[np.arange(n_rows), index]
+    order = np.lexsort((weight, own, group, strata))
     share = np.empty((n_rows, n_folds))
-    share[order] = _deal_weights(group[order], strata[order], weight[order], n_folds)
+    share[order] = _deal_weights(group[order], strata[order], (weight / unit)[order], n_folds)
+    share *= np.reshape(unit, (-1, 1))
     return share, group
 
 

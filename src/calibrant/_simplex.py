@@ -20,6 +20,12 @@ from calibrant._containers import column_names, single_name, to_matrix
 from calibrant._kernels import rows as row_kernels
 from calibrant._labels import check_labels, check_weights
 from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass, two_columns
+from calibrant._plausibility import (
+    FEWEST_ROWS_IN_DOUBT,
+    count_hits,
+    find_wrong_columns,
+    find_wrong_kind,
+)
 from calibrant._row_order import deal_rows, order_by_columns
 
 if TYPE_CHECKING:
@@ -27,8 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CLIP_TOLERANCE = 1e-6
-"""A probability this far outside [0, 1] is rounding, and is clipped."""
+CLIP_TOLERANCE = 1e-4
+"""A probability this far outside [0, 1] is rounding, and is clipped; its row is normalised."""
 
 SUM_TOLERANCE = 1e-3
 """A row sum this far from one is rounding, and is normalised; decimals may be a little further."""
@@ -39,8 +45,8 @@ LOG_OF_ZERO = math.log(1e-12)
 LARGEST_LOGIT = 1e100
 """Sums of squares of larger logits would overflow."""
 
-BELOW_CHANCE = 1e-6
-"""How improbable so few hits must be before columns are suspected to be permuted."""
+MOST_UNEVEN_LOGITS = 100.0
+"""A column this much larger than the median one holds no scores of a class."""
 
 CHUNK_BYTES = 1 << 25
 SMALL_CHUNK_BYTES = 1 << 20
@@ -65,8 +71,9 @@ class SimplexBatch:
     class_index: NDArray[np.int64]
     weight: NDArray[np.float64]
     classes: NDArray[Any]
-    n_last: int = 1  # classes that the last column stands for; columns of lists are places
-    strata: NDArray[np.int64] | None = None  # class of each row's label, where columns are places
+    unit: NDArray[np.float64] | None = None
+    """Weight of one repetition of each row, 1 if None: rows of a sample stand for others as well,
+    which are no repetitions and stay in the fold of the row."""
 
     @property
     def n_rows(self) -> int:
@@ -78,19 +85,9 @@ class SimplexBatch:
         """Number of classes."""
         return len(self.classes)
 
-    @property
-    def has_whole_weights(self) -> bool:
-        """Whether sums of weights are exact: whole numbers, below 2**53 over all cells."""
-        w = self.weight
-        return bool(np.all(w == np.floor(w)) and w.sum() * self.n_classes < 2.0**53)
-
     def probabilities(self) -> NDArray[np.float64]:
         """Rows on the simplex."""
         return self.scores if self.kind == "probabilities" else softmax(self.scores)
-
-    def in_canonical_order(self) -> SimplexBatch:
-        """Sort rows by their content, so that no sum depends on how they came."""
-        return self.take(order_by_columns(self.scores, self.class_index, self.weight)[0])
 
     def merged(self) -> SimplexBatch:
         """Merge equal rows, and sort by content: weights are exactly repetitions."""
@@ -103,7 +100,7 @@ class SimplexBatch:
         self, n_folds: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Deal rows to folds at random by content, stratified by label; see ``deal_shares``."""
-        return deal_rows(self.scores, self.kind, self.class_index, self.weight, n_folds)
+        return deal_rows(self, n_folds)
 
     def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
         """Return the rows, merged where they and their folds are equal, and the fold of each."""
@@ -114,12 +111,17 @@ class SimplexBatch:
     def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
         """Return the same labels and weights with other scores, which are on the simplex."""
         scores = np.ascontiguousarray(probabilities)
-        return SimplexBatch(scores, "probabilities", self.class_index, self.weight, self.classes)
+        return replace(self, scores=scores, kind="probabilities")
 
     def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
-        own = self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
-        return SimplexBatch(*own, self.n_last, None if self.strata is None else self.strata[rows])
+        return replace(
+            self,
+            scores=self.scores[rows],
+            class_index=self.class_index[rows],
+            weight=self.weight[rows],
+            unit=None if self.unit is None else self.unit[rows],
+        )
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -185,11 +187,13 @@ def check_scores(
     normalize: str | None = None,
     first_row: int = 0,
     named: errors.Arguments = errors.ARGUMENTS,
+    remedy: str | None = None,
 ) -> NDArray[np.float64]:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
     One number for each row becomes two columns. Copies only what has to change. ``first_row`` is
-    added to row numbers in messages, in which the arguments are ``named``.
+    added to row numbers in messages, in which the arguments are ``named`` and ``remedy`` says what
+    to do with rows that are no distributions.
     """
     matrix = to_matrix(scores, kind, named)
     if kind in ONE_COLUMN:
@@ -202,7 +206,7 @@ def check_scores(
         )
     if matrix.dtype != np.float64 or not matrix.flags.carray or type(matrix) is not np.ndarray:
         matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
-    return repair_rows(matrix, kind, normalize, first_row, named)
+    return repair_rows(matrix, kind, normalize, first_row, named, remedy)
 
 
 def repair_rows(
@@ -211,6 +215,7 @@ def repair_rows(
     normalize: str | None = None,
     first_row: int = 0,
     named: errors.Arguments = errors.ARGUMENTS,
+    remedy: str | None = None,
 ) -> NDArray[np.float64]:
     """Do so with rows that are float64 in C order already."""
     if kind == "logits":
@@ -219,11 +224,11 @@ def repair_rows(
         return matrix
     if normalize == "rows":
         found = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
-        _refuse(found, matrix, "masses", first_row, named)
+        _refuse(found, matrix, "masses", first_row, named, remedy)
         repairs = len(matrix)
     else:
         *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
-        _refuse(found, matrix, kind, first_row, named)
+        _refuse(found, matrix, kind, first_row, named, remedy)
     if not repairs:
         return matrix
     out = np.empty_like(matrix)
@@ -232,7 +237,12 @@ def repair_rows(
 
 
 def _refuse(
-    found: Any, matrix: NDArray[np.float64], kind: str, first_row: int, named: errors.Arguments
+    found: Any,
+    matrix: NDArray[np.float64],
+    kind: str,
+    first_row: int,
+    named: errors.Arguments,
+    remedy: str | None = None,
 ) -> None:
     code, i, j, value = found
     if code == row_kernels.FINE:
@@ -247,7 +257,7 @@ def _refuse(
     percent = f"; the row sums to about 100: {named.if_percent}" if is_percent else ""
     if code == row_kernels.BAD_SUM:
         raise errors.RowSumError(
-            f"{row} sums to {value:.6g}, not 1{percent}; {named.if_unnormalized}"
+            f"{row} sums to {value:.6g}, not 1{percent}; {remedy or named.if_unnormalized}"
         )
     if code == row_kernels.NOT_FINITE:
         raise errors.NonFiniteError(
@@ -258,11 +268,11 @@ def _refuse(
     elif kind == "masses":
         reason = (
             f"Negative values in data passed as {named.scores} cannot be normalised; "
-            f"{named.use_logits}"
+            f"{remedy or named.use_logits}"
         )
     else:
         reason = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
-        reason += percent or f"; {named.if_logits}"
+        reason += percent or f"; {remedy or named.if_logits}"
     raise errors.RangeError(f"{cell}: {reason}")
 
 
@@ -287,7 +297,13 @@ def check_batch(
     names = column_names(scores, kind)
     given = to_matrix(scores, kind, named)
     check_memory(8 * (1 + is_single) * given.size, "the calibration set")
-    matrix = check_scores(given, kind, normalize, named=named)
+    try:
+        matrix = check_scores(given, kind, normalize, named=named)
+    except (errors.RangeError, errors.RowSumError):
+        told = classes is not None
+        remedy = None if is_single else if_features(given, y, told=told, named=named)
+        check_scores(given, kind, normalize, named=named, remedy=remedy)
+        raise
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(
@@ -304,9 +320,51 @@ def check_batch(
     batch = SimplexBatch(matrix, ONE_COLUMN.get(kind, kind), index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
+    features = find_features(batch, named) if kind == "logits" and classes is None else None
+    if features is not None:
+        notices.warn(errors.ScoresKindWarning(features))
     if not is_chunk:
         warn_of_batch(batch)
     return batch
+
+
+def if_features(matrix: NDArray[Any], y: Any, *, told: bool, named: errors.Arguments) -> str | None:
+    """Say what to do if rows that are no distributions look like features of the classifier.
+
+    The number of features is mostly not that of labels, and their sizes are very different; but
+    whoever was ``told`` the classes of the columns may have labels of some of them only.
+    """
+    labels, n_columns = np.asarray(y, dtype=object), matrix.shape[1]
+    n_labels = len(set(map(str, labels.tolist()))) if labels.ndim == 1 else n_columns
+    with np.errstate(all="ignore"):
+        sizes = np.abs(matrix[:SMALL_CHUNK_ROWS].astype(np.float64)).max(axis=0, initial=0.0)
+        is_uneven = bool(sizes.max() > MOST_UNEVEN_LOGITS * np.median(sizes))
+    if n_labels == n_columns and not is_uneven:
+        return None
+    why = f"with {n_columns} columns for {errors.number_of(n_labels, 'distinct label')}"
+    if is_uneven or n_labels > n_columns or (2 * n_labels <= n_columns and not told):
+        return f"{why} these look like features, not scores of classes: {named.if_features}"
+    return f"if these are features ({why}), {named.if_features}; {named.if_logits}"
+
+
+def find_features(batch: SimplexBatch, named: errors.Arguments) -> str | None:
+    """Say so if numbers would be logits of classes that nobody named, and tell nothing of y."""
+    has_label = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
+    n_labels = int(has_label.sum())
+    if n_labels in (1, batch.n_classes) or batch.n_rows < FEWEST_ROWS_IN_DOUBT:
+        return None
+    hits, expected, n_rows, top = count_hits(batch.scores, batch.class_index, batch.weight)
+    is_by_chance = hits <= expected + 3.0 * math.sqrt(expected * (1.0 - expected) / n_rows)
+    # A classifier seldom predicts a class that never comes, if there are rows to show most classes.
+    is_elsewhere = n_rows >= batch.n_classes and np.mean(has_label[top]) < 0.5
+    if not is_by_chance and not is_elsewhere:
+        return None
+    return (
+        f"{named.scores} has {batch.n_classes} columns for "
+        f"{errors.number_of(n_labels, 'distinct label')}, and the largest number of a row tells "
+        f"nothing of its label: these look like features, not logits of classes; "
+        f"{named.if_features}. If they are logits, {named.if_untold}"
+    )
 
 
 def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None) -> None:
@@ -319,31 +377,12 @@ def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None)
         only = errors.in_words(batch.classes[index[0]])
         notices.warn(errors.SingleClassWarning(f"every label is {only}; use rows of all classes"))
     warn_of_kind(batch.scores, batch.kind)
-    _warn_of_columns(batch)
-
-
-def _warn_of_columns(batch: SimplexBatch) -> None:
-    """Warn if the top classes hit the labels less often than if they had nothing to do with them.
-
-    Of n rows, the chance of h hits or fewer where H are expected is below exp(-(H - h)^2 / 2H).
-    """
-    top = np.empty(batch.n_rows, dtype=np.intp)
-    row_kernels.first_top_columns(batch.scores, top)  # argmax is slow on short rows
-    share = batch.weight / batch.weight.sum()
-    of_top, of_label = (
-        np.bincount(index, share, minlength=batch.n_classes) for index in (top, batch.class_index)
-    )
-    hits, expected = float(share[top == batch.class_index].sum()), float(of_top @ of_label)
-    n_rows = 1.0 / float(share @ share)  # as many rows of equal weight tell as much
-    if hits < expected and n_rows * (expected - hits) ** 2 > -2.0 * expected * math.log(
-        BELOW_CHANCE
+    for doubt in (
+        find_wrong_kind(batch.scores, batch.kind),
+        find_wrong_columns(batch.scores, batch.class_index, batch.weight, batch.classes),
     ):
-        notices.warn(
-            errors.ColumnMismatchWarning(
-                f"accuracy {hits:.2f} is below chance ({expected:.2f}): do the columns belong to "
-                f"the classes {errors.some_in_words(batch.classes)} in this order?"
-            )
-        )
+        if doubt is not None:
+            notices.warn(doubt)
 
 
 def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:

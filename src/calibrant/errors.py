@@ -60,10 +60,20 @@ class Arguments:
         "scores='decision' with its margin"
     )
     if_margins = "for margins use scores='decision'; divide percent by 100"
+    if_renamed = "pass its values, scores.to_numpy()"
+    if_one_percent = "these look like percent: divide them by 100"
+    if_features = (
+        "pass predict_proba(X) of the classifier, or fit CalibratedClassifier(classifier) to X and "
+        "y"
+    )
 
     def if_unknown_positive(self, other: str, own: str) -> str:
         """Say how to name the class of a single column; labels are formatted already."""
         return f"pass classes=[{other}, {own}] if it is {own}, else classes=[{own}, {other}]"
+
+    def if_of_other(self, other: str, own: str) -> str:
+        """Say how to make the other class that of a single column."""
+        return f"fit with classes=[{own}, {other}]"
 
     def cell(self, *place: int) -> str:
         """Name a row of the scores, or a cell of it."""
@@ -142,11 +152,7 @@ class SmallSampleWarning(CalibrantWarning):
 
 
 class ForgottenRowsWarning(CalibrantWarning):
-    """``partial_fit`` starts again, as the earlier fit kept no statistics of its rows."""
-
-
-class SampledRowsWarning(CalibrantWarning):
-    """The calibrator was fitted to a sample, as there were more rows than it can keep."""
+    """``partial_fit`` starts again, as the earlier fit kept none of its rows."""
 
 
 class MissingClassWarning(CalibrantWarning):
@@ -170,7 +176,11 @@ class ColumnMismatchWarning(CalibrantWarning):
 
 
 class ScoresKindWarning(CalibrantWarning):
-    """Scores declared as logits look like probabilities; check the parameter ``scores``."""
+    """Scores look like another kind, or are not in the range of the fit; check ``scores``."""
+
+
+class ConstantFitWarning(CalibrantWarning):
+    """Every row gets the same probabilities although scores differ; check scores and labels."""
 
 
 class RepeatedBatchError(DataError):
@@ -178,7 +188,7 @@ class RepeatedBatchError(DataError):
 
 
 class StatisticsError(ValueError):
-    """Statistics cannot be read or solved; count the rows again."""
+    """The state of a monitor cannot be read, or is of another model; start a new one."""
 
 
 class ModelFileError(ValueError):

@@ -95,6 +95,7 @@ CONTAINERS = {
     "nullable frame": lambda a: pd.DataFrame(a, columns=COLUMNS, dtype="Float64"),
     "frame of categories": lambda a: pd.DataFrame(a, columns=COLUMNS).astype("category"),
     "frame without names": pd.DataFrame,
+    "sparse frame": lambda a: pd.DataFrame(a, columns=COLUMNS).astype(pd.SparseDtype(a.dtype, 0)),
     "arrow-backed frame": lambda a: pd.DataFrame(a, columns=COLUMNS, dtype="float64[pyarrow]"),
     "polars": lambda a: pl.DataFrame(a, schema=COLUMNS),
     "arrow table": lambda a: pa.table(dict(zip(COLUMNS, a.T, strict=True))),

@@ -98,7 +98,8 @@ SINGLE = {
 @pytest.mark.parametrize(
     "holder",
     [
-        *("frame", "frame without names", "nullable frame", "polars", "tensor", "torch tensor"),
+        *("frame", "frame without names", "sparse frame", "nullable frame"),
+        *("polars", "tensor", "torch tensor"),
         pytest.param("arrow table", marks=needs_arrow),
         *("Fortran order", "masked array without a mask"),
     ],
@@ -113,6 +114,7 @@ def test_single_precision_in_gives_single_precision_out_of_every_container(calib
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, ">i4", bool, object])
 @each_reader
 @unbounded
+@pytest.mark.filterwarnings("ignore:every score is 0 or 1:calibrant.errors.ScoresKindWarning")
 def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
     y = np.arange(200) % 3
     hot = np.eye(3)[np.where(np.arange(200) < 12, (y + 1) % 3, y)]

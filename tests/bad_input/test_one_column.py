@@ -14,6 +14,7 @@ pytestmark = few_rows
 
 RNG = np.random.default_rng(0)
 P = RNG.random(120)
+MARGINS = 8 * P - 4
 Y = (RNG.random(120) < P).astype(int)
 WORDS = np.where(Y, "yes", "no")
 TOLD = {"classes": ["no", "yes"]}
@@ -64,8 +65,9 @@ def test_scores_are_refused(case, action):
         with refused(error, *parts):
             getattr(made, action)(given, Y)
         return
-    good = {"probabilities": np.column_stack([1 - P, P]), "logits": np.column_stack([-P, P])}
-    made.fit(good.get(kind, P), Y)
+    good = {"probabilities": np.column_stack([1 - P, P]), "positive": P}
+    margins = {"logits": np.column_stack([-MARGINS, MARGINS]), "decision": MARGINS}
+    made.fit((good | margins)[kind], Y)
     with refused(error, *parts):
         getattr(made, action)(given)
 
@@ -134,11 +136,12 @@ def test_margins_are_no_probabilities_to_metrics():
 
 def test_a_fit_to_more_classes_does_not_take_one_column():
     rows = RNG.dirichlet(np.ones(3), 120)
-    made = calibrant.TemperatureScaling().fit(rows, np.arange(120) % 3)
+    labels = [RNG.choice(3, p=row) for row in rows]
+    made = calibrant.TemperatureScaling().fit(rows, labels)
     with refused(errors.ExportError, "input='positive'", "has 3", "input='probabilities'"):
         check_input(made, "positive")
-    logits = calibrant.VectorScaling(scores="logits").fit(np.column_stack([-P, P]), Y)
-    margins = calibrant.VectorScaling(scores="decision").fit(P, Y)
+    logits = calibrant.VectorScaling(scores="logits").fit(np.column_stack([-MARGINS, MARGINS]), Y)
+    margins = calibrant.VectorScaling(scores="decision").fit(MARGINS, Y)
     for own, other in ((logits, "decision"), (logits, "positive"), (margins, "logits")):
         with refused(errors.ExportError, f"input={own.scores!r}"):
             check_input(own, other)
@@ -161,7 +164,7 @@ FILES = {
     "sums of one column": ("score,label", Y, ["--normalize"], "--normalize is for probabilities"),
     "the name of the other class": (
         *("no,label", WORDS, ["--positive", "yes"]),
-        "named 'no', but is read as the column of 'yes'",
+        "named 'no', which says 'no', but is read as the column of 'yes'",
     ),
     "whole numbers": ("fold,label", Y, [], "'fold', of whole numbers"),
     "margins": ("margin,label", Y, [], "--scores decision"),

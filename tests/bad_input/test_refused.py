@@ -104,7 +104,7 @@ for row in (  # that no rounding explains
 for normalize in (None, "rows"):
     parts = (errors.RowSumError, "scores[31", "0", "not a distribution", MEND)
     bad_scores(f"zeros, normalize={normalize}", put(31, 0.0), *parts, normalize=normalize)
-for off in (-1.1e-6, -0.3, 1 + 1.1e-6, 1.3):
+for off in (-1.1e-4, -0.3, 1 + 1.1e-4, 1.3):
     given = put(8, [off, 1.0, 0.0] if off < 0 else [0.0, off, 0.0])
     parts = (f"scores[8, {int(off > 0)}]", str(off), "[0, 1]", "scores='logits'")
     bad_scores(f"a probability of {off}", given, errors.RangeError, *parts)

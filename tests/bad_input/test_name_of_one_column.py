@@ -1,0 +1,162 @@
+"""The name of a single column of two classes is kept, and says whose probability it is."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from bad_input.promises import refused
+from calibrant import AutoCalibrator, TemperatureScaling, errors, metrics, model_file
+from calibrant._cli.main import run
+from calibrant._one_column import class_of_name
+from calibrant.monitor import CalibrationMonitor
+from calibrant.report import compare
+
+RNG = np.random.default_rng(0)
+P = RNG.random(300)
+Y = (RNG.random(300) < P).astype(int)
+
+VALUES = {"positive": P, "decision": 8 * P - 4}
+
+HOLDERS = {
+    "series": lambda name, values: pd.Series(values, name=name),
+    "frame": lambda name, values: pd.DataFrame({name: values}),
+    "polars series": pl.Series,
+    "polars frame": lambda name, values: pl.DataFrame({name: values}),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("kind", ["positive", "decision"])
+def test_another_name_than_at_the_fit_is_refused(holder, kind):
+    values = VALUES[kind]
+
+    def hold(name):
+        return HOLDERS[holder](name, values)
+
+    fitted = TemperatureScaling(scores=kind).fit(hold("p"), Y)
+    assert fitted.feature_names_in_.tolist() == ["p"]
+    loaded = model_file.loads(model_file.dumps(fitted))
+    assert loaded.feature_names_in_.tolist() == ["p"]
+    for own in (fitted, loaded):
+        for predict in (own.predict_proba, own.predict):
+            with refused(errors.ColumnNameError, "'utilisation'", "'p'", "rename it", "to_numpy()"):
+                predict(hold("utilisation"))
+        wanted = own.predict_proba(values)
+        unnamed = values, values.tolist(), values[:, None], pd.Series(values)
+        for given in (hold("p"), hold("p1"), hold("yes"), *unnamed):
+            assert np.array_equal(own.predict_proba(given), wanted)
+
+
+def test_a_fit_without_a_name_takes_any():
+    fitted = TemperatureScaling(scores="positive").fit(P, Y)
+    assert not hasattr(fitted, "feature_names_in_")
+    for name in ("p", "utilisation"):
+        assert len(fitted.predict_proba(pd.Series(P, name=name))) == 300
+
+
+def test_a_second_batch_of_another_name_is_refused():
+    fitted = TemperatureScaling(scores="positive").partial_fit(pd.Series(P, name="p"), Y)
+    with refused(errors.ColumnNameError, "'q'", "'p'"):
+        fitted.partial_fit(pd.Series(P, name="q"), Y)
+    assert fitted.partial_fit(pd.Series(P, name="p"), Y).feature_names_in_.tolist() == ["p"]
+
+
+def test_calibrators_of_calibrators_keep_the_name():
+    fitted = AutoCalibrator(scores="positive").fit(pd.Series(P, name="p"), Y)
+    loaded = model_file.loads(model_file.dumps(fitted))
+    with refused(errors.ColumnNameError, "'q'", "'p'"):
+        loaded.predict_proba(pd.Series(P, name="q"))
+
+
+def test_parts_of_a_comparison_have_the_same_name():
+    one, other = pd.Series(P, name="p"), pd.Series(P, name="q")
+    compare(Y, one, Y, one, ["ts"], scores="positive", n_resamples=0, n_diagrams=0)
+    with refused(errors.ColumnNameError, "'q'", "'p'", "the calibration part"):
+        compare(Y, one, Y, other, ["ts"], scores="positive", n_resamples=0, n_diagrams=0)
+
+
+SAID = {
+    (0, 1): {
+        **dict.fromkeys(["p0", "prob_no", "prob_0", "class_0", "P(y=0)", "no", "0", "p_false"], 0),
+        **dict.fromkeys(["p1", "prob_yes", "probability_of_1", "positive", "score1"], 1),
+        **dict.fromkeys(["p", "utilisation", "x0", "no_claims", "notice", "p10"], None),
+    },
+    ("False", "True"): {"p_false": 0, "True": 1},
+    ("bad", "good"): {"prob_bad": 0, "BAD": 0, "p(good)": 1, "goodness": None, "p0": None},
+    ("n", "y"): {"p_n": 0, "prob_y": 1, "y": 1, "no": None},
+    (-1, 1): {"-1": 0, "1": 1, "neg": 0, "p1": None},
+}
+
+
+@pytest.mark.parametrize("classes", SAID, ids=str)
+def test_the_class_that_a_name_says(classes):
+    for name, said in SAID[classes].items():
+        assert class_of_name(name, np.array(classes)) == said, name
+
+
+@pytest.mark.parametrize("name", ["p0", "prob_no", "prob_0", "class_0"])
+def test_a_name_of_the_negative_class_is_not_taken_for_the_positive_one(name):
+    column = pd.Series(1 - P, name=name)
+    parts = (errors.ColumnNameError, name, "says 0", "the column of 1", "rename")
+    made = TemperatureScaling(scores="positive")
+    for fit in (made.fit, made.partial_fit):
+        with refused(*parts, "classes=[1, 0]"):
+            fit(column, Y)
+    with refused(*parts):
+        made.fit(P, Y).predict_proba(column)
+    with refused(*parts, "pos_label=0"):
+        metrics.brier_score(Y, column)
+    with refused(*parts):
+        CalibrationMonitor().update(column, Y)
+    told = TemperatureScaling(scores="positive", classes=[1, 0]).fit(column, Y)
+    assert told.predict_proba(column)[:, 1] == pytest.approx(made.predict_proba(P)[:, 0])
+    assert metrics.brier_score(Y, column, pos_label=0) == pytest.approx(metrics.brier_score(Y, P))
+
+
+def write(path, name, *, labels=True):
+    names = ["label", name] if labels else [name]
+    rows = zip(Y, P, strict=True) if labels else ((p,) for p in P)
+    path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]))
+    return str(path)
+
+
+def test_the_command_refuses_another_column(tmp_path, capsys):
+    model, out = str(tmp_path / "model.calibrant"), str(tmp_path / "out.csv")
+    assert run(["fit", write(tmp_path / "p.csv", "p"), "-o", model, "-m", "ts"]) == 0
+    other = write(tmp_path / "other.csv", "utilisation")
+    costs = ["--costs", write_costs(tmp_path)]
+    state = ["--state", str(tmp_path / "state.json")]
+    for command in (
+        ["apply", model, other, "-o", out],
+        ["decide", model, other, "-o", out, *costs],
+        ["monitor", model, other, *state],
+    ):
+        capsys.readouterr()
+        assert run(command) == 3
+        said = capsys.readouterr().err
+        assert "'utilisation'" in said
+        assert "fitted to the column 'p'" in said
+        assert "--columns" in said
+    assert run(["apply", model, other, "-o", out, "--columns", "utilisation"]) == 0
+    assert run(["apply", model, write(tmp_path / "new.csv", "p", labels=False), "-o", out]) == 0
+
+
+def write_costs(tmp_path):
+    path = tmp_path / "costs.csv"
+    path.write_text("label,0,1\n0,0,1\n1,5,0\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate", "apply"])
+def test_the_command_does_not_take_p0_for_the_positive_class(command, tmp_path, capsys):
+    model = str(tmp_path / "model.calibrant")
+    assert run(["fit", write(tmp_path / "p.csv", "p"), "-o", model, "-m", "ts"]) == 0
+    file = write(tmp_path / "p0.csv", "p0")
+    more = {"fit": ["-o", model], "apply": ["-o", str(tmp_path / "out.csv")], "evaluate": []}
+    given = [command, *([model] if command == "apply" else []), file, *more[command]]
+    capsys.readouterr()
+    assert run(given) == 3
+    said = capsys.readouterr().err
+    assert "'p0', which says 0" in said
+    assert "--positive 0" in said
