@@ -1,5 +1,7 @@
 """Class labels of every type and parameters of every kind come back as they were."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -115,6 +117,37 @@ def test_parameters_that_are_not_plain_are_refused(value):
     calibrator.classes = value
     with pytest.raises(UnsavableError, match="classes"):
         dumps(calibrator)
+
+
+def test_lists_are_saved_as_deep_as_they_are_loaded():
+    calibrator, value = fit(["a", "b", "c"]), 0
+    for _ in range(limits.MAX_LISTS):
+        value = [value]
+    calibrator.classes = value
+    assert loads(dumps(calibrator)).classes == value
+    calibrator.classes = [value]
+    with pytest.raises(UnsavableError, match="classes has more than 64 lists"):
+        dumps(calibrator)
+
+
+def depth_of(value):
+    """Lists and objects in each other, one by one."""
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(depth_of, value.values() if isinstance(value, dict) else value), default=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", '{"a": [[]], "b": {"c": [{}]}}', '{"[[[": "{{{"}', '{"\\"[": [0], "\\\\": [[[1]]]}'],
+)
+def test_the_depth_of_a_header_is_that_of_its_lists(text, monkeypatch):
+    depth = depth_of(json.loads(text))
+    monkeypatch.setattr(limits, "MAX_DEPTH", depth)
+    limits._check_depth(text.encode())
+    monkeypatch.setattr(limits, "MAX_DEPTH", depth - 1)
+    with pytest.raises(ModelFileError, match="recursion"):
+        limits._check_depth(text.encode())
 
 
 def test_parameters_out_of_range_are_not_saved():

@@ -8,6 +8,7 @@ import doctest
 import os
 import shutil
 import sys
+import warnings
 from functools import reduce
 
 import numpy as np
@@ -27,7 +28,7 @@ if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
 from pyspark.errors import PythonException
 from pyspark.ml import Pipeline
 from pyspark.ml.classification import LogisticRegression
-from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.feature import StringIndexer, VectorAssembler
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -416,3 +417,51 @@ def test_the_examples_run(session):
         example.globs["session"] = session
         runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
         assert runner.run(example).failed == 0
+
+
+def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
+    """The most frequent class comes first there, whatever its name is."""
+    rng = np.random.default_rng(0)
+    kinds = np.repeat(["setosa", "arctica", "mariana"], [500, 300, 200])
+    features = rng.normal(size=(1000, 2)) + 1.5 * np.column_stack(
+        [kinds == "arctica", kinds == "mariana"]
+    )
+    given = pd.DataFrame({"a": features[:, 0], "b": features[:, 1], "kind": kinds})
+    df = session.createDataFrame(given.sample(frac=1.0, random_state=0))
+    stages = [
+        StringIndexer(inputCol="kind", outputCol="number"),
+        VectorAssembler(inputCols=["a", "b"], outputCol="features"),
+        LogisticRegression(labelCol="number"),
+    ]
+    predicted = Pipeline(stages=stages).fit(df).transform(df)
+    told = {"scores": "probability", "label": "kind"}
+    labels, order = predicted.select("kind").toPandas()["kind"], ["setosa", "arctica", "mariana"]
+    rows = np.stack(predicted.select("probability").toPandas()["probability"].map(np.array))
+    wanted = calibrant.FlattenedIsotonic(classes=order).fit(rows, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.ColumnOrderWarning)
+        calibrator = spark.fit(calibrant.FlattenedIsotonic(), predicted, **told)
+        calibrated = spark.predict_proba(calibrator, predicted, scores="probability")
+        found = np.stack(calibrated.toPandas()["calibrated"])
+        # Also of a frame that has lost the column of the indexer.
+        bare = predicted.select("probability", "kind")
+        again = spark.predict_proba(calibrator, bare, scores="probability").toPandas()
+    assert calibrator.classes_.tolist() == sorted(order)
+    assert_allclose(found[:, np.argsort(np.argsort(order))], wanted.predict_proba(rows), atol=1e-12)
+    assert_array_equal(np.stack(again["calibrated"]), found)
+    with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*classes="):
+        spark.fit(calibrant.FlattenedIsotonic(), bare, **told)
+    ordered = spark.fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
+    out = spark.predict_proba(ordered, bare, scores="probability").toPandas()["calibrated"]
+    assert_allclose(np.stack(out), wanted.predict_proba(rows), atol=1e-12)
+
+
+def test_a_calibrator_of_groups_is_refused_with_a_remedy(session):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grouped = calibrant.GroupedCalibrator(calibrant.TemperatureScaling()).fit(
+            FRAME[NAMES], FRAME["label"], groups=np.resize(["north", "south"], len(FRAME))
+        )
+    df = session.createDataFrame(FRAME[:10])
+    with pytest.raises(errors.ContainerError, match=r"group of each row.*for_group"):
+        spark.predict_proba(grouped, df, scores=NAMES)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant._calibrators.parameters import stored_names
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._docstrings import inherit_parameters
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._format import MAX_FILE, Content, pack, unpack
+from calibrant.model_file._format import MAX_FILE, MINOR, WITH_SAMPLE, Content, pack, unpack
 from calibrant.model_file._parts import Reader, Writer
+from calibrant.model_file._sample import check_sample, write_sample
 
 if TYPE_CHECKING:
-    from calibrant._calibrators.base import Calibrator
-
     Path = str | os.PathLike[str]
 
 __all__ = ["check", "describe", "digest", "dumps", "load", "loads", "save"]
@@ -32,7 +32,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def save(calibrator: Calibrator, path: Path) -> str:
+def save(calibrator: Calibrator, path: Path, *, sample: bool = False) -> str:
     """Write a fitted calibrator to a file, atomically.
 
     Parameters
@@ -41,6 +41,10 @@ def save(calibrator: Calibrator, path: Path) -> str:
         Any fitted calibrator of this package.
     path : path-like
         File to write or replace, usually with the suffix ``.calibrant``.
+    sample : bool, default=False
+        Whether the file also holds ``sample_``, the rows that ``partial_fit`` has kept, so that it
+        goes on from them after ``load``. These are scores and labels: whoever reads the file reads
+        them, too.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def save(calibrator: Calibrator, path: Path) -> str:
     >>> load(path, sha256=digest)
     TemperatureScaling()
     """
-    pieces, digest = _encode(calibrator)
+    pieces, digest = _encode(calibrator, sample=sample)
     with replace_file(path) as file:
         for piece in pieces:
             file.write(piece)
@@ -87,7 +91,8 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     Returns
     -------
     calibrator : Calibrator
-        Calibrator whose ``predict_proba`` returns the same bytes as the saved one.
+        Calibrator whose ``predict_proba`` returns the same bytes as the saved one; with the rows
+        of ``partial_fit`` if the file holds them.
 
     Raises
     ------
@@ -109,7 +114,7 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
 
 
 @inherit_parameters(save)
-def dumps(calibrator: Calibrator) -> bytes:
+def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
     """Return the bytes that ``save`` writes.
 
     Returns
@@ -124,11 +129,11 @@ def dumps(calibrator: Calibrator) -> bytes:
     >>> loads(dumps(FlattenedIsotonic().fit(*simulated_scores())))
     FlattenedIsotonic()
     """
-    return b"".join(_encode(calibrator)[0])
+    return b"".join(_encode(calibrator, sample=sample)[0])
 
 
 @inherit_parameters(save)
-def digest(calibrator: Calibrator) -> str:
+def digest(calibrator: Calibrator, *, sample: bool = False) -> str:
     """Return the SHA-256 of the file that ``save`` writes.
 
     Returns
@@ -145,7 +150,7 @@ def digest(calibrator: Calibrator) -> str:
     >>> digest(calibrator) == sha256(dumps(calibrator)).hexdigest()
     True
     """
-    return _encode(calibrator)[1]
+    return _encode(calibrator, sample=sample)[1]
 
 
 @inherit_parameters(load)
@@ -181,7 +186,8 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     -------
     description : dict
         ``method``, ``class``, ``parameters``, ``classes``, ``n_classes``, ``fitted`` (plain
-        values), ``parts`` (the fitted calibrators inside, described likewise), ``arrays`` (name ->
+        values), ``parts`` (the fitted calibrators inside, described likewise), ``sample`` (how many
+        rows ``partial_fit`` has counted and kept, if the file holds them), ``arrays`` (name ->
         dtype and shape), ``bytes``, ``format``, ``library`` and ``sha256``.
 
     Examples
@@ -198,8 +204,11 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     """
     content = _open(path, None, max_bytes)
     calibrator = _decode(content)
+    sample = vars(calibrator).get("sample_")
+    counts = None if sample is None else {"n_rows": sample.n_rows, "n_kept": sample.n_kept}
     return {
         **_description(calibrator),
+        "sample": counts,
         "arrays": {name: (array.dtype.name, array.shape) for name, array in content.arrays.items()},
         "bytes": content.size,
         "format": ".".join(map(str, content.version)),
@@ -212,7 +221,7 @@ def check(calibrator: Calibrator) -> None:
     """Raise an error if a fitted calibrator is invalid.
 
     These are the checks of ``save`` and ``load``, for calibrators from other sources, such as a
-    pickle. Subclasses outside this package are not checked.
+    pickle; the rows of ``partial_fit`` are checked, too. Subclasses outside this package are not.
 
     Parameters
     ----------
@@ -235,7 +244,9 @@ def check(calibrator: Calibrator) -> None:
     Traceback (most recent call last):
     calibrant.errors.FittedValueError: n_features_in_ is not the number of classes
     """
-    Writer(takes_foreign=True).part(calibrator, fitted=True)
+    is_ours = Writer(takes_foreign=True).part(calibrator, fitted=True) >= 0
+    if is_ours and "sample_" in vars(calibrator):
+        check_sample(calibrator)
 
 
 def _description(calibrator: Any) -> dict[str, Any]:
@@ -261,10 +272,15 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | str) else repr(value)
 
 
-def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
+def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memoryview], str]:
+    if isinstance(calibrator, Calibrator):
+        calibrator = take_state(calibrator)  # with its own rows, though it may be fitted again
     writer = Writer()
     writer.part(calibrator, fitted=True)
-    return pack({"parts": writer.parts, "vectors": writer.vectors}, writer.arrays)
+    header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
+    if sample:
+        header["sample"] = write_sample(calibrator, writer)
+    return pack(header, writer.arrays, WITH_SAMPLE if sample else MINOR)
 
 
 def _decode(content: Content) -> Calibrator:
@@ -282,20 +298,26 @@ def _decode(content: Content) -> Calibrator:
 def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
     """Read a regular file once; what is checked and what is used are the same bytes."""
     _check_hex(sha256)
-    found = os.stat(path)  # noqa: PTH116  (a pipe would make whoever opens it wait)
+    _check_regular(path, os.stat(path))  # noqa: PTH116  (a pipe would make whoever opens it wait)
+    with open(path, "rb") as file:  # noqa: PTH123
+        # Of what was opened: another file may have taken its name in between.
+        found = os.fstat(file.fileno())
+        _check_regular(path, found)
+        if found.st_size > max_bytes:
+            raise errors.FileSizeError(
+                f"{path} has {found.st_size} bytes; the limit is max_bytes={max_bytes}"
+            )
+        data = bytearray(found.st_size)
+        if file.readinto(data) < len(data) or file.read(1):
+            raise errors.ChangedFileError(f"{path} changed while it was read; read it again")
+    return unpack(memoryview(data), sha256)
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise errors.IrregularFileError(
             f"{path} is a directory, a pipe or a device; name a regular file"
         )
-    if found.st_size > max_bytes:
-        raise errors.FileSizeError(
-            f"{path} has {found.st_size} bytes; the limit is max_bytes={max_bytes}"
-        )
-    data = bytearray(found.st_size)
-    with open(path, "rb") as file:  # noqa: PTH123
-        if file.readinto(data) < len(data) or file.read(1):
-            raise errors.ChangedFileError(f"{path} changed while it was read; read it again")
-    return unpack(memoryview(data), sha256)
 
 
 def _check_hex(sha256: str | None) -> None:

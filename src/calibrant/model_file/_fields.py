@@ -78,7 +78,7 @@ def field_types(cls: Any) -> dict[str, Any]:
 
 
 @cache
-def stored_types(cls: type[Calibrator]) -> dict[str, Any]:
+def stored_types(cls: Any) -> dict[str, Any]:
     """Return the type of all that is stored of a fit, by name.
 
     A field of the map has its name with an underscore; a composition's map is made of its parts.
@@ -91,14 +91,15 @@ def stored_types(cls: type[Calibrator]) -> dict[str, Any]:
 
 
 @cache
-def optional_fields(cls: type[Calibrator]) -> frozenset[str]:
+def optional_fields(cls: Any) -> frozenset[str]:
     """Return the names of what may be None, and then has no place."""
     return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
 
 
 def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     """Return all that is stored of a fit; refuses parameters that are no longer those of it."""
-    cls, found = type(calibrator), calibrator.map_
+    cls: Any = type(calibrator)
+    found = calibrator.map_
     own = {} if isinstance(calibrator, Composed) else field_types(type(found))
     for field, parameter in _given(calibrator, own):
         if getattr(found, field) != _parameter(calibrator, parameter):
@@ -114,11 +115,12 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
 
 def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
-    values = dict.fromkeys(optional_fields(type(calibrator))) | values
+    cls: Any = type(calibrator)
+    values = dict.fromkeys(optional_fields(cls)) | values
     if isinstance(calibrator, Composed):
         found = calibrator._compose(values)  # noqa: SLF001  (ours)
     else:
-        map_type = fitted_types(type(calibrator))["map_"]
+        map_type = fitted_types(cls)["map_"]
         types = field_types(map_type)
         own = {f: values.pop(f"{f}_") for f in types if f not in GIVEN}
         for field, parameter in _given(calibrator, types):

@@ -42,6 +42,9 @@ MAGIC = b"\x89CLBR\r\n\x1a"
 """Not text, and broken by any transfer that changes line ends, as PNG's."""
 
 MAJOR, MINOR = 1, 0
+WITH_SAMPLE = 1
+"""Minor version of files that hold rows, too, which readers of 1.0 ignore with a warning."""
+
 DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 _PREFIX = struct.Struct("<8sHHI")
 _DIGEST = 32
@@ -72,7 +75,7 @@ class Content(NamedTuple):
 
 
 def pack(
-    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]], minor: int = MINOR
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
     table: list[dict[str, Any]] = []
@@ -99,7 +102,7 @@ def pack(
             f"the header would have {len(text)} bytes, but at most {MAX_HEADER} are allowed: use "
             "fewer or shorter class labels"
         )
-    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
+    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, minor, len(text)), text, *data]
     sha = hashlib.sha256()
     for piece in pieces:
         sha.update(piece)
@@ -130,9 +133,21 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
             f"the file has format {major}.{minor} and was written by {library}; calibrant "
             f"{__version__} reads format {MAJOR}.x: update calibrant, or save the file again"
         )
-    unknown: list[str] | None = [] if minor > MINOR else None
-    lists = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
-    found = take(header, "the header", unknown, library=str, **lists)
+    unknown: list[str] | None = [] if minor > WITH_SAMPLE else None
+    found = take(
+        header,
+        "the header",
+        unknown,
+        ("sample",),
+        library=str,
+        requires=list,
+        arrays=list,
+        vectors=list,
+        parts=list,
+        sample=dict,
+    )
+    if "sample" in found and minor < WITH_SAMPLE:
+        raise errors.HeaderFieldError(f"the header of format 1.{minor} has no field 'sample'")
     for name in found["requires"]:  # version 1.0 has nothing that a file may require
         raise errors.FeatureError(
             f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
@@ -220,6 +235,7 @@ def _views(
 
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+"""A string of JSON, with its quotes: brackets in it open nothing."""
 
 
 def encode(value: Any) -> bytes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import StoredClassesError, UnsavableError
 from calibrant.model_file import _format as limits
 
@@ -121,8 +122,8 @@ def check_labels(calibrator: Any) -> None:
         raise StoredClassesError("a class label is repeated")
     if names is not None and not (
         isinstance(names, np.ndarray)
-        and names.shape == (k,)
+        and names.shape == (1 if calibrator.scores in ONE_COLUMN else k,)
         and names.dtype == object
         and all(type(name) is str for name in names)
     ):
-        raise StoredClassesError(f"feature_names_in_ does not have {k} names")
+        raise StoredClassesError("feature_names_in_ does not have a name for each column")

@@ -35,6 +35,7 @@ from calibrant.model_file._fields import (
     stored_values,
     write,
 )
+from calibrant.model_file._sample import read_sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,16 +114,20 @@ class Writer:
             entry["classes"] = self.vector(calibrator.classes_)
             if hasattr(calibrator, "feature_names_in_"):
                 entry["feature_names"] = self.vector(calibrator.feature_names_in_)
+            cls: Any = type(calibrator)
             entry["fitted"] = {
                 name: write(kind, values[name], f"{here}/{name}", self)
-                for name, kind in stored_types(type(calibrator)).items()
+                for name, kind in stored_types(cls).items()
                 if name in values
             }
         self._nesting.add([j for j in children if j >= 0], calibrator, fitted=fitted)
         return entry
 
-    def _plain(self, value: Any, name: str) -> Any:
+    def _plain(self, value: Any, name: str, depth: int = 0) -> Any:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
+        if depth > limits.MAX_LISTS:  # which would not be read again
+            raise errors.UnsavableError(f"{name} has more than {limits.MAX_LISTS} lists in lists")
+        plain = partial(self._plain, name=name, depth=depth + 1)
         if value is None or isinstance(value, bool | np.bool_):
             return None if value is None else bool(value)
         if isinstance(value, int | np.integer) and int(value) in limits.INT64:
@@ -138,13 +143,13 @@ class Writer:
             return {"part": self.part(value, fitted=False)}
         if type(value) in OPTIONS.values():
             options = {f.name: getattr(value, f.name) for f in fields(value)}
-            plain = {key: self._plain(option, f"{name}.{key}") for key, option in options.items()}
-            return {"options": type(value).__name__, "values": plain}
+            values = {key: plain(option, name=f"{name}.{key}") for key, option in options.items()}
+            return {"options": type(value).__name__, "values": values}
         if type(value) in (list, tuple):
-            items = [self._plain(item, name) for item in value]
+            items = [plain(item) for item in value]
             return items if type(value) is list else {"tuple": items}
         if type(value) is dict and name in BY_CLASS:
-            return {"dict": [[self._plain(x, name) for x in pair] for pair in value.items()]}
+            return {"dict": [[plain(x) for x in pair] for pair in value.items()]}
         if hasattr(value, "__array__") or isinstance(value, range):
             array = np.asarray(value)
             if array.ndim == 1:
@@ -158,12 +163,12 @@ class Writer:
 def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
     """Refuse to drop fitted attributes that the table does not know.
 
-    What ``partial_fit`` remembers is not what it found: it has bytes of its own.
+    The rows that ``partial_fit`` keeps are not what it found: they have a place of their own.
     """
     check_is_fitted(calibrator, "classes_")
     found = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
     needed = {*fitted_types(type(calibrator)), "classes_", "n_features_in_"}
-    wrong = (needed - found) | (found - needed - {"feature_names_in_", "statistics_"})
+    wrong = (needed - found) | (found - needed - {"feature_names_in_", "sample_"})
     if wrong:
         raise errors.UnsavableError(
             f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or cannot be "
@@ -176,6 +181,7 @@ class Reader:
 
     def __init__(self, content: Content) -> None:
         self.unknown = content.unknown
+        self._sample = content.header.get("sample")
         self._arrays = dict(content.arrays)
         self._nesting = Nesting()
         self._children: list[int] = []
@@ -195,13 +201,16 @@ class Reader:
         """Return the calibrator that the file is about; everything in the file belongs to it."""
         if not self._parts or not self._parts[-1][1]:
             raise errors.NestingError("the file has no fitted calibrator")
+        calibrator = self._parts[-1][0]
+        if self._sample is not None:
+            calibrator.__dict__["sample_"] = read_sample(self._sample, calibrator, self)
         if self._unused:
             raise errors.NestingError(f"{min(self._unused)} belongs to nothing")
         if self._arrays and self.unknown is None:
             raise errors.ArrayLayoutError(f"array {min(self._arrays)!r:.80} belongs to nothing")
         if self.unknown is not None:
             self.unknown += [f"array {name!r:.80}" for name in sorted(self._arrays)]
-        return self._parts[-1][0]
+        return calibrator
 
     def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> NDArray[Any]:
         """Return an array, which nothing else may use."""
@@ -273,7 +282,8 @@ class Reader:
         return calibrator
 
     def _fill(self, calibrator: Calibrator, index: int, stored: dict[str, Any]) -> None:
-        types, optional = stored_types(type(calibrator)), optional_fields(type(calibrator))
+        cls: Any = type(calibrator)
+        types, optional = stored_types(cls), optional_fields(cls)
         where, kinds = f"part {index}: 'fitted'", dict.fromkeys(types, object)
         given = limits.take(stored, where, self.unknown, optional, **kinds)
         try:

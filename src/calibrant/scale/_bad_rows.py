@@ -73,7 +73,7 @@ def predict_chunk(
 
 
 def to_send(calibrator: Any) -> Any:
-    """Return a calibrator as it is now, without statistics, which predictions do not need."""
+    """Return a calibrator as it is now, without its rows, which predictions do not need."""
     sent = copy.copy(calibrator)
-    vars(sent).pop("statistics_", None)
+    vars(sent).pop("sample_", None)
     return sent

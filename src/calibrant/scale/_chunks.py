@@ -1,9 +1,10 @@
-"""``Chunks``: a calibration set in pieces, wherever they are, that are counted one by one."""
+"""``Chunks``: a calibration set in pieces, wherever they are: what an engine has to provide."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,179 +13,124 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._containers import library
 from calibrant._labels import encode, of_pandas, refuse_missing
+from calibrant.scale._sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant.scale._mergeable import Mergeable
-
-Counted = TypeVar("Counted", bound="Mergeable")
-"""Statistics of a method, or of metrics."""
-
-
-class ChunkArguments(errors.Arguments):
-    """How messages name the rows of a chunk."""
-
-    def __init__(
-        self, number: int, first_row: int | None = None, named: errors.Arguments = errors.ARGUMENTS
-    ) -> None:
-        self._first_row, self._named = first_row, named
-        self.scores, self.y = named.scores, named.y
-        self.if_logits, self.use_logits = named.if_logits, named.use_logits
-        self.if_percent, self.if_unnormalized = named.if_percent, named.if_unnormalized
-        self.if_untold, self.if_named_twice = named.if_untold, named.if_named_twice
-        self.if_single, self.if_margins = named.if_single, named.if_margins
-        self.place = f"chunk {number}"
-        self.prefix = f"{self.place}: {named.prefix}"
-
-    def _row(self, row: int) -> str:
-        of_all = "" if self._first_row is None else f", row {self._first_row + row} of all"
-        return f"{self.place}, row {row}{of_all}"
-
-    def cell(self, *place: int) -> str:
-        """Name a row of the scores, or a cell of it."""
-        return f"{self._row(place[0])}: {self._named.cell(*place)}"
-
-    def label(self, row: int) -> str:
-        """Name the label of a row."""
-        return f"{self._row(row)}: {self._named.label(row)}"
-
-    def weight(self, row: int) -> str:
-        """Name the weight of a row."""
-        return f"{self._row(row)}: {self._named.weight(row)}"
-
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Say where it was, if something is wrong with the data inside."""
-        try:
-            yield
-        except errors.DataError as error:
-            if self.place in str(error):
-                raise
-            raise type(error)(f"{self.prefix}{error}") from error
+T = TypeVar("T")
 
 
 class Chunks(ABC):
     """A calibration set in chunks of rows, each with all classes.
 
+    ``fit``, ``evaluate`` and the metrics accept it instead of scores and labels. A subclass says
+    how an engine goes through its chunks (:meth:`reduce`) and, if it can predict lazily, how it
+    maps them (:meth:`map`).
+
     Attributes
     ----------
     names : list or None
-        Names of the columns, if they have any.
-    n_classes : int
-        Number of columns.
+        Names of the columns of scores, if they have any.
+    n_columns : int
+        Number of these columns.
 
     Examples
     --------
-    Rows in two pieces, wherever they are; ``fit`` and metrics take them:
+    Rows in two pieces:
 
+    >>> from functools import reduce
     >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale import Chunks, distinct, merge_all
+    >>> from calibrant.scale import Chunks
     >>> class Halves(Chunks):
     ...     def __init__(self, scores, y):
     ...         self.halves = [(scores[half::2], y[half::2]) for half in (0, 1)]
-    ...         self.n_classes = scores.shape[1]
+    ...         self.n_columns = scores.shape[1]
     ...
-    ...     def _distinct(self):
-    ...         return distinct([label for _, y in self.halves for label in y])
+    ...     def reduce(self, count, merge):
+    ...         return reduce(merge, [count(*half) for half in self.halves])
     ...
-    ...     def count(self, empty):
-    ...         return merge_all(empty, (empty.empty().update(*half) for half in self.halves))
+    ...     def map(self, predict):
+    ...         return (predict(scores) for scores, _ in self.halves)
     >>> scores, y = simulated_scores()
-    >>> found = FlattenedIsotonic().fit(Halves(scores, y), None)
-    >>> in_memory = FlattenedIsotonic().fit(scores, y)
-    >>> bool((found.predict_proba(scores) == in_memory.predict_proba(scores)).all())
-    True
+    >>> halves = Halves(scores, y)
+    >>> calibrator = FlattenedIsotonic().fit(halves)
+    >>> next(calibrator.predict_proba(halves)).shape
+    (500, 3)
     """
 
     names: list[Any] | None = None
-    n_classes: int
+    n_columns: int
+
+    @abstractmethod
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every chunk and merge the results, in the order of the chunks.
+
+        Parameters
+        ----------
+        count : callable
+            ``count(scores, y, sample_weight=None)`` of one chunk; can be pickled.
+        merge : callable
+            ``merge(first, second)`` of two results; it may change the first.
+
+        Returns
+        -------
+        merged : object
+            What ``merge`` returned last.
+        """
+
+    def map(self, predict: Callable[[Any], Any]) -> Any:
+        """Return ``predict(scores)`` of every chunk, lazily, in the engine's own form."""
+        raise errors.ContainerError(
+            f"{type(self).__name__} cannot predict: it has no method map(predict)"
+        )
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels of all rows that have a weight, sorted."""
-        found = self._distinct()
-        if len(found) == 0:
-            raise errors.ShapeError(
-                "no chunk has a row with a weight and a label; pass at least one"
-            )
-        return found
+        return self.reduce(_labels_of, union)
 
-    @abstractmethod
-    def _distinct(self) -> NDArray[Any]:
-        """Look up what ``labels`` returns."""
+    def sample(
+        self,
+        classes: Any = None,
+        *,
+        scores: str = "probabilities",
+        normalize: str | None = None,
+        max_cells: int = MAX_CELLS,
+    ) -> RowSample:
+        """Return the rows of all chunks, or a sample of them that fits into memory.
 
-    @abstractmethod
-    def count(self, empty: Counted) -> Counted:
-        """Let a copy of ``empty`` count every chunk, and merge them."""
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,), optional
+            Label of each column; by default the distinct labels.
+        scores, normalize, max_cells
+            As of ``RowSample``.
 
-
-class ArrayChunks(Chunks):
-    """Chunks of arrays in memory, ``n_rows`` each; on threads where ``threads`` allows."""
-
-    def __init__(self, scores: Any, y: Any, sample_weight: Any = None, *, n_rows: int) -> None:
-        self._arrays = np.asarray(scores), np.asarray(y), sample_weight
-        self.n_classes = self._arrays[0].shape[1]
-        self._starts = range(0, len(self._arrays[0]), n_rows)
-
-    def _distinct(self) -> NDArray[Any]:
-        return distinct(*self._arrays[1:])
-
-    def count(self, empty: Counted) -> Counted:
-        """Let a copy of ``empty`` count every chunk, and merge them."""
-        scores, y, weight = self._arrays
-
-        def work(start: int) -> Counted:
-            own = slice(start, start + self._starts.step)
-            part = None if weight is None else weight[own]
-            number = start // self._starts.step
-            return count_chunk(empty, scores[own], y[own], part, number, first_row=start)
-
-        return merge_all(empty, threads.each(work, self._starts))
+        Returns
+        -------
+        sample : RowSample
+        """
+        classes = self.labels() if classes is None else classes
+        empty = RowSample(classes, scores=scores, normalize=normalize, max_cells=max_cells)
+        return self.reduce(partial(count_rows, empty), RowSample.merge)
 
 
-def is_dask(given: Any) -> bool:
-    """Whether something is a collection of Dask's."""
-    return library(given) == "dask"
+def count_rows(empty: RowSample, scores: Any, y: Any, sample_weight: Any = None) -> RowSample:
+    """Return a sample of the rows of one chunk; ``empty`` has counted nothing."""
+    how: dict[str, Any] = {"scores": empty.scores, "normalize": empty.normalize}
+    sample = RowSample(empty.classes, max_cells=empty.max_cells, **how)
+    return sample.update(scores, y, sample_weight)
 
 
-def count_chunk(
-    empty: Counted,
-    scores: Any,
-    y: Any,
-    sample_weight: Any,
-    number: int,
-    first_row: int | None = None,
-    named: errors.Arguments = errors.ARGUMENTS,
-) -> Counted:
-    """Count one chunk; what is wrong with it is told with its number."""
-    chunk = ChunkArguments(number, first_row, named)
-    with chunk.told():
-        return empty.empty().update(scores, y, sample_weight, named=chunk)
+def _labels_of(scores: Any, y: Any, sample_weight: Any = None) -> NDArray[Any]:  # noqa: ARG001
+    return distinct(y, sample_weight)
 
 
 def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
-    """Return the distinct labels of the rows of a chunk that have a weight, sorted.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Labels of the chunk.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights of its rows; those of weight 0 do not count.
-
-    Returns
-    -------
-    labels : ndarray
-
-    Examples
-    --------
-    >>> from calibrant.scale import distinct
-    >>> distinct(["bee", "ant", "bee", "cat"], [1.0, 1.0, 1.0, 0.0]).tolist()
-    ['ant', 'bee']
-    """
+    """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
     labels = of_pandas(y)
     if labels is None:
         plain = np.asarray(y)
@@ -196,58 +142,80 @@ def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
         labels = encode(plain)
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
     if used is not None and used.shape != (labels.n_rows,):
-        used = None  # is refused when it is counted
+        used = None  # is refused when rows are counted
     found = labels.present(used)
     return np.array(found.tolist()) if found.dtype.kind == "O" else found
 
 
-def union(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the distinct labels of several chunks; of an empty one the type tells nothing."""
-    return np.unique(np.concatenate([own for own in found if len(own)] or found[:1]))
+def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct labels of two chunks; the type of an empty one tells nothing."""
+    both = [own for own in (first, second) if len(own)]
+    return np.unique(np.concatenate(both)) if both else first
 
 
-def merge_few(counted: Iterable[Counted]) -> Counted:
-    """Merge statistics into a new one."""
-    counted = list(counted)
-    return merge_all(counted[0], counted)
+class ArrayChunks(Chunks):
+    """Rows of arrays, in chunks; arrays that are mapped from a file may exceed memory."""
+
+    def __init__(self, scores: Any, y: Any, sample_weight: Any = None, *, n_rows: int) -> None:
+        self._arrays, self._n_rows = (scores, y, sample_weight), n_rows
+        self.n_columns = scores.shape[1] if scores.ndim == 2 else 1
+
+    def _places(self) -> range:
+        return range(0, len(self._arrays[0]), self._n_rows)
+
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every chunk, on threads where these are allowed, and merge the results."""
+
+        def work(start: int) -> T:
+            own = slice(start, start + self._n_rows)
+            with chunk_named(f"rows {start:,} to {start + self._n_rows:,}"):
+                return count(*(None if a is None else np.asarray(a[own]) for a in self._arrays))
+
+        return reduce(merge, threads.each(work, self._places()))
+
+    def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
+        """Return an iterator of the predictions for every chunk."""
+        scores = self._arrays[0]
+        return (predict(np.asarray(scores[i : i + self._n_rows])) for i in self._places())
 
 
-def merge_all(empty: Counted, counted: Iterable[Counted]) -> Counted:
-    """Merge statistics of chunks, in the given order.
-
-    Parameters
-    ----------
-    empty : Statistics or MetricStatistics
-        Statistics that have counted nothing; not changed.
-    counted : iterable of the same
-        Statistics of each chunk.
-
-    Returns
-    -------
-    merged : object of the same type
-
-    Examples
-    --------
-    >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale import merge_all
-    >>> scores, y = simulated_scores()
-    >>> empty = TemperatureScaling().statistics([0, 1, 2])
-    >>> parts = (empty.empty().update(scores[i::4], y[i::4]) for i in range(4))
-    >>> merge_all(empty, parts).n_rows
-    1000
-    """
-    found = empty.empty()
-    for other in counted:
-        found.merge(other)
-    return found
+@contextmanager
+def chunk_named(place: str) -> Iterator[None]:
+    """Say which chunk it is, if something is wrong with the data inside."""
+    try:
+        yield
+    except errors.DataError as error:
+        raise type(error)(f"{place}: {error}") from error
 
 
-def merge_tree(
-    counted: Sequence[Any], merge: Callable[[Sequence[Any]], Any], fan_in: int = 4
-) -> Any:
-    """Merge what was counted, a few at a time, so that nobody holds it all."""
-    level = list(counted)
+def is_dask(given: Any) -> bool:
+    """Whether something is a collection of Dask's."""
+    return library(given) == "dask"
+
+
+def is_elsewhere(scores: Any) -> bool:
+    """Whether rows are no matrix in memory."""
+    return isinstance(scores, Chunks) or is_dask(scores)
+
+
+def as_chunks(scores: Any, y: Any = None, sample_weight: Any = None) -> Chunks | None:
+    """Return chunks of what comes in chunks; None for what is in memory."""
+    if isinstance(scores, Chunks):
+        if y is not None or sample_weight is not None:
+            raise errors.ParameterError(
+                "chunks have their own labels and weights; pass no y and no sample_weight"
+            )
+        return scores
+    if any(is_dask(given) for given in (scores, y, sample_weight)):
+        from calibrant.scale.dask import DaskChunks
+
+        return DaskChunks(scores, y, sample_weight)
+    return None
+
+
+def merge_tree(parts: Sequence[Any], merge: Callable[[Sequence[Any]], Any], fan_in: int = 4) -> Any:
+    """Merge results a few neighbours at a time, so that nobody holds them all."""
+    level = list(parts)
     while len(level) > 1:
         level = [merge(level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
     return level[0]

@@ -12,7 +12,6 @@ from pyspark.sql import types as T  # noqa: N812
 
 from calibrant import errors
 from calibrant._containers import NamedMatrix
-from calibrant.scale._chunks import ChunkArguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +28,7 @@ class Scores:
     dtype: str
     is_array: bool = False
     is_vector: bool = False
+    classes: list[str] | None = None  # of a vector, where something tells them
 
     @classmethod
     def of(cls, df: Any, scores: str | Sequence[str], n_classes: int | None = None) -> Scores:
@@ -56,7 +56,36 @@ class Scores:
     @property
     def names(self) -> list[Any] | None:
         """Names of the classes' columns."""
-        return None if self.is_array else self.columns
+        return self.classes if self.is_array else self.columns
+
+    def named_by_indexer(self, df: Any, label: str) -> Scores:
+        """Return these scores with the classes of a vector, of which the labels are the texts.
+
+        Spark's classifiers have them in the order of a ``StringIndexer``, by frequency.
+        """
+        if not (self.is_vector and isinstance(_kind(df, label), T.StringType)):
+            return self
+        orders = _indexed(df, self.n_classes)
+        return replace(self, classes=orders[0]) if len(orders) == 1 else self
+
+    def in_order_of(self, df: Any, calibrator: Any) -> Scores:
+        """Return these scores with the classes of a vector, as a calibrator knows them."""
+        if not (self.is_vector and hasattr(calibrator, "feature_names_in_")):
+            return self
+        known = calibrator.feature_names_in_.tolist()
+        orders = [order for order in _indexed(df, self.n_classes) if {*order} == {*known}]
+        return replace(self, classes=orders[0] if len(orders) == 1 else known)
+
+    def check_order(self, labels: list[Any], label: str) -> None:
+        """Refuse texts as labels of a vector whose order nothing tells."""
+        is_told = self.classes is not None and {*labels} <= {*self.classes}
+        if self.is_vector and not is_told and any(isinstance(one, str) for one in labels):
+            raise errors.LabelError(
+                f"column {self.columns[0]!r} is a vector of Spark ML, in the order of a "
+                f"StringIndexer, and no column tells which of {errors.some_in_words(labels)} in "
+                f"column {label!r} comes first; keep the column that it made, or pass "
+                "classes=indexer_model.labels to the calibrator"
+            )
 
     @property
     def type(self) -> str:
@@ -74,11 +103,9 @@ class Scores:
 
     def named(self, matrix: NDArray[Any]) -> Any:
         """Return a matrix with the names of its columns, if they have any."""
-        return matrix if self.is_array else NamedMatrix(matrix, self.columns)
+        return matrix if self.names is None else NamedMatrix(matrix, self.names)
 
-    def matrix(
-        self, columns: list[Any], partition: Partition, *, is_strict: bool = True
-    ) -> NDArray[Any]:
+    def matrix(self, columns: list[Any], *, is_strict: bool = True) -> NDArray[Any]:
         """Return the scores that came from Spark; what is null is NaN.
 
         So is an array of another length, unless that is refused.
@@ -97,42 +124,17 @@ class Scores:
             i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
             raise errors.ShapeError(
-                f"{partition.cell(i)} {held}, but needs {self.n_classes}, one for each class"
+                f"row {i}: column {self.columns[0]!r} {held}, but needs {self.n_classes}, one for "
+                "each class"
             )
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
 
 
-class Partition(ChunkArguments):
-    """How messages name the rows of a partition, and its columns."""
-
-    def __init__(
-        self, number: int, first_row: int, scores: Scores, label: str = "", weight: str = ""
-    ) -> None:
-        super().__init__(number, first_row)
-        self.if_logits = "for logits, use a calibrator with scores='logits'"
-        self.use_logits = "use a calibrator with scores='logits'"
-        self.y = f"column {label!r}"
-        self.place = f"partition {number}"
-        self.prefix = f"{self.place}: "
-        self._scores, self._weight = scores, weight
-
-    def _row(self, row: int) -> str:
-        return f"{self.place}, row {(self._first_row or 0) + row}"
-
-    def cell(self, *place: int) -> str:
-        """Name a row of the scores, or a cell of it."""
-        names, row = self._scores.columns, self._row(place[0])
-        if self._scores.is_array:
-            return f"{row}: column {names[0]!r}" + "".join(f"[{j}]" for j in place[1:])
-        return f"{row}: " + (f"column {names[place[1]]!r}" if place[1:] else "the row")
-
-    def label(self, row: int) -> str:
-        """Name the label of a row."""
-        return f"{self._row(row)}: {self.y}"
-
-    def weight(self, row: int) -> str:
-        """Name the weight of a row."""
-        return f"{self._row(row)}: column {self._weight!r}"
+def _indexed(df: Any, n_classes: int) -> list[list[str]]:
+    """Return the orders of so many texts that columns made by a ``StringIndexer`` tell."""
+    found = [field.metadata.get("ml_attr", {}).get("vals") for field in df.schema.fields]
+    orders = {tuple(texts) for texts in found if texts is not None and len(texts) == n_classes}
+    return sorted(map(list, orders))
 
 
 def by_name(name: str) -> Any:

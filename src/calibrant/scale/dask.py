@@ -1,13 +1,14 @@
-"""Dask arrays and data frames: counted chunk by chunk, calibrated lazily.
+"""Dask arrays and data frames: sampled chunk by chunk, calibrated lazily.
 
-Chunks are read and counted by Dask, wherever its workers are, and merged in the order of chunks: a
-task that is repeated because its worker was lost changes no bit.
+Chunks are read and counted by Dask, wherever its workers are, and merged in the order of chunks.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,22 +17,23 @@ from calibrant import errors
 from calibrant._containers import NamedMatrix, column_names
 from calibrant._simplex import check_option
 from calibrant.scale._bad_rows import ON_BAD_ROW, predict_chunk, to_send
-from calibrant.scale._chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
+from calibrant.scale._chunks import Chunks, chunk_named, distinct, merge_tree, union
 
 try:
     import dask
     import dask.array as da
+    import pandas as pd
 except ImportError as error:
     raise extras.needed(error, "calibrant.scale.dask", "dask") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant.scale._chunks import Counted
-
 __all__ = ["predict_proba"]
+
+T = TypeVar("T")
 
 LABEL, WEIGHT = "calibrant: label", "calibrant: weight"
 """Columns that are put beside those of the scores."""
@@ -43,20 +45,13 @@ class DaskChunks(Chunks):
     Rows are chunked alike in all of them; a chunk has all classes.
     """
 
-    def __init__(
-        self,
-        scores: Any,
-        y: Any,
-        sample_weight: Any = None,
-        named: errors.Arguments = errors.ARGUMENTS,
-    ) -> None:
-        self._named = named
+    def __init__(self, scores: Any, y: Any, sample_weight: Any = None) -> None:
         scores = scores.to_frame() if _is_frame(scores) and len(scores.shape) == 1 else scores
-        matrix = to_array(scores, named.scores)
+        matrix = to_array(scores)
         if y is None:
-            raise errors.LabelError(f"{named.y} is None; pass the labels of the rows")
+            raise errors.LabelError("y is None; pass the labels of the rows")
         self.names = column_names(scores)
-        self.n_classes = int(matrix.shape[1])
+        self.n_columns = int(matrix.shape[1])
         others = {LABEL: y} | ({} if sample_weight is None else {WEIGHT: sample_weight})
         if all(map(_is_frame, (scores, *others.values()))):
             # One frame, which is read once: of two, Dask may cut one into other chunks.
@@ -68,7 +63,7 @@ class DaskChunks(Chunks):
         else:
             self._scores = matrix.to_delayed().ravel()
             self._first_rows = _starts(matrix.chunks[0])
-            self._y = self._parts(y, named.y, matrix)
+            self._y = self._parts(y, "y", matrix)
             if sample_weight is not None:
                 self._weight = self._parts(sample_weight, "sample_weight", matrix)
         if sample_weight is None:
@@ -76,48 +71,83 @@ class DaskChunks(Chunks):
 
     def _parts(self, values: Any, name: str, matrix: Any) -> Any:
         """Return the chunks of labels or weights, as those of the scores are."""
-        own, sizes = self._named.scores, matrix.chunks[0]
+        sizes = matrix.chunks[0]
         is_known = not any(map(math.isnan, sizes))
         if not (_is_frame(values) or isinstance(values, da.Array)):
             if not is_known:
                 raise errors.ShapeError(
-                    f"{own} has chunks of unknown sizes, so {name} cannot be split in the same "
-                    f"way; call {own}.compute_chunk_sizes(), or pass {name} from the same "
+                    f"scores has chunks of unknown sizes, so {name} cannot be split in the same "
+                    f"way; call scores.compute_chunk_sizes(), or pass {name} from the same "
                     "collection"
                 )
             values = da.from_array(np.asarray(values), chunks=-1)
         if isinstance(values, da.Array) and is_known and not any(map(math.isnan, values.chunks[0])):
             if values.shape[0] != matrix.shape[0]:
                 raise errors.ShapeError(
-                    f"{name} has {values.shape[0]} rows but {own} has {matrix.shape[0]}; pass one "
+                    f"{name} has {values.shape[0]} rows but scores has {matrix.shape[0]}; pass one "
                     "entry per row (inconsistent numbers of samples)"
                 )
             values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
         parts = _partitions(values) if _is_frame(values) else values.to_delayed().ravel()
         if len(parts) != matrix.numblocks[0]:
             raise errors.ShapeError(
-                f"{name} has {len(parts)} chunks and {own} has {matrix.numblocks[0]}, some of "
+                f"{name} has {len(parts)} chunks and scores has {matrix.numblocks[0]}, some of "
                 "unknown sizes; make both from one collection, or call compute_chunk_sizes() on "
                 "both as arrays"
             )
         return parts
 
-    def _distinct(self) -> NDArray[Any]:
-        parts = zip(self._y, self._weight, strict=True)
-        found = [dask.delayed(distinct)(y, weight) for y, weight in parts]
-        merged: NDArray[Any] = dask.compute(merge_tree(found, dask.delayed(union), 16))[0]
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels; no score is read for them."""
+        parts = enumerate(zip(self._y, self._weight, strict=True))
+        found = [dask.delayed(_distinct)(number, *pair) for number, pair in parts]
+        merge = dask.delayed(lambda own: reduce(union, own))
+        merged: NDArray[Any] = dask.compute(merge_tree(found, merge, 16))[0]
         return merged
 
-    def count(self, empty: Counted) -> Counted:
-        """Let a copy of ``empty`` count every chunk, and merge them."""
-        sent = dask.delayed(empty, traverse=False)
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every chunk where it is, and merge a few neighbours at a time."""
+        sent = dask.delayed(count, traverse=False)
         parts = zip(self._scores, self._y, self._weight, self._first_rows, strict=True)
         counted = [
-            dask.delayed(_count)(sent, scores, y, weight, number, first, self.names, self._named)
-            for number, (scores, y, weight, first) in enumerate(parts)
+            dask.delayed(_count)(sent, number, self.names, *part)
+            for number, part in enumerate(parts)
         ]
-        found: Counted = dask.compute(merge_tree(counted, dask.delayed(merge_few)))[0]
-        return found
+        merged: T = dask.compute(merge_tree(counted, dask.delayed(_Merge(merge))))[0]
+        return merged
+
+
+class _Merge:
+    """Merge a few results; a task keeps those it was given, so the first is started afresh."""
+
+    def __init__(self, merge: Callable[[T, T], T]) -> None:
+        self._merge = merge
+
+    def __call__(self, parts: Sequence[Any]) -> Any:
+        return reduce(self._merge, parts[1:], copy.copy(parts[0]))
+
+
+def _place(number: int, first_row: int | None = None) -> str:
+    return f"chunk {number}" + ("" if first_row is None else f" (rows from {first_row:,} on)")
+
+
+def _distinct(number: int, y: Any, weight: Any) -> NDArray[Any]:
+    with chunk_named(_place(number)):
+        return distinct(y, weight)
+
+
+def _count(
+    count: Callable[..., T],
+    number: int,
+    names: list[Any] | None,
+    scores: Any,
+    y: Any,
+    weight: Any,
+    first_row: int | None,
+) -> T:
+    given = scores if names is None else NamedMatrix(np.asarray(scores), names)
+    with chunk_named(_place(number, first_row)):
+        return count(given, y, weight)
 
 
 def _is_frame(given: Any) -> bool:
@@ -182,20 +212,6 @@ def _starts(sizes: Sequence[float]) -> list[int | None]:
     return [None if math.isnan(start) else int(start) for start in starts]
 
 
-def _count(
-    empty: Counted,
-    scores: Any,
-    y: Any,
-    weight: Any,
-    number: int,
-    first_row: int | None,
-    names: list[Any] | None,
-    named: errors.Arguments,
-) -> Counted:
-    given = scores if names is None else NamedMatrix(np.asarray(scores), names)
-    return count_chunk(empty, given, y, weight, number, first_row, named)
-
-
 def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") -> Any:
     """Return calibrated probabilities lazily, with a choice for bad rows.
 
@@ -211,8 +227,9 @@ def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") ->
 
     Returns
     -------
-    probabilities : dask.array.Array
-        One chunk for each chunk of the scores.
+    probabilities : dask.array.Array or dask.dataframe.DataFrame
+        One chunk for each chunk of the scores. Of a data frame it is one, with its index, and with
+        a column for each class, named as the class.
 
     Examples
     --------
@@ -233,7 +250,8 @@ def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") ->
     lazy = calibrator.predict_proba(scores)  # checks names and columns at once
     if on_bad_row == "raise":
         return lazy
-    about = scores, lazy.dtype, lazy.shape[1], on_bad_row
+    dtype = lazy.dtypes.iloc[0] if _is_frame(lazy) else lazy.dtype
+    about = scores, dtype, lazy.shape[1], on_bad_row
     return map_rows(to_send(calibrator), "predict_proba", *about)
 
 
@@ -245,7 +263,15 @@ def map_rows(
     n_columns: int | None,
     on_bad_row: str = "raise",
 ) -> Any:
-    """Return the lazy result of a method that takes rows, one chunk for each of the scores."""
+    """Return the lazy result of a method that takes rows, one chunk for each of the scores.
+
+    Probabilities of a data frame are one: its columns are those of the scores, in another order.
+    """
+    if _is_frame(scores) and n_columns is not None:
+        classes = calibrator.get_feature_names_out()
+        empty = pd.DataFrame(np.empty((0, n_columns), dtype), scores._meta.index, classes)  # noqa: SLF001
+        about = calibrator, method, classes, on_bad_row
+        return scores.map_partitions(_apply_to_frame, *about, meta=empty)
     matrix, names = to_array(scores), column_names(scores)
     options: dict[str, Any] = {"dtype": dtype, "meta": np.empty((0,), dtype=dtype)}
     if n_columns is None:
@@ -266,10 +292,25 @@ def _apply(
     on_bad_row: str,
     block_id: tuple[int, ...] = (0,),
 ) -> NDArray[Any]:
-    try:
+    with chunk_named(_place(block_id[0])):
         return predict_chunk(calibrator, method, block, names, on_bad_row)[0]
-    except errors.DataError as error:
-        raise type(error)(f"chunk {block_id[0]}: {error}") from error
+
+
+def _apply_to_frame(
+    part: Any,
+    calibrator: Any,
+    method: str,
+    classes: NDArray[Any],
+    on_bad_row: str,
+    partition_info: dict[str, Any] | None = None,
+) -> Any:
+    """Calibrate a partition of a data frame, or of a series."""
+    names = column_names(part) if part.ndim == 2 else None
+    block = part.to_numpy() if part.ndim == 2 else part.to_numpy()[:, None]
+    with chunk_named(_place(partition_info["number"] if partition_info else 0)):
+        found, good = predict_chunk(calibrator, method, block, names, on_bad_row)
+    index = part.index[good] if len(found) < len(part) else part.index
+    return pd.DataFrame(found, index, classes)
 
 
 def __dir__() -> list[str]:

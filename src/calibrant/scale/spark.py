@@ -1,14 +1,13 @@
-"""Spark data frames: counted where their partitions are, calibrated lazily.
+"""Spark data frames: sampled where their partitions are, calibrated lazily.
 
-Partitions are read, counted and merged by Spark, in the order of their numbers: a task that is
-repeated because its executor was lost changes no bit. All of it goes through data frames,
+Partitions are read, counted and merged by Spark. All of it goes through data frames,
 ``mapInArrow`` and ``applyInPandas``, none through RDDs: Spark Connect runs it, too.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from calibrant import _extras as extras
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant.scale._bad_rows import ON_BAD_ROW, predict_chunk, to_send
-from calibrant.scale._chunks import Chunks, merge_all, merge_few
+from calibrant.scale._chunks import Chunks, chunk_named
 
 try:
     import pyarrow as pa
@@ -27,7 +26,6 @@ try:
     from pyspark.sql import types as T  # noqa: N812
 
     from calibrant.scale._spark_columns import (
-        Partition,
         Scores,
         by_name,
         label_column,
@@ -43,12 +41,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale._chunks import Counted
-
 __all__ = ["fit", "predict_proba", "rows"]
 
 FAN_IN = 4
-"""Statistics that a task merges at once, so that nobody holds them all."""
+"""Results that a task merges at once, so that nobody holds them all."""
 
 CELLS = 1 << 20
 """Scores that are counted at once, or more: each time costs as much as some of them."""
@@ -57,6 +53,7 @@ SERIALIZER = CPickleSerializer()
 """Spark's own way to send what its tasks return."""
 
 Estimator = TypeVar("Estimator")
+T = TypeVar("T")
 
 
 def rows(
@@ -67,9 +64,12 @@ def rows(
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Data frame, which is read in every pass of a fit: use Parquet, or ``df.persist()``.
+        Data frame, which a fit reads twice: for the labels, and for the rows.
     scores : list of str, or str
         Columns of the scores, one for each class, or a single column of arrays or Spark vectors.
+        A vector such as ``probability`` has the order of a ``StringIndexer``, which is read from
+        the column that it made, if ``df`` still has it; otherwise labels that are text need a
+        calibrator with ``classes=`` in that order.
     label : str, default="label"
         Column of the labels: text, whole numbers or booleans.
     weight : str, optional
@@ -78,7 +78,7 @@ def rows(
     Returns
     -------
     chunks : SparkChunks
-        For ``calibrator.fit(chunks, None)`` and ``metrics.evaluate(None, chunks)``.
+        For ``calibrator.fit(chunks)`` and ``metrics.evaluate(None, chunks)``.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def rows(
     >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b"), (0.8, 0.2, "b"), (0.3, 0.7, "a")] * 50
     >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
     >>> chunks = spark.rows(df, scores=["a", "b"])  # doctest: +SKIP
-    >>> calibrator = FlattenedIsotonic().fit(chunks, None)  # doctest: +SKIP
+    >>> calibrator = FlattenedIsotonic().fit(chunks)  # doctest: +SKIP
     >>> calibrator.classes_.tolist()  # doctest: +SKIP
     ['a', 'b']
     """
@@ -107,7 +107,7 @@ def fit(
     Parameters
     ----------
     calibrator : Calibrator
-        Calibrator of any method; those with ``partial_fit`` use all rows.
+        Calibrator of any method.
     df, scores, label, weight
         As in ``rows``.
 
@@ -126,7 +126,7 @@ def fit(
     2
     """
     chunks: Any = rows(df, scores=scores, label=label, weight=weight)
-    fitted: Estimator = calibrator.fit(chunks, None)  # type: ignore[attr-defined]
+    fitted: Estimator = calibrator.fit(chunks)  # type: ignore[attr-defined]
     return fitted
 
 
@@ -170,7 +170,13 @@ def predict_proba(
     200
     """
     simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    if hasattr(calibrator, "for_group"):
+        raise errors.ContainerError(
+            f"{type(calibrator).__name__} needs the group of each row, which is not passed here; "
+            "calibrate the rows of each group, df.where(df.group == name), with for_group(name)"
+        )
     found = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
+    found = found.in_order_of(df, calibrator)
     # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
     nothing = calibrator.predict_proba(found.named(np.empty((0, found.n_classes), found.dtype)))
     kind = T.FloatType() if nothing.dtype == np.float32 else T.DoubleType()
@@ -198,18 +204,19 @@ class SparkChunks(Chunks):
     def __init__(
         self, df: Any, scores: str | Sequence[str], label: str, weight: str | None
     ) -> None:
-        self._scores = Scores.of(df, scores)
-        self.names, self.n_classes = self._scores.names, self._scores.n_classes
+        self._scores = Scores.of(df, scores).named_by_indexer(df, label)
+        self.names, self.n_columns = self._scores.names, self._scores.n_classes
         self._label, self._weight = label, weight
         columns = self._scores.expressions([by_name(name) for name in self._scores.columns])
         columns += [label_column(df, label).alias("y")]
         columns += [] if weight is None else [weight_column(df, weight).alias("w")]
         self._df = df.select(*columns, F.spark_partition_id().alias("place"))
 
-    def _distinct(self) -> NDArray[Any]:
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels, which Spark finds."""
         used = F.col("y").isNotNull()  # a missing one is refused with its row, when it is counted
         used = used if self._weight is None else used & (F.col("w") != 0)
-        most = max(self.n_classes, 2)  # metrics take the positive class alone
+        most = max(self.n_columns, 2)  # metrics take the positive class alone
         found = self._df.where(used).select("y").distinct().limit(most + 2)
         labels = [value for (value,) in _run(found) if value == value]  # noqa: PLR0124  (NaN)
         if len(labels) > most:
@@ -217,6 +224,7 @@ class SparkChunks(Chunks):
                 f"column {self._label!r} has more than {most} distinct labels, "
                 f"{errors.some_in_words(labels)}; pass one column of scores for each class"
             )
+        self._scores.check_order(labels, self._label)
         return np.unique(np.array(labels))
 
     @cached_property
@@ -224,39 +232,54 @@ class SparkChunks(Chunks):
         (last,) = _run(self._df.agg(F.max("place")))[0]
         return 0 if last is None else last + 1
 
-    def count(self, empty: Counted) -> Counted:
-        """Let a copy of ``empty`` count every partition, and merge them in a tree."""
-        schema = "place long, statistics binary"
-        count = _counting(empty.empty(), self._scores, self._label, self._weight)
-        counted = self._df.mapInArrow(count, schema)
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every partition where it is, and merge a few neighbours at a time."""
+        schema = "place long, result binary"
+        counting = _counting(count, merge, self._scores, self._label, self._weight)
+        counted = self._df.mapInArrow(counting, schema)
         n_left = self._n_partitions
         while n_left > FAN_IN:  # a few neighbours each, whichever task they come to
-            counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(_merge, schema)
+            groups = counted.groupBy(F.expr(f"place div {FAN_IN}"))
+            counted = groups.applyInPandas(partial(_merge, merge), schema)
             n_left = -(-n_left // FAN_IN)
         found = sorted(_run(counted), key=lambda row: row[0])
-        parts: list[Counted] = [SERIALIZER.loads(bytes(data)) for _, data in found]
-        return merge_all(empty, parts)
+        if not found:
+            raise errors.ShapeError("the data frame has no row; pass at least one")
+        return reduce(merge, (SERIALIZER.loads(bytes(data)) for _, data in found))
+
+    def map(self, predict: Callable[[Any], Any]) -> Any:
+        """Refuse: the scores alone are no data frame."""
+        raise errors.ContainerError(
+            "rows of Spark are calibrated by calibrant.scale.spark.predict_proba(calibrator, df, "
+            "scores=...), which adds columns to the data frame"
+        )
 
 
-def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) -> Callable[..., Any]:
+def _counting(
+    count: Callable[..., T],
+    merge: Callable[[T, T], T],
+    scores: Scores,
+    label: str,
+    weight: str | None,
+) -> Callable[..., Any]:
     """Return what counts the rows of a partition."""
 
-    def count(batches: Iterable[Any]) -> Iterator[Any]:
-        found, number, n_rows = empty.empty(), 0, 0
+    def count_partition(batches: Iterable[Any]) -> Iterator[Any]:
+        result, number, n_rows = None, 0, 0
         for batch in _gather(batches, CELLS // scores.n_classes):
             number = batch.column("place")[0].as_py()
-            partition = Partition(number, n_rows, scores, label, weight or "")
-            with partition.told():
-                matrix = scores.matrix(batch.columns[: len(scores.columns)], partition)
+            with chunk_named(f"partition {number}, rows from {n_rows:,} on"):
+                matrix = scores.matrix(batch.columns[: len(scores.columns)])
                 y = to_numpy(batch.column("y"))
                 w = None if weight is None else to_numpy(batch.column("w"))
-                found.update(scores.named(matrix), y, w, named=partition)
+                found = count(scores.named(matrix), y, w)
+            result = found if result is None else merge(result, found)
             n_rows += batch.num_rows
-        if found.n_rows > 0:
-            data = SERIALIZER.dumps(found)
-            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [data]})
+        if result is not None:
+            data = SERIALIZER.dumps(result)
+            yield pa.RecordBatch.from_pydict({"place": [number], "result": [data]})
 
-    return count
+    return count_partition
 
 
 def _gather(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:
@@ -275,11 +298,11 @@ def _join(batches: list[Any]) -> Any:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _merge(place: tuple[int], frame: Any) -> Any:
-    """Merge the statistics of a few partitions, in their order."""
-    counted = frame.sort_values("place")["statistics"]
-    found = merge_few(map(SERIALIZER.loads, counted))
-    return type(frame)({"place": [place[0]], "statistics": [SERIALIZER.dumps(found)]})
+def _merge(merge: Callable[[T, T], T], place: tuple[int], frame: Any) -> Any:
+    """Merge the results of a few partitions, in their order."""
+    counted = frame.sort_values("place")["result"]
+    found = reduce(merge, map(SERIALIZER.loads, counted))
+    return type(frame)({"place": [place[0]], "result": [SERIALIZER.dumps(found)]})
 
 
 def _calibrating(
@@ -292,11 +315,12 @@ def _calibrating(
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            partition = Partition(batch.columns[-1][0].as_py(), n_rows, scores)
-            with partition.told():
+            number = batch.columns[-1][0].as_py()
+            with chunk_named(f"partition {number}, rows from {n_rows:,} on"):
                 own = [batch.columns[place] for place in places]
-                matrix = scores.matrix(own, partition, is_strict=on_bad_row == "raise")
-                found, good = _calibrated(calibrator, matrix, scores, partition, on_bad_row)
+                matrix = scores.matrix(own, is_strict=on_bad_row == "raise")
+                about = calibrator, "predict_proba", matrix, scores.names, on_bad_row
+                found, good = predict_chunk(*about)
             n_rows += batch.num_rows
             if n_new > 1:
                 new = [pa.array(column) for column in found.T]
@@ -309,18 +333,6 @@ def _calibrating(
             yield pa.RecordBatch.from_arrays([*kept, *new], names=schema.names)
 
     return calibrate
-
-
-def _calibrated(
-    calibrator: Any, matrix: NDArray[Any], scores: Scores, partition: Partition, on_bad_row: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    try:
-        return predict_chunk(calibrator, "predict_proba", matrix, scores.names, on_bad_row)
-    except errors.DataError:  # once more, to name the row
-        if on_bad_row == "raise":
-            kind, normalize = calibrator.map_.kind, calibrator.normalize
-            simplex.check_scores(scores.named(matrix), kind, normalize, named=partition)
-        raise
 
 
 _REFUSED = re.compile(

@@ -1,0 +1,498 @@
+"""``RowSample``: a calibration set in memory, made of as many rows as there are.
+
+Every row has a hash of its content. While all rows fit into ``max_cells``, all are kept; then those
+with the smallest hashes, by class. Which rows are kept is a function of the set of all rows, so
+neither their order nor their chunks matter, nor the order in which samples are merged.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from calibrant import errors
+from calibrant._kernels.rows import row_hashes
+from calibrant._labels import LARGEST_EXPONENT
+from calibrant._maps.base import require
+from calibrant._one_column import ONE_COLUMN
+from calibrant._row_order import order_rows
+from calibrant._simplex import SimplexBatch, check_batch, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Wholes = NDArray[np.int64]
+
+MAX_CELLS = 1 << 24
+"""Cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes."""
+
+UNBOUNDED = np.uint64(2**64 - 1)
+"""Bound on the hashes of a class of which every row is kept."""
+
+FEWEST_WAITING = 1 << 14
+"""Rows that are gathered at least before they are sorted into those that are kept."""
+
+LARGEST_COUNT = 2.0**31
+"""Whole weights up to here are numbers of repetitions, whose sums are exact."""
+
+LARGEST_WEIGHT = 2.0**LARGEST_EXPONENT
+"""Of one row: ``check_weights`` lets no larger one through."""
+
+WHOLE_ARRAYS = ("bounds", "hashes", "class_index")
+FLOAT_ARRAYS = ("counts", "rests", "rows", "weight", "times")
+"""Arrays of the state of a sample, of 64-bit numbers each."""
+
+
+class _Entries(NamedTuple):
+    """Distinct rows: hash, scores, label, weight of one row, and how often it came."""
+
+    hashes: NDArray[np.uint64]
+    scores: Floats
+    class_index: Wholes
+    weight: Floats
+    times: Floats
+
+    @classmethod
+    def of(cls, batch: SimplexBatch) -> _Entries:
+        """Return the rows of a batch.
+
+        A whole weight w is w rows of weight 1. Other weights are a part of a row's content: two
+        rows of weight 0.3 are not one of 0.6, since sums of such numbers depend on their order.
+        """
+        scores = batch.scores + 0.0  # a copy, without -0.0
+        nothing = np.zeros(batch.n_rows, dtype=np.intp)
+        # Labels have no part in it: rows of equal scores are kept or dropped together, so that
+        # the kept ones have the labels that all rows with these scores have.
+        hashes = row_hashes(scores.view(np.int64), nothing)
+        is_whole = (batch.weight == np.floor(batch.weight)) & (batch.weight <= LARGEST_COUNT)
+        weight = np.where(is_whole, 1.0, batch.weight)
+        times = np.where(is_whole, batch.weight, 1.0)
+        some = np.flatnonzero(~is_whole)
+        if len(some):
+            parts = np.column_stack([hashes[some].view(np.int64), weight[some].view(np.int64)])
+            hashes[some] = row_hashes(parts, nothing[some])
+        return cls(hashes, scores, batch.class_index.astype(np.intp), weight, times)
+
+    def take(self, rows: Any) -> _Entries:
+        return _Entries(*(array[rows] for array in self))
+
+    @classmethod
+    def join(cls, parts: list[_Entries]) -> _Entries:
+        """Sort entries by class and hash, ties by content, and count equal ones together."""
+        arrays: Any = map(np.concatenate, zip(*parts, strict=True))
+        rows = parts[0] if len(parts) == 1 else cls(*arrays)
+        order = np.argsort(rows.hashes)
+        # Numbers of 16 bits are sorted by counting them.
+        small = np.min_scalar_type(rows.class_index.max(initial=0))
+        order = order[np.argsort(rows.class_index[order].astype(small), kind="stable")]
+        hashes, index = rows.hashes[order], rows.class_index[order]
+        is_new = np.append(True, (hashes[1:] != hashes[:-1]) | (index[1:] != index[:-1]))
+        if is_new.all():
+            return rows.take(order)
+        tied = ~is_new
+        tied[:-1] |= ~is_new[1:]
+        place = np.flatnonzero(tied)
+        some = rows.take(order[place])
+        sub_order, is_other = order_rows(
+            some.class_index, some.hashes, (some.weight,), lambda own: some.scores[own]
+        )
+        weight = some.weight[sub_order]
+        order[place] = order[place][sub_order]
+        is_new[place] = is_other | np.append(True, weight[1:] != weight[:-1])
+        starts = np.flatnonzero(is_new)
+        return rows.take(order[starts])._replace(times=np.add.reduceat(rows.times[order], starts))
+
+
+class RowSample:
+    """Rows of a calibration set: all of them while they fit, then a sample by content.
+
+    The rows with the smallest hashes of their content are kept. By class: one with fewer rows than
+    its share of the room keeps all of them. The kept rows of other classes get weights that restore
+    the total weight of their class. The order of rows, their chunks and the order of merging change
+    nothing, to the last bit.
+
+    Parameters
+    ----------
+    classes : array-like of shape (n_classes,)
+        Label of each column of the scores.
+    scores : {"probabilities", "logits", "positive", "decision"}, default="probabilities"
+        Kind of the scores, as of a calibrator.
+    normalize : {None, "rows"}, default=None
+        "rows" divides each row by its sum.
+    max_cells : int, default=2**24
+        Largest number of scores that are kept; each takes 8 bytes.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows that were counted, those of weight 0 left out.
+    n_kept : int
+        Number of distinct rows that are kept.
+    is_complete : bool
+        Whether every row is kept.
+
+    Examples
+    --------
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import RowSample
+    >>> scores, y = simulated_scores(1000)
+    >>> first = RowSample([0, 1, 2]).update(scores[:300], y[:300])
+    >>> sample = RowSample([0, 1, 2]).update(scores[300:], y[300:]).merge(first)
+    >>> sample.n_rows, sample.is_complete
+    (1000, True)
+    >>> fitted = TemperatureScaling().fit(sample)
+    >>> abs(fitted.temperature_ - TemperatureScaling().fit(scores, y).temperature_) < 1e-9
+    True
+    """
+
+    def __init__(
+        self,
+        classes: Any,
+        *,
+        scores: str = "probabilities",
+        normalize: str | None = None,
+        max_cells: int = MAX_CELLS,
+    ) -> None:
+        self.classes, self.scores, self.normalize = np.asarray(classes), scores, normalize
+        n_classes = len(self.classes)
+        check_number("max_cells", max_cells, low=n_classes, whole=True)
+        self.max_cells = max_cells
+        self._room = max_cells // n_classes  # rows
+        self._bounds = np.full(n_classes, UNBOUNDED)  # the largest hash that is kept of each class
+        self._counts = np.zeros(n_classes)
+        self._rests: list[tuple[float, ...]] = [(0.0,)] * n_classes
+        self.n_rows = 0
+        nothing = np.empty((0, n_classes)), self._kind, np.empty(0, np.intp), np.empty(0)
+        self._kept = _Entries.of(SimplexBatch(*nothing, self.classes))
+        self._waiting: list[_Entries] = []
+
+    @property
+    def _kind(self) -> str:
+        return ONE_COLUMN.get(self.scores, self.scores)
+
+    def __repr__(self) -> str:
+        return (
+            f"RowSample({self.n_kept:,} kept of {self.n_rows:,} rows, {len(self.classes)} classes)"
+        )
+
+    @property
+    def n_kept(self) -> int:
+        """Number of distinct rows that are kept."""
+        self._settle()
+        return len(self._kept.hashes)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row is kept."""
+        self._settle()
+        return bool(np.all(self._bounds == UNBOUNDED))
+
+    def update(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Count rows.
+
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As in ``fit`` of a calibrator.
+
+        Returns
+        -------
+        self : RowSample
+        """
+        if len(y) == 0:
+            return self
+        batch = check_batch(
+            scores,
+            y,
+            sample_weight,
+            kind=self.scores,
+            classes=self.classes,
+            normalize=self.normalize,
+            is_chunk=True,
+        )
+        return self._add(batch)
+
+    def _add(self, batch: SimplexBatch) -> Self:
+        """Count the rows of a batch."""
+        rows = _Entries.of(batch)
+        self.n_rows += len(rows.hashes)
+        is_whole = rows.weight == 1.0
+        counts = np.where(is_whole, rows.times, 0.0)
+        self._counts += np.bincount(rows.class_index, counts, len(self._counts))
+        for c in np.unique(rows.class_index[~is_whole]):
+            own = rows.weight[~is_whole & (rows.class_index == c)]
+            self._rests[c] = _exact_sum([*self._rests[c], *own.tolist()])
+        self._wait(rows)
+        return self
+
+    def merge(self, other: RowSample) -> Self:
+        """Add what another sample has counted.
+
+        Parameters
+        ----------
+        other : RowSample
+            With the same parameters; not changed.
+
+        Returns
+        -------
+        self : RowSample
+        """
+        self._refuse_other(other)
+        other._settle()
+        self.n_rows += other.n_rows
+        self._counts += other._counts
+        self._rests = [_exact_sum([*a, *b]) for a, b in zip(self._rests, other._rests, strict=True)]
+        self._lower(np.minimum(self._bounds, other._bounds))
+        self._wait(other._kept)
+        return self
+
+    def _refuse_other(self, other: RowSample) -> None:
+        for name in ("scores", "normalize", "max_cells"):
+            own, theirs = getattr(self, name), getattr(other, name)
+            if own != theirs:
+                raise errors.ParameterError(
+                    f"the other sample has {name}={theirs!r}, but this one {own!r}; make both with "
+                    "the same parameters"
+                )
+        if not np.array_equal(self.classes, other.classes):
+            raise errors.ParameterError(
+                f"the other sample has the classes {errors.some_in_words(other.classes)}, but this "
+                f"one {errors.some_in_words(self.classes)}"
+            )
+
+    def scale(self, factor: float) -> Self:
+        """Multiply the weights of all rows so far, for example to let them decay.
+
+        Parameters
+        ----------
+        factor : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        self : RowSample
+        """
+        check_number("factor", factor, low=0.0, high=1.0)
+        if factor == 1.0:
+            return self
+        self._settle()
+        self._rests = [(total * factor,) for total in self._totals()]
+        self._counts[:] = 0.0
+        weight = self._kept.weight * factor
+        self._kept = self._kept._replace(weight=weight).take(weight > 0.0)
+        return self
+
+    def _totals(self) -> list[float]:
+        """Return the weight of all rows of each class, correctly rounded."""
+        pairs = zip(self._counts.tolist(), self._rests, strict=True)
+        return [math.fsum((count, *rest)) for count, rest in pairs]
+
+    def batch(self) -> SimplexBatch:
+        """Return the kept rows as a calibration set, in an order of their content.
+
+        Returns
+        -------
+        batch : SimplexBatch
+            Its weights add up to those of all rows in every class.
+        """
+        self._settle()
+        rows, totals = self._kept, np.array(self._totals())
+        weight = rows.weight * rows.times
+        about = rows.scores, self._kind, rows.class_index
+        if self.is_complete:
+            return SimplexBatch(*about, weight, self.classes)
+        kept = np.bincount(rows.class_index, weight, len(totals))
+        is_cut = (self._bounds < UNBOUNDED) & (kept > 0.0)
+        unit = np.where(is_cut, totals / np.where(is_cut, kept, 1.0), 1.0)[rows.class_index]
+        return SimplexBatch(*about, weight * unit, self.classes, unit)
+
+    def _wait(self, rows: _Entries) -> None:
+        """Take rows that are not above the bound of their class; sort many at a time."""
+        near = rows.hashes <= self._bounds[rows.class_index]
+        self._waiting.append(rows if near.all() else rows.take(near))
+        if sum(len(own.hashes) for own in self._waiting) >= max(self._room // 4, FEWEST_WAITING):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Sort what waits into the kept rows, and drop those that are too many."""
+        if not self._waiting:
+            return
+        self._kept, self._waiting = _Entries.join([self._kept, *self._waiting]), []
+        if len(self._kept.hashes) > self._room:
+            self._lower(self._find_bounds())
+
+    def _find_bounds(self) -> NDArray[np.uint64]:
+        """Return the largest hash to keep of each class, so that all rows fit into the room.
+
+        A class keeps its share of the room, an equal part, or all of its rows if they are fewer;
+        what is left of the room goes to the smallest of all other hashes.
+        """
+        rows, n_classes = self._kept, len(self.classes)
+        starts = np.searchsorted(rows.class_index, np.arange(n_classes + 1))
+        sizes, share = np.diff(starts), self._room // n_classes
+        # Rows are sorted by class and hash: the rank of a row is its place in its class.
+        rank = np.arange(len(rows.hashes)) - starts[rows.class_index]
+        others = rows.hashes[rank >= share]
+        n_others = self._room - int(np.minimum(sizes, share).sum())
+        last = np.partition(others, n_others - 1)[n_others - 1] if n_others > 0 else np.uint64(0)
+        ends = starts[:-1] + np.minimum(sizes, max(share, 1)) - 1
+        bounds = np.where(sizes > 0, rows.hashes[np.maximum(ends, 0)], last)
+        bounds = np.maximum(bounds, last)
+        largest = np.where(sizes > 0, rows.hashes[np.maximum(starts[1:] - 1, 0)], np.uint64(0))
+        return np.where(largest <= bounds, self._bounds, bounds)
+
+    def _lower(self, bounds: NDArray[np.uint64]) -> None:
+        """Drop the rows above some bounds."""
+        self._bounds = bounds
+
+        def below(rows: _Entries) -> _Entries:
+            return rows.take(rows.hashes <= bounds[rows.class_index])
+
+        self._kept, self._waiting = below(self._kept), [below(own) for own in self._waiting]
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the sample holds, as plain values and arrays of 64-bit numbers.
+
+        Returns
+        -------
+        state : dict
+            The parameters by their names, ``n_rows``, what is kept of every class (``bounds``,
+            ``counts``, ``rests``) and the kept rows (``rows``, ``hashes``, ``class_index``,
+            ``weight``, ``times``).
+        """
+        self._settle()
+        kept = _Entries.join([self._kept])  # since a decay may have made weights equal
+        return {
+            "classes": self.classes,
+            "scores": self.scores,
+            "normalize": self.normalize,
+            "max_cells": self.max_cells,
+            "n_rows": self.n_rows,
+            "bounds": self._bounds.view(np.int64),
+            "counts": self._counts.copy(),
+            "rests": np.array([(*own, 0.0, 0.0)[:3] for own in self._rests]),
+            "rows": kept.scores,
+            "hashes": kept.hashes.view(np.int64),
+            "class_index": kept.class_index.astype(np.int64),
+            "weight": kept.weight,
+            "times": kept.times,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> RowSample:
+        """Return the sample that has a state, which goes on as the one that was asked for it.
+
+        Parameters
+        ----------
+        state : mapping
+            As ``state`` returns it. Everything is checked: a state that no sample has is refused
+            by a ``ParameterError`` or a ``DataError``.
+
+        Returns
+        -------
+        sample : RowSample
+        """
+        for names, dtype in ((WHOLE_ARRAYS, np.int64), (FLOAT_ARRAYS, np.float64)):
+            for name in names:
+                require(state[name].dtype == dtype, f"{name} has the dtype {state[name].dtype}")
+        sample = cls(
+            state["classes"],
+            scores=state["scores"],
+            normalize=state["normalize"],
+            max_cells=state["max_cells"],
+        )
+        kept = _Entries(
+            state["hashes"].view(np.uint64),
+            state["rows"],
+            state["class_index"].astype(np.intp),
+            state["weight"],
+            state["times"],
+        )
+        _check_rows(kept, sample._kind, len(sample.classes))
+        check_number("n_rows", state["n_rows"], low=len(kept.hashes), whole=True)
+        sample.n_rows, sample._kept = int(state["n_rows"]), kept
+        sample._bounds, sample._counts = state["bounds"].view(np.uint64), state["counts"].copy()
+        sample._rests = [*map(tuple, state["rests"].tolist())]
+        sample._check_classes(state["rests"])
+        return sample
+
+    def _check_classes(self, rests: Floats) -> None:
+        """Refuse bounds and totals of classes that are not those of the kept rows."""
+        rows, bounds, counts, k = self._kept, self._bounds, self._counts, len(self.classes)
+        shapes = [own.shape for own in (bounds, counts, rests)]
+        require(shapes == [(k,), (k,), (k, 3)], f"bounds, counts and rests have shapes {shapes}")
+        is_below = rows.hashes <= bounds[rows.class_index]
+        require(is_below.all(), "a kept row is above the bound of its class")
+        is_count = (counts >= 0.0) & (counts == np.floor(counts))
+        require(is_count.all(), "the whole weights of a class add up to no whole number")
+        first, second, third = rests.T
+        is_exact = (first >= 0.0) & (first + second == first) & (second + third == second)
+        require(is_exact.all(), "the rests of a class are no exact sum")
+        with np.errstate(over="ignore"):
+            totals = counts + first
+            kept = np.bincount(rows.class_index, rows.weight * rows.times, k)
+        require((totals <= LARGEST_WEIGHT * self.n_rows).all(), "a class has too large a weight")
+        # Every decay rounds the weight of each row, and loses those that become zero.
+        rounding = 1e-6 * totals + 1e-290
+        require((kept <= totals + rounding).all(), "a class has less weight than its kept rows")
+        is_all = (bounds < UNBOUNDED) | (totals <= kept + rounding)
+        require(is_all.all(), "a class of which every row is kept has more weight than these")
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return vars(self)
+
+    def __copy__(self) -> RowSample:
+        """Return a sample that goes on by itself; arrays of rows are never changed, so shared."""
+        self._settle()
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._counts, other._rests, other._waiting = self._counts.copy(), [*self._rests], []
+        return other
+
+
+def _check_rows(rows: _Entries, kind: str, n_classes: int) -> None:
+    """Refuse kept rows that are none: not as they were read, not distinct, or in another order."""
+    n_rows = len(rows.hashes)
+    shapes = [own.shape for own in rows]
+    wanted = [(n_rows,), (n_rows, n_classes), (n_rows,), (n_rows,), (n_rows,)]
+    require(shapes == wanted, f"the arrays of the kept rows have the shapes {shapes}")
+    if n_rows == 0:
+        return
+    batch = check_batch(
+        rows.scores,
+        rows.class_index,
+        rows.weight,
+        kind=kind,
+        classes=np.arange(n_classes),
+        is_chunk=True,
+    )
+    require(batch.n_rows == n_rows, "a kept row has the weight 0")
+    require((rows.weight <= LARGEST_WEIGHT).all(), "a kept row has too large a weight")
+    is_same = np.array_equal(batch.scores, rows.scores)
+    require(is_same, "a kept row is not on the simplex to the last digits")
+    is_negative = np.signbit(rows.scores) & (rows.scores == 0.0)
+    require(not is_negative.any(), "a kept row has a score of -0.0")
+    is_count = np.isfinite(rows.times) & (rows.times >= 1.0) & (rows.times == np.floor(rows.times))
+    require(is_count.all(), "a kept row came a number of times that is no positive whole number")
+    del batch, is_negative, is_count  # since what follows needs another copy
+    joined = _Entries.join([rows])
+    in_order = all(np.array_equal(own, other) for own, other in zip(rows, joined, strict=True))
+    require(in_order, "the kept rows are not distinct, or not in their order")
+
+
+def _exact_sum(values: list[float]) -> tuple[float, ...]:
+    """Return three numbers whose sum is that of the values, with some 150 bits.
+
+    ``fsum`` rounds correctly, so each is what is left by those before it, whatever the order.
+    """
+    found: list[float] = []
+    for _ in range(3):
+        found.append(math.fsum([*values, *(-own for own in found)]))
+    return tuple(found)

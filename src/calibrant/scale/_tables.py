@@ -1,0 +1,214 @@
+"""Tables larger than memory: files and directories of Parquet, Arrow or CSV, read in batches."""
+
+from __future__ import annotations
+
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from calibrant import _extras as extras
+from calibrant import errors
+from calibrant._containers import NamedMatrix
+from calibrant.scale._chunks import Chunks, chunk_named, distinct, union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+BATCH_CELLS = 1 << 22
+"""Scores that are read at once: 32 MiB."""
+
+FORMATS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".csv": "csv", ".tsv": "csv"}
+
+
+class TableChunks(Chunks):
+    """Batches of the rows of a dataset of pyarrow; ``open_tables`` makes it."""
+
+    names: list[str]
+
+    def __init__(
+        self, dataset: Any, scores: Sequence[str], label: str | None, weight: str | None = None
+    ) -> None:
+        known = dataset.schema.names
+        for name in (*scores, label, weight):
+            if name is not None and name not in known:
+                raise errors.ColumnNameError(
+                    f"the tables have no column {name!r}; their columns are "
+                    f"{errors.some_in_words(known, 20)}"
+                )
+        self._dataset, self._label, self._weight = dataset, label, weight
+        self.names, self.n_columns = list(scores), len(scores)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Yield the batches of some columns that have rows, each with its place."""
+        for fragment in self._dataset.get_fragments():
+            first = 0
+            for batch in self._batches_of(fragment, list(columns)):
+                if batch.num_rows:
+                    yield f"{fragment.path}, rows from {first:,} on", batch
+                first += batch.num_rows
+
+    def _batches_of(self, fragment: Any, columns: list[str]) -> Iterator[Any]:
+        """Yield the batches of a file; no more of it than a few of them is held."""
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
+
+        for name in columns:
+            if name not in fragment.physical_schema.names:
+                raise errors.ColumnNameError(
+                    f"{fragment.path} has no column {name!r}, which other files have"
+                )
+        n_rows = max(BATCH_CELLS // max(len(columns), 1), 1)
+        if not isinstance(fragment, ds.ParquetFileFragment):
+            yield from fragment.to_batches(
+                self._dataset.schema, columns=columns, batch_size=n_rows, batch_readahead=1
+            )
+            return
+        # A scan would hold whole groups of rows, and one may be as large as the file.
+        with pq.ParquetFile(fragment.open(), buffer_size=1 << 14, pre_buffer=False) as file:
+            yield from file.iter_batches(n_rows, columns=columns)
+
+    def _others(self) -> list[str]:
+        return [name for name in (self._label, self._weight) if name is not None]
+
+    def _labels_of(self, batch: Any) -> tuple[Any, Any]:
+        if self._label is None:
+            raise errors.LabelError("the tables have no column of labels; pass label=")
+        weight = None if self._weight is None else to_numpy(batch.column(self._weight))
+        return batch.column(self._label).to_pandas(), weight
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels; no score is read for them."""
+
+        def find(place: str, batch: Any) -> NDArray[Any]:
+            with chunk_named(place):
+                return distinct(*self._labels_of(batch))
+
+        return reduce(union, (find(*own) for own in self._batches(self._others())))
+
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every batch, one after the other."""
+
+        def counted() -> Iterator[T]:
+            for place, batch in self._batches([*self.names, *self._others()]):
+                with chunk_named(place):
+                    found = count(self._matrix(batch), *self._labels_of(batch))
+                yield found
+
+        return reduce(merge, counted())
+
+    def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
+        """Return an iterator of the predictions for every batch."""
+        for place, batch in self._batches(self.names):
+            with chunk_named(place):
+                yield predict(self._matrix(batch))
+
+    def _matrix(self, batch: Any) -> Any:
+        columns = [to_numpy(batch.column(name)) for name in self.names]
+        return NamedMatrix(np.column_stack(columns), self.names)
+
+
+def to_numpy(column: Any) -> NDArray[Any]:
+    """Return a column of Arrow; what is null among numbers is NaN."""
+    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def open_tables(
+    path: Any,
+    *,
+    scores: Sequence[str],
+    label: str | None = "label",
+    weight: str | None = None,
+    format: Any = None,  # noqa: A002  (pyarrow's own name)
+) -> TableChunks:
+    """Open a table, or a directory of tables, that may be larger than memory.
+
+    Parameters
+    ----------
+    path : str, Path or list of these
+        Files of Parquet, Arrow (Feather) or CSV, or a directory of files of one of these kinds.
+    scores : list of str
+        Columns of the scores, one for each class.
+    label : str or None, default="label"
+        Column of the labels; None for tables to predict.
+    weight : str, optional
+        Column of the weights.
+    format : str or pyarrow.dataset.FileFormat, optional
+        As of ``pyarrow.dataset.dataset``; by default the suffix of the files tells it.
+
+    Returns
+    -------
+    chunks : Chunks
+        For ``calibrator.fit(chunks)``, ``calibrator.predict_proba(chunks)``, which is an iterator,
+        and ``metrics.evaluate(None, chunks)``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import pandas as pd
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import open_tables
+    >>> scores, y = simulated_scores(1000)
+    >>> table = pd.DataFrame(scores, columns=["0", "1", "2"]).assign(label=y)
+    >>> path = Path(mkdtemp()) / "predictions.parquet"
+    >>> table.to_parquet(path)
+    >>> chunks = open_tables(path, scores=["0", "1", "2"])
+    >>> TemperatureScaling().fit(chunks).classes_.tolist()
+    [0, 1, 2]
+    """
+    try:
+        import pyarrow.dataset as ds
+    except ImportError as error:
+        raise extras.needed(error, "calibrant.scale.open_tables", "cli") from error
+    files = find_tables(path)
+    dataset = ds.dataset([str(file) for file in files], format=format or _format_of(files))
+    return TableChunks(dataset, scores, label, weight)
+
+
+def find_tables(path: Any) -> list[Path]:
+    """Return the files of tables at a path: itself, or those in a directory and below it."""
+    paths = [Path(own) for own in ([path] if isinstance(path, str | Path) else path)]
+    files: list[Path] = []
+    for own in paths:
+        inside = data_in(own) if own.is_dir() else [own]
+        files += [file for file in inside if file.suffix.lower() in FORMATS]
+    if not files:
+        raise errors.PredictionFileError(
+            f"{errors.some_in_words(list(map(str, paths)))} has no .parquet, .arrow, .feather, "
+            ".csv or .tsv file"
+        )
+    return files
+
+
+def data_in(path: Path) -> list[Path]:
+    """Return what is in a directory and below it, sorted.
+
+    What begins with a dot or an underscore is not data: Spark and Dask write such files.
+    """
+    found = sorted(path.rglob("*"))
+    return [file for file in found if not any(p[0] in "._" for p in file.relative_to(path).parts)]
+
+
+def _format_of(files: Sequence[Path]) -> Any:
+    """Return the format of files, which is the same of all."""
+    import pyarrow.dataset as ds
+    from pyarrow import csv
+
+    suffixes = {file.suffix.lower() for file in files}
+    kinds = {FORMATS[suffix] for suffix in suffixes}
+    if len(kinds) > 1 or suffixes == {".csv", ".tsv"}:
+        raise errors.PredictionFileError(
+            f"the directory has files of several kinds, {', '.join(sorted(suffixes))}; pass those "
+            "of one kind"
+        )
+    if suffixes == {".tsv"}:
+        return ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))
+    return kinds.pop()

@@ -1,0 +1,397 @@
+"""Directories of tables and large files: the rows of a file that is read whole, in chunks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import calibrant
+from calibrant import errors, metrics
+from calibrant._calibrators.methods import make_calibrator
+from calibrant._files import chunks, predictions, tables
+from calibrant._files.align import align
+from calibrant._files.chunks import FileChunks, find_tables, is_read_in_chunks, tell_ignored
+from calibrant._files.predictions import open_source, read_prediction_file
+from calibrant._files.tables import ColumnSelection
+from calibrant.datasets import simulated_scores
+
+NAMES = np.array(["ant", "bee", "cow"])
+SCORES, Y = simulated_scores(900)
+FRAME = pd.DataFrame(SCORES, columns=NAMES).assign(label=NAMES[Y])
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Three files, in three formats and orders of columns."""
+    (tmp_path / "day=1").mkdir()
+    FRAME[:200].to_parquet(tmp_path / "day=1" / "a.parquet")
+    FRAME[200:500][["label", "cow", "ant", "bee"]].to_csv(tmp_path / "e.csv", index=False)
+    FRAME[500:].to_feather(tmp_path / "f.arrow")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden.parquet").write_bytes(b"no table")
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "0.csv").write_text("no,table\n")
+    (tmp_path / "notes.txt").write_text("none either")
+    return tmp_path
+
+
+def chunks_of(path, progress=None, selection=None, settle=align, **opening):
+    """Chunks of a path, with nothing said about it."""
+    found = FileChunks(
+        path, partial(open_source, **opening), selection or ColumnSelection(), progress
+    )
+    return found.settle(settle)
+
+
+def fit(found, method="fir", **parameters):
+    """Fit a method to rows in memory or in chunks, as the command does."""
+    about = {"scores": found.kind, "classes": found.classes, "normalize": found.normalize}
+    return make_calibrator(method, **about, **parameters).fit(*found.to_fit())
+
+
+def test_a_fit_to_a_directory_is_the_fit_in_memory(days):
+    found = chunks_of(days)
+    assert [file.name for file in found.files] == ["a.parquet", "e.csv", "f.arrow"]
+    assert found.labels().tolist() == NAMES.tolist()
+    far = fit(found)
+    near = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"])
+    assert_array_equal(far.classes_, near.classes_)
+    assert_allclose(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]), atol=1e-12)
+    assert found.count_rows() == (900, 900)
+
+
+def test_ignored_files_are_told(days):
+    assert tell_ignored(days) == f"{days}: 3 tables read; ignored 'notes.txt'"
+    (days / "notes.txt").unlink()
+    assert tell_ignored(days) == ""
+
+
+def test_progress_counts_rows(days):
+    seen = []
+    found = chunks_of(days, lambda *told: seen.append(told))
+    fit(found)
+    assert [told[:2] for told in seen] == [(n, None) for n in (200, 500, 900)] + [
+        (n, 900) for n in (200, 500, 900)
+    ]
+    assert [told[2].partition(" /")[0] for told in seen[2:4]] == [
+        "reading the labels of",
+        "reading",
+    ]
+
+
+def test_which_files_are_read_in_chunks(days, monkeypatch):
+    np.save(days / "p.npy", SCORES)
+    (days / "p.jsonl").write_text("{}\n")
+    table, array = days / "e.csv", days / "p.npy"
+    assert is_read_in_chunks(days)
+    assert not is_read_in_chunks(table)
+    monkeypatch.setattr(chunks, "LARGE_BYTES", table.stat().st_size)
+    assert not is_read_in_chunks(table)
+    monkeypatch.setattr(chunks, "LARGE_BYTES", table.stat().st_size - 1)
+    assert is_read_in_chunks(table)
+    monkeypatch.setattr(chunks, "LARGE_BYTES", 0)
+    assert is_read_in_chunks(array, labels=days / "y.npy")
+    assert not is_read_in_chunks(table, labels=days / "y.npy")
+    assert not is_read_in_chunks(days / "p.jsonl")
+    assert not is_read_in_chunks(days / "-")
+    assert not is_read_in_chunks(days / "nowhere.csv")
+    (days / "logs").mkdir()
+    (days / "p.jsonl").rename(days / "logs" / "p.jsonl")
+    assert not is_read_in_chunks(days / "logs")
+
+
+def small_chunks(monkeypatch):
+    """Let every file of this page come in several chunks."""
+    monkeypatch.setattr(tables, "CHUNK_BYTES", 8 * 4 * 100)
+    monkeypatch.setattr(predictions, "CHUNK_BYTES", 8 * 3 * 100)
+    monkeypatch.setattr("calibrant._files.text.SAMPLE_BYTES", 1 << 10)
+    monkeypatch.setattr("calibrant._files.text.BLOCK_BYTES", 1 << 12)
+
+
+def write(path, scores, y, names, kind="probabilities"):
+    """Write rows in the format of a suffix."""
+    if path.suffix == ".npz":
+        name = "probs" if kind in ("probabilities", "positive") else "logits"
+        np.savez(path, **{name: scores}, labels=y, classes=np.array(names))
+        return path
+    frame = pd.DataFrame(scores, columns=list(names)).assign(id="x", label=y)
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        (frame.to_parquet if path.suffix == ".parquet" else frame.to_feather)(path)
+    return path
+
+
+LABELS = {
+    "text": (NAMES, NAMES),
+    "numbers": (np.array([0, 1, 2]), np.array(["0", "1", "2"])),
+    "other numbers": (np.array([7, 8, 30]), np.array(["p_7", "p_8", "p_30"])),
+    "numbers as fractions": (np.array([0.0, 1.0, 2.0]), np.array(["0", "1", "2"])),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npz"])
+def test_a_large_file_gives_the_model_of_the_file_read_whole(tmp_path, monkeypatch, suffix, labels):
+    small_chunks(monkeypatch)
+    values, names = LABELS[labels]
+    if suffix == "npz" and labels == "other numbers":
+        names = values.astype(str)
+    path = write(tmp_path / f"p.{suffix}", SCORES, values[Y], names)
+    far, near = chunks_of(path), align(read_prediction_file(path))
+    assert far.source == near.source == str(path)
+    assert far.classes == near.classes
+    for method in ("ts", "na-fir", "auto"):
+        a, b = fit(far, method), fit(near, method)
+        assert a.classes_.tolist() == b.classes_.tolist()
+        assert a.classes_.dtype.kind == b.classes_.dtype.kind
+        assert a.feature_names_in_.tolist() == b.feature_names_in_.tolist()
+        assert_allclose(a.predict_proba(SCORES), b.predict_proba(SCORES), rtol=0, atol=1e-9)
+    assert far.count_rows() == near.count_rows() == (900, 900)
+
+
+KINDS = {
+    "logits": (np.log(SCORES), Y, NAMES, {}),
+    "positive": (SCORES[:, :1], (Y == 0).astype(int), ["p"], {}),
+    "decision": (np.log(SCORES[:, :1] / (1 - SCORES[:, :1])), (Y == 0).astype(int), ["z"], {}),
+    "probabilities": (100 * SCORES, Y, NAMES, {"normalize": "rows"}),
+}
+
+
+def measured(found):
+    """All metrics of rows in memory or in chunks, without draws."""
+    rows, classes = found.to_measure()
+    numbers = metrics.evaluate(rows, classes=classes, n_resamples=0).to_dict()
+    shares = metrics.class_shares(rows, classes=classes).to_dict()
+    test = metrics.calibration_test(rows, classes=classes, n_resamples=50).to_dict()
+    return {"shares": shares, "test": test, **numbers}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_every_kind_of_scores_in_chunks(tmp_path, monkeypatch, suffix, kind):
+    small_chunks(monkeypatch)
+    scores, y, names, how = KINDS[kind]
+    classes = names if scores.shape[1] > 1 else ["0", "1"]
+    y = NAMES[y] if scores.shape[1] > 1 else y
+    path = write(tmp_path / f"p.{suffix}", scores, y, classes if suffix == "npz" else names, kind)
+    far = chunks_of(path, settle=partial(align, **how), kind=kind)
+    near = align(read_prediction_file(path, kind=kind), **how)
+    a, b = fit(far), fit(near)
+    assert a.classes_.tolist() == b.classes_.tolist()
+    assert_allclose(a.predict_proba(scores), b.predict_proba(scores), atol=1e-9)
+    found, wanted = measured(far), measured(near)
+    assert found.pop("missing") == wanted.pop("missing")
+    pd.testing.assert_frame_equal(
+        pd.json_normalize(found), pd.json_normalize(wanted), check_exact=False, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("positive", [None, "no", "yes"])
+@pytest.mark.parametrize("names", [("p_yes", "p_no"), ("p_no", "p_yes")])
+def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive, by_name):
+    p = SCORES[:, 0]
+    columns = {"p_yes": p, "p_no": 1 - p}
+    frame = pd.DataFrame({name: columns[name] for name in names})
+    path = tmp_path / "p.csv"
+    frame.assign(label=np.where(Y == 0, "yes", "no")).to_csv(path, index=False)
+    how = partial(align, positive=positive, positive_last=True, by_name=by_name)
+    far, near = chunks_of(path, settle=how), how(read_prediction_file(path))
+    assert far.classes == near.classes
+    assert far.names == near.place.names
+    a, b = fit(far), fit(near)
+    assert a.classes_.tolist() == b.classes_.tolist()
+    assert_allclose(a.predict_proba(frame), b.predict_proba(frame), atol=1e-9)
+    assert measured(far)["binary"]["auc"] == measured(near)["binary"]["auc"]
+
+
+def test_arrays_of_any_order_and_one_hot_labels(tmp_path, monkeypatch):
+    small_chunks(monkeypatch)
+    np.save(tmp_path / "y.npy", Y)
+    for own in (SCORES, np.asfortranarray(SCORES)):
+        np.save(tmp_path / "p.npy", own)
+        np.savez(tmp_path / "p.npz", probs=own, labels=np.eye(3, dtype=int)[Y])
+        np.savez_compressed(tmp_path / "q.npz", probs=own, labels=Y)
+        wanted = calibrant.FlattenedIsotonic().fit(SCORES, Y).predict_proba(SCORES)
+        for found in (
+            chunks_of(tmp_path / "p.npy", labels=tmp_path / "y.npy"),
+            chunks_of(tmp_path / "p.npz"),
+            chunks_of(tmp_path / "q.npz"),
+        ):
+            far = fit(found)
+            assert far.classes_.tolist() == [0, 1, 2]
+            assert_allclose(far.predict_proba(SCORES), wanted, atol=1e-12)
+            assert measured(found)["n_rows"] == 900
+
+
+def test_labels_in_a_file_of_their_own_that_do_not_fit(tmp_path):
+    np.save(tmp_path / "p.npy", SCORES)
+    np.save(tmp_path / "y.npy", Y[:-1])
+    with pytest.raises(errors.PredictionFileError, match=r"y\.npy has shape .*the 900 rows"):
+        chunks_of(tmp_path / "p.npy", labels=tmp_path / "y.npy")
+    np.save(tmp_path / "y.npy", Y * 1j)
+    with pytest.raises(errors.PredictionFileError, match=r"y\.npy has shape .*complex"):
+        chunks_of(tmp_path / "p.npy", labels=tmp_path / "y.npy")
+    np.savez(tmp_path / "p.npz", probs=SCORES, labels=Y * 1j)
+    with pytest.raises(errors.PredictionFileError, match=r"p\.npz has labels of dtype complex"):
+        chunks_of(tmp_path / "p.npz")
+
+
+def test_a_sample_is_told_and_read_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(FileChunks.sample.__kwdefaults__, "max_cells", 300)
+    FRAME.to_parquet(tmp_path / "p.parquet")
+    opened = []
+
+    def opening(path, **options):
+        opened.append(path)
+        return open_source(path, **options)
+
+    found = FileChunks(tmp_path / "p.parquet", opening, ColumnSelection()).settle(align)
+    assert len(opened) == 2  # for the layout, and for the labels
+    fitted = fit(found, "ts")
+    assert len(opened) == 3
+    assert found.count_rows() == (100, 900)
+    told = "fitted to 100 of 900 rows, sampled by content"
+    assert told in fitted.solver_report_.notes
+    rows, classes = found.to_measure()
+    assert metrics.evaluate(rows, classes=classes).n_sampled == 100
+    metrics.calibration_test(rows, classes=classes, n_resamples=9)
+    assert len(opened) == 4  # for sums over all rows: the sample is that of the fit
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.drop(columns="bee"), r"g\.parquet has no column 'bee'"),
+        (lambda f: f.drop(columns="label"), r"g\.parquet has no column 'label'"),
+        (lambda f: f.assign(bee=f.bee.mask(f.index == 507)), r"g\.parquet, row 7 \(from 0\), col"),
+        (lambda f: f.assign(label=f.label.mask(f.index == 511)), r"row 11 .*label is missing"),
+        (lambda f: f.assign(ant=f.ant + 1.0), r"g\.parquet, row 0 \(from 0\), column 'ant' is 1\."),
+        (lambda f: f.assign(bee="x"), r"g\.parquet, column 'bee' is of type"),
+    ],
+)
+def test_a_fault_names_file_and_row(days, change, words):
+    change(FRAME[500:]).to_parquet(days / "g.parquet")
+    calibrator = calibrant.FlattenedIsotonic(classes=list(NAMES))
+    with pytest.raises(errors.DataError, match=words):
+        calibrator.fit(chunks_of(days))
+    assert not hasattr(calibrator, "map_")
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+def test_a_row_far_inside_a_file_is_named_by_its_place_in_it(tmp_path, monkeypatch, is_measured):
+    small_chunks(monkeypatch)
+    bad = FRAME.assign(bee=FRAME.bee.mask(FRAME.index == 777))
+    bad.to_parquet(tmp_path / "a.parquet")
+    bad.fillna(7.5).to_csv(tmp_path / "a.csv", index=False)
+    use = measured if is_measured else fit
+    told = r"a\.parquet, row 777 \(from 0\), column 'bee'"
+    with pytest.raises(errors.NonFiniteError, match=told):
+        use(chunks_of(tmp_path / "a.parquet"))
+    with pytest.raises(errors.RangeError, match=r"a\.csv, line 779, column 'bee' is 7\.5"):
+        use(chunks_of(tmp_path / "a.csv"))
+
+
+def test_a_cell_of_text_that_is_no_number_is_named_by_its_line(tmp_path, monkeypatch):
+    small_chunks(monkeypatch)
+    text = FRAME.to_csv(index=False).splitlines()
+    text[650] = "0.5,half,0.2,bee"
+    (tmp_path / "a.csv").write_text("\n".join(text))
+    with pytest.raises(errors.PredictionFileError, match=r"a\.csv, line 651, column 'bee': 'half'"):
+        chunks_of(tmp_path)
+
+
+def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
+    frame = FRAME.set_axis(["1", "2", "x", "label"], axis=1)
+    frame["label"] = np.array(["1", "2", "x"])[Y]
+    frame[frame.label != "x"].to_csv(tmp_path / "a.csv", index=False)
+    frame[frame.label == "x"].to_csv(tmp_path / "e.csv", index=False)
+    numbers = frame[frame.label != "x"]
+    numbers.astype({"label": float}).to_parquet(tmp_path / "n.parquet")
+    found = chunks_of(tmp_path)
+    assert found.labels().tolist() == ["1", "2", "x"]
+    assert fit(found).classes_.tolist() == ["1", "2", "x"]
+    assert found.count_rows() == (900 + len(numbers),) * 2
+
+
+def test_what_is_no_directory_of_tables_is_refused(tmp_path):
+    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
+        find_tables(tmp_path)
+    FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match=r"a\.parquet has no labels"):
+        chunks_of(tmp_path)
+    FRAME[:0].to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match="has no rows"):
+        chunks_of(tmp_path, selection=ColumnSelection(label="label"))
+
+
+def test_an_unknown_label_is_told_by_its_own_file_and_row(days):
+    strange = FRAME[:9].assign(label=["dog" if i == 7 else "bee" for i in range(9)])
+    strange.to_parquet(days / "z.parquet")
+    with pytest.raises(errors.PredictionFileError, match=r"z\.parquet, row 7 \(from 0\).*'dog'"):
+        chunks_of(days)
+    strange.to_csv(days / "b.csv", index=False)
+    with pytest.raises(errors.PredictionFileError, match=r"b\.csv, line 9.*'dog'"):
+        chunks_of(days)
+
+
+def test_a_truncated_file_among_many_is_named(days):
+    path = days / "f.parquet"
+    FRAME.to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
+        chunks_of(days)
+
+
+def test_a_word_among_labels_that_are_numbers_is_told_by_its_place(tmp_path):
+    frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1)
+    frame.assign(label=Y).to_parquet(tmp_path / "a.parquet")
+    frame[:9].assign(label=["1"] * 8 + ["cat"]).to_parquet(tmp_path / "b.parquet")
+    told = r"b\.parquet, row 8 \(from 0\): the label 'cat' is not among the classes '0', '1', '2'"
+    with pytest.raises(errors.PredictionFileError, match=told):
+        chunks_of(tmp_path)
+
+
+def test_whole_numbers_and_text_of_whole_numbers_are_alike(tmp_path):
+    frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1).assign(label=Y)
+    frame[:400].to_parquet(tmp_path / "a.parquet")
+    frame[400:].astype({"label": str}).to_parquet(tmp_path / "b.parquet")
+    found = chunks_of(tmp_path)
+    assert found.labels().tolist() == [0, 1, 2]
+    near = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    far = fit(found).predict_proba(frame[["0", "1", "2"]])
+    assert_allclose(far, near.predict_proba(SCORES), atol=1e-12)
+
+
+def test_labels_that_are_ids_are_refused_before_all_are_read(tmp_path, monkeypatch):
+    small_chunks(monkeypatch)
+    monkeypatch.setattr(chunks, "MOST_LABELS", 150)
+    FRAME.assign(label=np.arange(900)).to_parquet(tmp_path / "a.parquet")
+    seen = []
+    with pytest.raises(errors.PredictionFileError, match="is not among the classes"):
+        chunks_of(tmp_path, lambda *told: seen.append(told))
+    assert max(n for n, *_ in seen) < 500
+
+
+def test_other_columns_are_not_read(tmp_path, monkeypatch):
+    FRAME.assign(note="long " * 20).to_parquet(tmp_path / "a.parquet")
+    FRAME.assign(note="long " * 20).to_csv(tmp_path / "b.csv", index=False)
+    FRAME.assign(note="long " * 20).to_feather(tmp_path / "c.arrow")
+    seen = []
+    whole = tables.scores_of
+
+    def watched(batch, *others):
+        seen.append({*batch.schema.names})
+        return whole(batch, *others)
+
+    found = chunks_of(tmp_path)
+    monkeypatch.setattr(tables, "scores_of", watched)
+    fit(found)
+    assert seen == [{"ant", "bee", "cow", "label"}] * 3

@@ -1,0 +1,398 @@
+"""Rows of ``partial_fit`` in a file: they go on as if they had never left, or are refused."""
+
+import copy
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calibrant
+from calibrant import errors
+from calibrant.model_file import _format as frame_module
+from calibrant.model_file import check, describe, digest, dumps, load, loads, save
+from calibrant.scale import RowSample
+from hostile_files.frame import take_apart
+from hostile_files.judge import MEMORY_PER_BYTE, cost, storm
+from model_file.catalogue import assert_same_calibrator, make, quietly, scores_of
+
+GOLDEN = Path(__file__).parent / "golden"
+SCORES, Y = scores_of(n_rows=600)
+LOGITS = np.log(SCORES)
+WEIGHT = np.random.default_rng(0).choice([0.0, 0.3, 1.0, 2.0, 5.5], 600)
+N_KEPT = int(np.count_nonzero(WEIGHT[:200]))
+"""Rows of two days."""
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def days(calibrator, scores=SCORES, y=Y, weight=WEIGHT, decay=1.0, n_days=2):
+    """A calibrator after some days of a hundred rows each, without a warning of few rows."""
+    for day in range(n_days):
+        own = slice(100 * day, 100 * (day + 1))
+        quietly(calibrator.partial_fit, scores[own], y[own], sample_weight=weight[own], decay=decay)
+    return calibrator
+
+
+def cut(max_cells=240, decay=1.0):
+    """A calibrator whose sample does not hold every row."""
+    sample = RowSample([0, 1, 2], max_cells=max_cells)
+    for own in (slice(0, 150), slice(150, 400)):
+        sample.scale(decay).update(SCORES[own], Y[own], WEIGHT[own])
+    calibrator = quietly(calibrant.TemperatureScaling().fit, sample)
+    calibrator.sample_ = sample
+    return calibrator
+
+
+def go_on(calibrator, decay):
+    """Bytes of everything after one more day."""
+    own = slice(400, 600)
+    again = copy.deepcopy(calibrator)
+    quietly(again.partial_fit, SCORES[own], Y[own], sample_weight=WEIGHT[own], decay=decay)
+    return dumps(again, sample=True)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+@pytest.mark.parametrize("method", ["ts", "fir", "vs", "ir-ovr", "structured"])
+def test_partial_fit_goes_on_with_the_same_bits(method, decay):
+    calibrator = days(make(method), decay=decay)
+    loaded = loads(dumps(calibrator, sample=True))
+    assert_same_calibrator(calibrator, loaded)
+    assert dumps(loaded, sample=True) == dumps(calibrator, sample=True)
+    for next_decay in (1.0, 0.7):
+        assert go_on(loaded, next_decay) == go_on(calibrator, next_decay)
+    assert (loaded.sample_.n_rows, loaded.sample_.n_kept) == (
+        calibrator.sample_.n_rows,
+        calibrator.sample_.n_kept,
+    )
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.8])
+def test_a_cut_sample_goes_on_with_the_same_bits(decay):
+    calibrator = cut(decay=decay)
+    assert not calibrator.sample_.is_complete
+    loaded = loads(dumps(calibrator, sample=True))
+    assert (loaded.sample_.n_kept, loaded.sample_.max_cells) == (80, 240)
+    assert go_on(loaded, 0.9) == go_on(calibrator, 0.9)
+    other = RowSample([0, 1, 2], max_cells=240).update(SCORES, Y)
+    merged = [copy.copy(own.sample_).merge(other).batch() for own in (calibrator, loaded)]
+    for name in ("scores", "class_index", "weight", "unit"):
+        assert getattr(merged[0], name).tobytes() == getattr(merged[1], name).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "scores", "y"),
+    [
+        ({"scores": "logits"}, LOGITS, Y),
+        ({"scores": "positive"}, SCORES[:, 0], (Y == 0).astype(int)),
+        ({"scores": "decision", "classes": ["no", "yes"]}, LOGITS[:, 0] + 1.0, Y == 0),
+        ({"normalize": "rows"}, 7.0 * SCORES, Y),
+        ({}, SCORES, np.array(["a", "b", "c"])[Y]),
+        ({}, SCORES, np.array(["a", "b", "c"], dtype=object)[Y]),
+    ],
+)
+def test_every_kind_of_scores_and_labels_goes_on(parameters, scores, y):
+    if "classes" in parameters:
+        y = np.array(parameters["classes"])[y.astype(int)]
+    calibrator = days(calibrant.TemperatureScaling(**parameters), scores, y, decay=0.9)
+    loaded = loads(dumps(calibrator, sample=True))
+    for own in (calibrator, loaded):
+        quietly(own.partial_fit, scores[200:300], y[200:300], sample_weight=WEIGHT[200:300])
+    assert dumps(loaded, sample=True) == dumps(calibrator, sample=True)
+    assert loaded.sample_.classes.dtype == calibrator.sample_.classes.dtype
+
+
+def test_without_it_a_file_is_as_before(tmp_path):
+    calibrator = days(calibrant.TemperatureScaling())
+    with_rows, without = dumps(calibrator, sample=True), dumps(calibrator)
+    assert take_apart(without).minor == 0
+    assert "sample" not in take_apart(without).header
+    assert take_apart(with_rows).minor == frame_module.WITH_SAMPLE
+    assert "sample_" not in vars(loads(without))
+    plain = copy.copy(calibrator)
+    del plain.sample_
+    assert dumps(plain) == without
+    with pytest.raises(errors.UnsavableError, match="holds no rows, which only partial_fit keeps"):
+        dumps(plain, sample=True)
+    path = tmp_path / "model.calibrant"
+    assert save(calibrator, path, sample=True) == digest(calibrator, sample=True)
+    assert path.read_bytes() == with_rows
+    assert describe(path)["sample"] == {"n_rows": N_KEPT, "n_kept": N_KEPT}
+    assert describe(path)["format"] == "1.1"
+    save(calibrator, path)
+    assert (describe(path)["sample"], describe(path)["format"]) == (None, "1.0")
+    with pytest.warns(errors.ForgottenRowsWarning):
+        load(path).partial_fit(SCORES, Y)
+
+
+def test_a_reader_of_the_first_format_ignores_the_rows(monkeypatch):
+    """What it does not know has a minor version of its own, so that it warns and goes on."""
+    data = dumps(days(calibrant.TemperatureScaling()), sample=True)
+    taken = take_apart(data)
+    taken.header["colours"] = taken.header.pop("sample")  # as unknown to us as rows to 1.0
+    with pytest.raises(errors.HeaderFieldError, match="colours"):
+        loads(taken.assemble())
+    monkeypatch.setattr(frame_module, "WITH_SAMPLE", 0)
+    with pytest.warns(errors.NewerFormatWarning, match="'colours'.*'sample/bounds'"):
+        assert "sample_" not in vars(loads(taken.assemble()))
+
+
+def test_a_golden_file_goes_on_for_ever(monkeypatch):
+    path = GOLDEN / "ts-sample.calibrant"
+    expected = json.loads(path.with_suffix(".json").read_text())
+    calibrator = load(path, sha256=expected["sha256"])
+    assert repr(calibrator.sample_) == "RowSample(30 kept of 50 rows, 3 classes)"
+    monkeypatch.setattr(frame_module, "__version__", describe(path)["library"].split()[1])
+    assert dumps(calibrator, sample=True) == path.read_bytes()
+    rows, y = np.array(expected["rows"]), np.array(expected["y"])
+    quietly(calibrator.partial_fit, rows, y, decay=0.5)
+    assert calibrator.temperature_ == pytest.approx(expected["temperature"], rel=1e-9)
+    assert calibrator.sample_.batch().weight.tolist() == expected["weight"]
+
+
+@st.composite
+def histories(draw):
+    """A few updates of few distinct rows, with weights of all kinds and decays between them."""
+    k = draw(st.integers(2, 3))
+    rows = st.lists(st.integers(1, 3), min_size=k, max_size=k)
+    weights = st.sampled_from([0.25, 0.3, 1.0, 2.0, 1.25])
+    row = st.tuples(rows, st.integers(0, k - 1), weights)
+    steps = st.tuples(
+        st.sampled_from([1.0, 0.8, 0.5, 1e-200]), st.lists(row, min_size=1, max_size=12)
+    )
+    return k, draw(st.integers(1, 8)) * k, draw(st.lists(steps, min_size=2, max_size=5))
+
+
+def counted(sample, steps):
+    for decay, rows in steps:
+        scores = np.array([own for own, _, _ in rows], dtype=float)
+        scores /= scores.sum(axis=1, keepdims=True)
+        labels, weight = [label for _, label, _ in rows], [own for _, _, own in rows]
+        sample.scale(decay).update(scores, labels, weight)
+    return sample
+
+
+@given(histories(), st.integers(0, 4))
+@settings(max_examples=300, deadline=None)
+def test_any_sample_has_a_state_that_goes_on_as_it_does(history, n_before):
+    k, max_cells, steps = history
+    sample = counted(RowSample(range(k), max_cells=max_cells), steps[:n_before])
+    again = RowSample.from_state(sample.state()) if n_before else sample
+    one, two = (counted(own, steps[n_before:]).state() for own in (copy.copy(sample), again))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        assert np.asarray(value).tobytes() == np.asarray(two[name]).tobytes(), name
+
+
+def test_weights_that_a_decay_has_made_equal_are_one_row():
+    """Of 5e-324 nothing is left but itself, whatever is taken of it."""
+    sample = RowSample([0, 1])
+    for _ in range(3):
+        sample.update([[0.5, 0.5]], [0]).scale(1e-160)
+    for _ in range(5):
+        sample.scale(0.9)
+    state = sample.update([[0.5, 0.5]], [1]).state()
+    again = RowSample.from_state(state)
+    assert again.batch().weight.tobytes() == sample.batch().weight.tobytes()
+
+
+def test_the_limits_of_memory_hold_for_rows():
+    rng = np.random.default_rng(0)
+    p = rng.random(200_000)
+    rows, y = np.column_stack([1.0 - p, p]), (rng.random(200_000) < p).astype(int)
+    data = dumps(calibrant.TemperatureScaling().partial_fit(rows, y), sample=True)
+    assert cost(data) <= MEMORY_PER_BYTE * len(data)
+
+
+# What a forger may try.
+
+
+def changed(name, change):
+    """Change an array of the file."""
+
+    def forge(frame):
+        values = frame.array(f"sample/{name}")
+        change(values)
+        frame.put(f"sample/{name}", values)
+
+    return forge
+
+
+def shortened(name):
+    return lambda frame: frame.replace_array(f"sample/{name}", frame.array(f"sample/{name}")[:-1])
+
+
+def at(place, value):
+    def change(values):
+        values[place] = value
+
+    return change
+
+
+def add(place, value):
+    def change(values):
+        values[place] += value
+
+    return change
+
+
+def swapped(values):
+    values[[0, 1]] = values[[1, 0]]
+
+
+def put_in_header(name, value):
+    def forge(frame):
+        frame.header["sample"][name] = value
+
+    return forge
+
+
+def forget(name):
+    """Leave an array out."""
+
+    def forge(frame):
+        frame.entry(f"sample/{name}")["name"] = "sample/other"
+
+    return forge
+
+
+def repeat_a_row(frame):
+    for name in ("rows", "hashes", "class_index", "weight", "times"):
+        values = frame.array(f"sample/{name}")
+        values[1] = values[0]
+        frame.put(f"sample/{name}", values)
+
+
+def as_floats(frame):
+    frame.entry("sample/hashes")["dtype"] = "float64"
+
+
+def flat(frame):
+    values = frame.array("sample/rows")
+    frame.replace_array("sample/rows", values.reshape(-1))
+
+
+def other_columns(frame):
+    values = frame.array("sample/rows")
+    frame.replace_array("sample/rows", values.reshape(-1, 2)[: len(values)])
+
+
+def of_version_0(frame):
+    frame.minor = 0
+
+
+def without_a_fit(frame):
+    frame.part().update(fitted=None, classes=None, feature_names=None)
+
+
+VALUE, HEADER, LAYOUT = errors.FittedValueError, errors.HeaderFieldError, errors.ArrayLayoutError
+FORGED = {
+    "a score above one": (changed("rows", at((3, 0), 1.5)), VALUE, r"scores\[3, 0\] is 1.5"),
+    "a score that is no number": (changed("rows", at((3, 0), np.nan)), VALUE, "NaN or infinity"),
+    "a row that sums to 0.9": (changed("rows", at(3, [0.3, 0.3, 0.3])), VALUE, "sums to 0.9"),
+    "a row beside the simplex": (changed("rows", add((3, 0), 1e-6)), VALUE, "not on the simplex"),
+    "a negative zero": (changed("rows", at(0, [-0.0, 0.25, 0.75])), VALUE, "simplex|-0.0"),
+    "a label beyond the classes": (changed("class_index", at(-1, 3)), VALUE, "not among"),
+    "a negative label": (changed("class_index", at(0, -1)), VALUE, "not among the classes"),
+    "a weight of zero": (changed("weight", at(3, 0.0)), VALUE, "weight 0"),
+    "a negative weight": (changed("weight", at(3, -1.0)), VALUE, "not negative"),
+    "an infinite weight": (changed("weight", at(3, np.inf)), VALUE, "finite"),
+    "a huge weight": (changed("weight", at(3, 1e60)), VALUE, "too large a weight"),
+    "a count of zero": (changed("times", at(3, 0.0)), VALUE, "no positive whole number"),
+    "half a count": (changed("times", at(3, 1.5)), VALUE, "no positive whole number"),
+    "an infinite count": (changed("times", at(3, np.inf)), VALUE, "no positive whole number"),
+    "a count that is not in the total": (changed("times", add(3, 5.0)), VALUE, "less weight than"),
+    "rows in another order": (changed("hashes", swapped), VALUE, "not in their order"),
+    "a row twice": (repeat_a_row, VALUE, "not distinct"),
+    "a row above its bound": (changed("bounds", at(0, 5)), VALUE, "above the bound"),
+    "a total below the rows": (changed("counts", add(1, -1.0)), VALUE, "less weight than its"),
+    "a total above the rows": (changed("counts", add(1, 1.0)), VALUE, "more weight than these"),
+    "half a whole weight": (changed("counts", add(1, 0.5)), VALUE, "no whole number"),
+    "a total that is no number": (changed("counts", at(1, np.nan)), VALUE, "no whole number"),
+    "an infinite total": (changed("counts", at(1, np.inf)), VALUE, "too large a weight"),
+    "a rest that is not exact": (changed("rests", at((1, 1), 0.5)), VALUE, "no exact sum"),
+    "a rest that is no number": (changed("rests", at((1, 2), np.nan)), VALUE, "no exact sum"),
+    "fewer rows than are kept": (put_in_header("n_rows", 3), VALUE, "n_rows=3 must be"),
+    "no room for the classes": (put_in_header("max_cells", 2), VALUE, "max_cells=2 must be"),
+    "a room of a text": (put_in_header("max_cells", "much"), HEADER, "'max_cells' is of type str"),
+    "a number of rows that is true": (put_in_header("n_rows", True), HEADER, "of type bool"),
+    "an unknown field": (put_in_header("colour", "blue"), HEADER, "'colour'"),
+    "fewer labels than rows": (shortened("class_index"), VALUE, "shapes"),
+    "fewer bounds than classes": (shortened("bounds"), VALUE, "shapes"),
+    "two rests of a class": (shortened("rests"), VALUE, "shapes"),
+    "no hashes": (forget("hashes"), LAYOUT, "no array 'sample/hashes'"),
+    "hashes with fractions": (as_floats, LAYOUT, "dtype float64"),
+    "rows without columns": (flat, LAYOUT, "1 dimensions"),
+    "rows of two classes": (other_columns, VALUE, "shapes"),
+    "rows in a file of version 1.0": (of_version_0, HEADER, r"1\.0 has no field 'sample'"),
+    "rows without a fit": (without_a_fit, errors.NestingError, "no fitted calibrator"),
+}
+
+
+@pytest.mark.parametrize(("forge", "error", "words"), FORGED.values(), ids=FORGED)
+def test_a_forged_sample_is_refused(forge, error, words):
+    frame = take_apart(dumps(days(calibrant.TemperatureScaling()), sample=True))
+    assert loads(frame.assemble()).sample_.n_kept == N_KEPT
+    forge(frame)
+    with pytest.raises(errors.ModelFileError, match=words) as caught:
+        loads(frame.assemble())
+    assert type(caught.value) is error
+    assert len(str(caught.value)) < 500
+
+
+def test_logits_are_bounded_and_have_no_negative_zero():
+    calibrator = days(calibrant.TemperatureScaling(scores="logits"), LOGITS)
+    for value, words in ((1e101, "logits must be between"), (np.inf, "NaN or"), (-0.0, "-0.0")):
+        frame = take_apart(dumps(calibrator, sample=True))
+        changed("rows", at((0, 0), value))(frame)
+        with pytest.raises(errors.FittedValueError, match=words):
+            loads(frame.assemble())
+
+
+def test_what_a_cut_sample_may_not_claim():
+    whole = take_apart(dumps(cut(), sample=True))
+    assert whole.array("sample/bounds").tolist() != [-1, -1, -1]
+    changed("bounds", at(slice(None), -1))(whole)
+    with pytest.raises(errors.FittedValueError, match="more weight than these"):
+        loads(whole.assemble())
+
+
+def test_damaged_samples_are_refused_or_go_on():
+    """With a right checksum: what still loads is a sample that can be checked and fitted again."""
+    files = [dumps(own, sample=True) for own in (days(calibrant.TemperatureScaling()), cut())]
+    outcomes = storm(files, 400, "samples", 20)
+    assert outcomes["FittedValueError"] > 20
+    rng, n_loaded = random.Random(0), 0
+    for _ in range(300):
+        frame = take_apart(rng.choice(files))
+        place = rng.randrange(len(frame.data))
+        frame.data = frame.data[:place] + bytes([rng.randrange(256)]) + frame.data[place + 1 :]
+        try:
+            loaded = loads(frame.assemble())
+        except errors.ModelFileError:
+            continue
+        n_loaded += 1
+        check(loaded)
+        again = quietly(loaded.partial_fit, SCORES[:50], Y[:50], decay=0.5)
+        assert np.isfinite(again.predict_proba(SCORES)).all()
+    assert n_loaded > 10
+
+
+def test_rows_of_another_calibrator_are_not_saved():
+    calibrator = days(calibrant.TemperatureScaling())
+    calibrator.normalize = "rows"
+    with pytest.raises(errors.UnsavableError, match="other classes, scores or normalize"):
+        dumps(calibrator, sample=True)
+    calibrator.normalize = None
+    calibrator.sample_._counts[0] += 1.0
+    with pytest.raises(errors.FittedValueError, match="more weight than these"):
+        check(calibrator)
+    calibrator.sample_ = {"rows": 3}
+    with pytest.raises(errors.UnsavableError, match="sample_ is a dict"):
+        check(calibrator)
+    calibrator.sample_ = RowSample([0, 1, 2])
+    with pytest.raises(errors.UnsavableError, match="sample_ has no rows"):
+        dumps(calibrator, sample=True)
