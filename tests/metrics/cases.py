@@ -3,11 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from calibrant import TemperatureScaling, metrics
+from calibrant import metrics
 from conftest import simulate
-
-QUICK = {"recalibrator": TemperatureScaling(), "n_folds": 2, "n_resamples": 0}
-
 
 SCALARS = {
     "accuracy": metrics.accuracy,
@@ -24,14 +21,9 @@ SCALARS = {
     "thresholded_ece max": lambda *a, **k: metrics.thresholded_ece(*a, norm="max", **k),
     "kernel_density_ece": metrics.kernel_density_ece,
     "smooth_ece": metrics.smooth_ece,
-    "kuiper_error": metrics.kuiper_error,
-    "kolmogorov_smirnov_error": metrics.kolmogorov_smirnov_error,
-    "cross-fitted decomposition": lambda *a, **k: (
-        metrics.cross_fitted_decomposition(*a, **k, **QUICK).calibration.value
-    ),
-    "variational_errors": lambda *a, **k: metrics.variational_errors(*a, **k, **QUICK).error.value,
-    "post_hoc_improvement": lambda y, p, **k: (
-        metrics.post_hoc_improvement(y, p, p, n_resamples=0, **k).after.value
+    "kuiper": lambda *a, **k: metrics.cumulative_differences(*a, **k).kuiper,
+    "kolmogorov_smirnov": lambda *a, **k: (
+        metrics.cumulative_differences(*a, **k).kolmogorov_smirnov
     ),
     "decomposition": lambda *a, **k: metrics.score_decomposition(*a, **k).miscalibration,
     "log decomposition": lambda *a, **k: (
@@ -39,10 +31,18 @@ SCALARS = {
     ),
 }
 
-RECALIBRATING = ["cross-fitted decomposition", "variational_errors"]
-NEED_ARRAYS = ["decomposition", "log decomposition", "post_hoc_improvement", *RECALIBRATING]
 ORDERED = ["ranked_probability_score"]
-COUNT_ROWS = ["kernel_density_ece", *RECALIBRATING]
+COUNT_ROWS = ["kernel_density_ece"]
+IN_ORDER = [
+    "confidence_ece quantile",
+    "thresholded_ece",
+    "thresholded_ece max",
+    "kuiper",
+    "kolmogorov_smirnov",
+    "decomposition",
+    "log decomposition",
+]
+"""Metrics that are no function of sums over rows: of chunks, a sample of the rows has them."""
 
 
 @st.composite

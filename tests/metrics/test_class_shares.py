@@ -5,7 +5,6 @@ import pytest
 
 from calibrant.metrics import class_shares
 from calibrant.metrics._cumulative import chances
-from calibrant.metrics._statistics import MetricStatistics
 from calibrant.scale._chunks import ArrayChunks
 from metrics.cases import weighted
 
@@ -58,17 +57,13 @@ def test_shares_and_weights_by_hand():
     assert wrong.p_value.tolist() == [0.0, 0.0]
 
 
-def test_chunks_and_statistics_say_the_same():
+def test_chunks_say_the_same():
     proba, y, w = weighted(500)
     w = np.maximum(w, 0.01)
     expected = class_shares(y, proba, sample_weight=w)
-    of_chunks = class_shares(None, ArrayChunks(proba, y, w, n_rows=77))
-    statistics = MetricStatistics(range(4)).update(proba[:200], y[:200], w[:200])
-    statistics.merge(MetricStatistics(range(4)).update(proba[200:], y[200:], w[200:]))
-    sent = MetricStatistics.from_bytes(statistics.to_bytes()).class_shares()
-    for found in (of_chunks, sent):
-        for name in ("predicted", "observed", "p_value", "p_holm"):
-            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+    found = class_shares(ArrayChunks(proba, y, w, n_rows=77))
+    for name in ("predicted", "observed", "p_value", "p_holm"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
 
 
 def test_of_many_rare_classes_none_is_named_by_chance():

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 
 from calibrant import errors
-from calibrant.metrics import cumulative_differences, kuiper_error
+from calibrant.metrics import cumulative_differences
 from calibrant.metrics._cumulative import peak_exceeds, range_exceeds
 from conftest import simulate
 from metrics.cases import weighted
@@ -21,7 +21,6 @@ def test_the_curve_ends_at_the_mean_gap_and_has_the_statistics():
     with_zero = np.append(found.difference, 0.0)
     assert found.kuiper == with_zero.max() - with_zero.min()
     assert found.kolmogorov_smirnov == np.abs(with_zero).max()
-    assert found.kuiper == kuiper_error(y, proba, sample_weight=w)
     assert found.to_dict()["difference"] == found.difference.tolist()
 
 

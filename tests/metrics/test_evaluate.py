@@ -1,3 +1,4 @@
+import math
 import re
 import warnings
 from pathlib import Path
@@ -5,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import metrics
-from calibrant.metrics import evaluate
-from calibrant.metrics._measures import deal_groups
-from calibrant.metrics._predictions import read_predictions
-from calibrant.metrics._resampling import basic_interval
-from calibrant.metrics._table import METRICS, evaluated_bodies, metrics_of
+from calibrant import errors, metrics
+from calibrant.metrics import Predictions, evaluate
+from calibrant.metrics import _intervals as intervals
+from calibrant.metrics._scores import ROW_MEANS
+from calibrant.metrics._table import METRICS, headline, metrics_of
+from calibrant.scale import RowSample
+from calibrant.scale._chunks import ArrayChunks
 from conftest import needs_pages, simulate
 from metrics.cases import weighted
 
@@ -21,7 +23,8 @@ def test_values_are_those_of_the_functions(n_classes):
     result = evaluate(y, proba, sample_weight=w, n_bins=9, n_resamples=3)
     for name, estimate in result.estimates().items():
         bins = {"n_bins": 9} if name.endswith("ece") and "density" not in name else {}
-        assert estimate.value == getattr(metrics, name)(y, proba, sample_weight=w, **bins)
+        expected = getattr(metrics, name)(y, proba, sample_weight=w, **bins)
+        assert estimate.value == pytest.approx(expected, rel=1e-14)
     assert list(result.estimates()) == list(metrics_of(n_classes))
     assert (result.n_rows, result.n_classes, result.n_bins) == (500, n_classes, 9)
 
@@ -31,7 +34,7 @@ def test_the_documentation_lists_every_metric():
     text = (Path(__file__).parents[2] / "docs" / "guides" / "metrics.md").read_text()
     first_table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE).group()
     listed = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]*\|", first_table, re.MULTILINE)))
-    alone = ["smooth_ece", "kuiper_error", "kolmogorov_smirnov_error"]
+    alone = ["smooth_ece"]
     assert listed == [*METRICS, *alone]
     functions = {name for name in metrics.__all__ if name.islower()}
     assert functions - set(re.findall(r"`(\w+)", text)) == set()
@@ -53,55 +56,107 @@ def test_a_metric_knows_how_it_is_printed(name, short, heading, text, best):
     assert metric.best([0.1, 0.2]) == best
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_replicates_are_metrics_of_the_groups_drawn(is_weighted, n_classes):
-    """Redo every draw with the metrics themselves, whose weights are how often rows are drawn."""
-    proba, y, w = weighted(200, n_classes)
-    predictions = read_predictions(y, proba, w if is_weighted else None, range(n_classes))
-    bodies = evaluated_bodies(n_classes, 15)
-    states = predictions.add_up(bodies, 6)
-    group = deal_groups(proba, y, 6)
-    draws = np.array([[1, 1, 1, 1, 1, 1], [0, 2, 1, 0, 3, 0], [0, 0, 0, 6, 0, 0]])
-    for name in metrics_of(n_classes):
-        for times, found in zip(draws, states[name].replicates(draws), strict=True):
-            weight = (w if is_weighted else 1.0) * times[group]
-            options = {"sample_weight": weight, "classes": range(n_classes)}
-            expected = getattr(metrics, name)(y, proba, **options)
-            assert found == pytest.approx(expected, rel=1e-9, abs=1e-12), name
-
-
-def test_basic_interval_by_hand():
-    """Quantiles 0.04 and 0.16 of the replicates are reflected at 0.1, then clipped or widened."""
-    replicates = np.linspace(0.04, 0.16, 101)
-    assert basic_interval(0.1, replicates, 1.0, 1.0) == pytest.approx((0.1, 0.04, 0.16))
-    assert basic_interval(0.06, replicates, 1.0, 1.0) == pytest.approx((0.06, 0.0, 0.08))
-    assert basic_interval(0.02, replicates, 1.0, 1.0) == pytest.approx((0.02, 0.0, 0.02))
-    assert basic_interval(0.98, replicates + 0.85, 1.0, 1.0) == pytest.approx((0.98, 0.95, 1.0))
-    assert basic_interval(2.0, replicates + 1.9, 0.5, np.inf) == pytest.approx((2.0, 1.97, 2.03))
-
-
-def test_intervals_hold_the_value_and_stay_in_range():
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_means_and_the_error_that_is_tested_have_intervals(n_classes):
     for seed in range(4):
-        proba, y = simulate(150, 5, seed)
-        for name, (value, low, high) in evaluate(y, proba, n_resamples=60).estimates().items():
-            assert 0.0 <= low <= value <= high, name
-            assert high <= 1.0 or name == "negative_log_likelihood"
-            assert low < high
+        proba, y = simulate(300, n_classes, seed)
+        for name, (value, low, high) in evaluate(y, proba).estimates().items():
+            has_interval = name in ROW_MEANS or METRICS[name] is headline(n_classes)
+            assert math.isnan(low) == math.isnan(high) == (not has_interval), name
+            assert not has_interval or 0.0 <= low < high
+            assert name not in ROW_MEANS or low < value < high
+
+
+def test_the_interval_of_a_mean_by_hand():
+    """Student's on the scale of the logarithm: 0.2 +- 2.0930 standard errors of 0.02."""
+    found = intervals.log_interval(0.2, 0.02, 20.0, 0.95, 1.0)
+    reach = math.exp(2.0930240544 * 0.1)
+    assert found == pytest.approx((0.2, 0.2 / reach, 0.2 * reach))
+    assert math.isnan(intervals.log_interval(0.2, 0.21, 20.0, 0.95, 1.0).low)
+    assert math.isnan(intervals.log_interval(0.0, 0.0, 20.0, 0.95, 1.0).low)
+    # Wilson's interval of 90 of 100 rows
+    assert intervals.share_interval(0.9, 100, 0.95) == pytest.approx((0.9, 0.8256343, 0.9447708))
+
+
+@pytest.mark.parametrize("name", ROW_MEANS)
+def test_terms_are_the_column_of_the_label_in_the_table(name):
+    """What a row would cost with every label is what the modelled variance is made of."""
+    proba, y = simulate(200, 4)
+    rows = Predictions.read(y, proba)
+    table, terms = ROW_MEANS[name].table(rows), ROW_MEANS[name].terms(rows)
+    np.testing.assert_allclose(table[np.arange(200), y], terms, rtol=1e-12, atol=1e-15)
+
+
+def test_standard_errors_of_means_are_those_of_the_bootstrap():
+    proba, y, w = weighted(2000)
+    rows = Predictions.read(y, proba, sample_weight=w)
+    rng = np.random.default_rng(0)
+    draws = rng.integers(0, rows.n_rows, (400, rows.n_rows))
+    for statistic in ROW_MEANS.values():
+        terms = statistic.terms(rows)
+        means = [np.average(terms[own], weights=rows.weight[own]) for own in draws]
+        _, error, _ = intervals.mean_and_error(statistic, statistic.sums(rows), None, None)
+        assert error == pytest.approx(np.std(means), rel=0.15)
+
+
+def test_few_rows_without_an_error_have_the_variance_of_the_predictions():
+    """Nineteen in twenty are right, and these all happen to be: the loss is not known well."""
+    rng = np.random.default_rng(0)
+    p = np.where(rng.random(80) < 0.5, 0.05, 0.95)
+    found = evaluate((p > 0.5).astype(int), p, n_resamples=100)
+    assert found.negative_log_likelihood.high > 2 * found.negative_log_likelihood.value
+    assert found.accuracy.low == pytest.approx(0.954, abs=1e-3)
+    assert math.isnan(found.positive_ece.low)
+    assert "too few errors" in found.missing[0]
+
+
+def test_the_interval_of_an_error_holds_zero_unless_it_is_more_than_chance():
+    rng = np.random.default_rng(0)
+    for seed in range(10):
+        p = rng.random(400)
+        for said in (p, np.sqrt(p)):
+            y = rng.random(400) < p
+            found = evaluate(y, said, random_state=seed).positive_ece
+            test = metrics.calibration_test(y, said, resample_rows=False, random_state=seed)
+            clear = abs(test.error_p_value - 0.05) > 0.02
+            assert not clear or (found.low == 0.0) == (test.error_p_value > 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("spread", [1.5, 6.0])
+def test_intervals_hold(n_classes, spread):
+    """Of over-confident predictions, in 92 to 98 % (docs/evidence/intervals.md has every case)."""
+    rng = np.random.default_rng(0)
+
+    def draw(n_rows):
+        z = rng.normal(0, spread, (n_rows, n_classes))
+        rows, said = (np.exp(s * z) / np.exp(s * z).sum(axis=1, keepdims=True) for s in (1, 1.5))
+        return rows, said, (rows.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+
+    _, said, y = draw(1_000_000)
+    truth = {n: e.value for n, e in evaluate(y, said, n_resamples=0).estimates().items()}
+    held = {name: [] for name in truth}
+    for _ in range(300):
+        _, said, y = draw(200)
+        for name, own in evaluate(y, said, classes=range(n_classes)).estimates().items():
+            held[name] += [] if math.isnan(own.low) else [own.low <= truth[name] <= own.high]
+    for name, own in held.items():
+        assert len(own) < 200 or 0.91 <= np.mean(own) <= 0.99, name
 
 
 @pytest.mark.parametrize("n_resamples", [0, 20])
 def test_table_lines_up_and_has_no_intervals_without_resamples(n_resamples):
     proba, y = simulate(200, 3)
     result = evaluate(y, proba, n_resamples=n_resamples)
-    *table, caption = str(result).splitlines()
+    *table, caption = [line for line in str(result).splitlines() if not line.startswith("No ")]
     assert ("interval" in str(result)) == (n_resamples > 0) == (not np.isnan(result.accuracy.low))
     assert "nan" not in str(result)
-    assert len({len(line) for line in table}) == 1
+    assert {len(line) for line in table} <= {20, 43}
     titles = [metric.title for metric in metrics_of(3).values()]
     assert [line.split()[0] for line in table] == ["metric", *titles]
     points = {tuple(i for i, c in enumerate(line) if c == ".") for line in table[1:]}
-    assert len(points) == 1
+    assert points <= {(14,), (14, 26, 37)}
     assert caption == "200 rows, 3 classes"
 
 
@@ -119,26 +174,32 @@ def test_chance_and_two_of_many_columns_are_no_reason_to_warn():
                 evaluate(y, proba, n_resamples=0, classes=np.arange(n_classes))
 
 
-def test_how_far_it_is_can_be_told():
-    proba, y = simulate(200, 3)
-    told = []
-    evaluate(y, proba, n_resamples=10, progress=lambda *how_far: told.append(how_far), n_jobs=2)
-    assert told == [(done, 8) for done in range(1, 9)]  # a chunk of rows, and seven metrics
+def test_chunks_are_evaluated_from_all_rows_and_what_needs_an_order_from_a_sample(monkeypatch):
+    proba, y = simulate(3000, 4)
+    whole, chunks = evaluate(y, proba), ArrayChunks(proba, y, n_rows=700)
+    found = evaluate(chunks)
+    assert (found.n_rows, found.n_sampled) == (3000, None)
+    for name, own in found.estimates().items():
+        assert own.value == pytest.approx(getattr(whole, name).value, rel=1e-12), name
+    monkeypatch.setattr(RowSample.__init__, "__kwdefaults__", {"max_cells": 4000} | DEFAULTS)
+    monkeypatch.setattr(ArrayChunks.sample, "__kwdefaults__", {"max_cells": 4000} | DEFAULTS)
+    found = evaluate(chunks)
+    assert (found.n_rows, found.n_sampled) == (3000, 1000)
+    assert "of 1,000 rows, sampled by content" in str(found)
+    for name in ("accuracy", "negative_log_likelihood", "confidence_ece", "classwise_ece"):
+        assert getattr(found, name).value == pytest.approx(getattr(whole, name).value, rel=1e-12)
+    assert found.thresholded_ece.value == pytest.approx(whole.thresholded_ece.value, rel=0.2)
+    with pytest.raises(errors.ContainerError, match="groups="):
+        evaluate(chunks, groups=y)
 
 
-@pytest.mark.parametrize("decimals", [16, 1])
-def test_intervals_are_those_of_the_bootstrap_over_rows(decimals):
-    """Also where most rows are equal: those do not share a group."""
-    proba, y = simulate(2000, 4)
-    proba = np.round(proba, decimals)
-    proba[proba.sum(axis=1) == 0] = 1.0
-    proba /= proba.sum(axis=1, keepdims=True)
+DEFAULTS = {"scores": "probabilities", "normalize": None}
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnMismatchWarning")
+def test_weights_over_many_orders_leave_numbers():
+    proba, y = simulate(300, 2)
     rng = np.random.default_rng(0)
-    found = evaluate(y, proba, n_resamples=300).estimates()
-    for name in ("accuracy", "negative_log_likelihood", "confidence_ece", "thresholded_ece"):
-        metric = getattr(metrics, name)
-        draws = [rng.integers(0, 2000, 2000) for _ in range(100)]
-        replicates = np.array([metric(y[own], proba[own], classes=range(4)) for own in draws])
-        expected = basic_interval(found[name].value, replicates, 0.95, np.inf)
-        ratio = (found[name].high - found[name].low) / (expected.high - expected.low)
-        assert 0.65 < ratio < 1.55, name
+    for w in (10.0 ** rng.uniform(-9, 9, 300), np.where(np.arange(300) == 0, 1e9, 1e-9)):
+        found = evaluate(y, proba, sample_weight=w)
+        assert all(math.isfinite(own.value) for own in found.estimates().values())

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant import TemperatureScaling, errors, metrics
-from calibrant import _simplex as simplex
-from calibrant.scale._chunks import ArrayChunks
+from calibrant import errors, metrics
 from metrics.cases import SCALARS, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)
@@ -33,8 +31,7 @@ def broken(row, column, value):
         (PROBA[:, 0], errors.LabelError, "y_true has 4 distinct labels but y_proba has one column"),
     ],
 )
-def test_bad_probabilities_are_refused_with_place_and_remedy(proba, error, message, monkeypatch):
-    monkeypatch.setattr(simplex, "CHUNK_BYTES", 4096)
+def test_bad_probabilities_are_refused_with_place_and_remedy(proba, error, message):
     with pytest.raises(error, match=message) as info:
         metrics.accuracy(Y, proba)
     assert "scores" not in str(info.value)
@@ -77,20 +74,6 @@ def test_bad_weights_are_refused(w):
         lambda: metrics.calibration_test(Y, PROBA, random_state="seed"),
         lambda: metrics.evaluate(Y, PROBA, n_resamples=-1),
         lambda: metrics.evaluate(Y, PROBA, confidence_level=95),
-        lambda: metrics.cross_fitted_decomposition(Y, PROBA, recalibrator=TemperatureScaling),
-        lambda: metrics.cross_fitted_decomposition(Y, PROBA, recalibrator="ts"),
-        lambda: metrics.cross_fitted_decomposition(
-            Y, PROBA, recalibrator=TemperatureScaling(tol=-1.0)
-        ),
-        lambda: metrics.cross_fitted_decomposition(Y, PROBA, n_folds=1),
-        lambda: metrics.cross_fitted_decomposition(Y, PROBA, metric="accuracy"),
-        lambda: metrics.cross_fitted_decomposition(Y, PROBA, n_jobs=0),
-        lambda: metrics.variational_errors(Y, PROBA, p=0.5),
-        lambda: metrics.variational_errors(Y, PROBA, p=np.nan),
-        lambda: metrics.variational_errors(Y, PROBA, p="2"),
-        lambda: metrics.post_hoc_improvement(Y, PROBA, PROBA, metric="confidence_ece"),
-        lambda: metrics.post_hoc_improvement(Y, PROBA, PROBA, n_resamples=1.5),
-        lambda: metrics.post_hoc_improvement(Y, PROBA, PROBA, confidence_level=-0.1),
         lambda: metrics.reliability_curve(Y, PROBA, kind="unknown"),
         lambda: metrics.reliability_curve(Y, PROBA, kind=4),
         lambda: metrics.reliability_curve(Y, PROBA, consistency_level=2.0),
@@ -106,20 +89,10 @@ def test_a_column_of_labels_is_read_with_a_warning():
         assert metrics.accuracy(Y[:, None], PROBA) == metrics.accuracy(Y, PROBA)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        metrics.score_decomposition,
-        metrics.cumulative_differences,
-        metrics.cross_fitted_decomposition,
-        metrics.variational_errors,
-    ],
-)
-def test_what_needs_all_rows_says_so(function):
-    dask = pytest.importorskip("dask.array")
-    with pytest.raises(errors.ContainerError, match=r"pass y_proba\.compute\(\)"):
-        function(Y, dask.from_array(PROBA, chunks=(100, 4)))
-    with pytest.raises(errors.ContainerError, match="pass an array"):
-        function(None, ArrayChunks(PROBA, Y, n_rows=100))
-    with pytest.raises(errors.ParameterError, match="strategy='uniform'"):
-        metrics.reliability_curve(None, ArrayChunks(PROBA, Y, n_rows=100), strategy="quantile")
+def test_predictions_are_not_given_labels_again():
+    read = metrics.Predictions.read(Y, PROBA)
+    for options in ({"y_proba": PROBA}, {"sample_weight": np.ones(600)}, {"classes": range(4)}):
+        with pytest.raises(errors.ParameterError, match="of their own"):
+            metrics.accuracy(read, **options)
+    with pytest.raises(errors.ContainerError, match="y_proba is None"):
+        metrics.accuracy(Y)

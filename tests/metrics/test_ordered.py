@@ -6,10 +6,8 @@ import pytest
 
 from calibrant import errors
 from calibrant.metrics import (
-    MetricStatistics,
     brier_score,
     evaluate,
-    post_hoc_improvement,
     ranked_probability_score,
 )
 from conftest import simulate
@@ -28,30 +26,10 @@ def test_evaluate_shows_it_where_classes_are_ordered():
     assert {k: v for k, v in ordered.estimates().items() if k in same} == same
 
 
-def test_chunks_add_up_to_the_same():
-    proba, y = simulate(500, 4)
-    parts = [MetricStatistics(range(4), ordered=True) for _ in range(2)]
-    for part, rows in zip(parts, (slice(200), slice(200, None)), strict=True):
-        part.update(proba[rows], y[rows])
-    merged = MetricStatistics.from_bytes(parts[0].to_bytes()).merge(parts[1]).solve()
-    assert merged.ranked_probability_score.value == pytest.approx(
-        ranked_probability_score(y, proba), rel=1e-9
-    )
-    assert MetricStatistics(range(4)).update(proba, y).solve().ranked_probability_score is None
-
-
 def test_two_classes_have_the_brier_score():
     proba, y = simulate(500, 2)
     assert ranked_probability_score(y, proba) == pytest.approx(brier_score(y, proba), rel=1e-12)
     assert ranked_probability_score(y, proba[:, 1]) == pytest.approx(brier_score(y, proba))
-
-
-def test_gains_of_calibration_have_intervals():
-    proba, y = simulate(2000, 4)
-    honest = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
-    found = post_hoc_improvement(y, proba, honest, metric="ranked_probability_score")
-    assert found.before.value == ranked_probability_score(y, proba)
-    assert 0 < found.improvement.low < found.improvement.value < found.improvement.high
 
 
 def test_words_in_the_order_of_the_alphabet_are_doubted():

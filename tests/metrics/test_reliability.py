@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
 
+from calibrant.metrics import _reliability as reliability
 from calibrant.metrics import calibration_test, confidence_ece, reliability_curve
 from conftest import simulate
 from metrics.cases import weighted
@@ -63,7 +64,7 @@ def test_p_value_is_that_of_the_calibration_test():
     options = {"sample_weight": w, "n_resamples": 99, "random_state": 4}
     curve, test = reliability_curve(y, honest, **options), calibration_test(y, honest, **options)
     assert 0.02 < curve.p_value == test.p_value
-    assert curve.ece == test.statistic
+    assert curve.ece == pytest.approx(test.statistic, rel=1e-12)
 
 
 @pytest.mark.parametrize("resample_rows", [True, False])
@@ -89,3 +90,15 @@ def test_consistency_bars_hold_calibrated_frequencies_at_their_level(resample_ro
         inside += held.sum()
         total += len(held)
     assert 0.75 < inside / total < 0.88
+
+
+def test_many_rows_in_bins_of_equal_mass_are_not_drawn_one_by_one(monkeypatch):
+    proba, y = simulate(3000, 2)
+    expected = reliability_curve(y, proba, strategy="quantile")
+    monkeypatch.setattr(reliability, "MOST_ROWS_DRAWN", 2999)
+    monkeypatch.setattr(reliability, "seeded_draws", None)
+    found = reliability_curve(y, proba, strategy="quantile")
+    assert found.ece == expected.ece
+    np.testing.assert_array_equal(found.edges, expected.edges)
+    np.testing.assert_allclose(found.consistency_low, expected.consistency_low, atol=0.03)
+    assert found.p_value == pytest.approx(expected.p_value, abs=0.05)

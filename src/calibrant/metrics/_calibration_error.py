@@ -2,45 +2,84 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant._kernels import metrics as kernels
-from calibrant.metrics._cells import CellMeasure
-from calibrant.metrics._measures import Measure, usual_column
-from calibrant.metrics._reading import metric
+from calibrant._simplex import check_number, check_option
+from calibrant.metrics._predictions import read, usual_column
+from calibrant.metrics._statistic import ClassBins, ProblemBins, errors_in, measure, sums_in_bins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from numpy.typing import ArrayLike, NDArray
 
-    from numpy.typing import NDArray
-
-    from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._cells import SortedCells
-    from calibrant.metrics._measures import Body, Chunk
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import Predictions, Source
+    from calibrant.scale import Chunks
 
 ERROR_NORMS = ("l1", "l2", "max")
 BIN_STRATEGIES = ("uniform", "quantile")
 
+ON_EDGE = 1e-9
+"""A midpoint this close to the edge of a bin, in bins, is on it: the rest is rounding."""
 
-@metric
+
 def confidence_ece(
-    _: Any, *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1"
-) -> Body:
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    norm: Literal["l1", "l2", "max"] = "l1",
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the expected calibration error of the confidence (conf-ECE, or just ECE).
 
     Rows are binned by their largest probability; in each bin the share of rows that are right is
-    compared with the mean of that probability. Of two classes take :func:`positive_ece`: where the
-    positive one is predicted too often, its error and that of the other cancel out here.
+    compared with the mean of that probability,
+
+        ECE = sum_b (w_b / w) |accuracy(b) - confidence(b)|.
+
+    Of two classes take :func:`positive_ece`: where the positive one is predicted too often, its
+    error and that of the other cancel out here.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, (low, high] with 0 in the first, as in scikit-learn's
+        ``calibration_curve``; or of equal mass, where ties are not split: equal predictions go to
+        the bin of the midpoint of their cumulative weight.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    float
+        In [0, 1].
 
     Notes
     -----
     The estimate is biased upwards: a perfect classifier has a positive ECE on any finite sample.
-    :func:`calibration_test` says how large it would be.
+    :func:`calibration_test` says how large it would be. With "quantile", the error of chunks is
+    that of a sample of their rows.
 
     References
     ----------
@@ -53,17 +92,49 @@ def confidence_ece(
     >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    return _problem_bins(None, n_bins, strategy, norm)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    return problem_error(source, None, n_bins, strategy, norm)
 
 
-@metric
 def positive_ece(
-    classes: Any, *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1"
-) -> Body:
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "quantile",
+    norm: Literal["l1", "l2", "max"] = "l1",
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the expected calibration error of the positive class of two (pos-ECE).
 
     Rows are binned by the probability of the positive class, the second of ``classes``; in each bin
     its share of the labels is compared with the mean probability.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"uniform", "quantile"}, default="quantile"
+        Bins of equal mass, where ties are not split: equal predictions go to the bin of the
+        midpoint of their cumulative weight. Or of equal width, (low, high] with 0 in the first: of
+        a rare class nearly all rows are in the first of these, where errors of all kinds cancel.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -83,28 +154,51 @@ def positive_ece(
     >>> round(positive_ece(y, positive), 3), round(confidence_ece(y, positive), 3)
     (0.25, 0.05)
     """
-    column = usual_column(len(classes))
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    column = usual_column(len(source.classes))
     if column is None:
         raise errors.ShapeError(
-            f"y_proba has {len(classes)} classes, but positive_ece needs two; use confidence_ece "
-            "or classwise_ece, or pass the column of one class and y_true == that class"
+            f"y_proba has {len(source.classes)} classes, but positive_ece needs two; use "
+            "confidence_ece or classwise_ece, or pass the column of one class and y_true == that "
+            "class"
         )
-    return _problem_bins(column, n_bins, strategy, norm)
+    return problem_error(source, column, n_bins, strategy, norm)
 
 
-def _problem_bins(column: int | None, n_bins: int, strategy: str, norm: str) -> Body:
-    simplex.check_option("strategy", strategy, BIN_STRATEGIES)
-    if strategy == "uniform":
-        return ProblemBins(n_bins, norm, column)
-    return EqualMassBins(n_bins, norm, column=column)
-
-
-@metric
-def classwise_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
+def classwise_ece(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    n_bins: int = 15,
+    norm: Literal["l1", "l2", "max"] = "l1",
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the class-wise calibration error (cw-ECE), the mean ECE of all classes.
 
     For each class, all rows are binned by its probability (equal width), and the share of rows
     with that label is compared with the mean probability.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    n_bins : int, default=15
+        Number of bins.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -122,21 +216,56 @@ def classwise_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
     >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    return ClassBins(len(classes), n_bins, norm)
+    check_bins(n_bins, norm)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    return measure(source, ClassBins(int(n_bins), norm))
 
 
-@metric
-def thresholded_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
+def thresholded_ece(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    n_bins: int = 15,
+    norm: Literal["l1", "l2", "max"] = "l1",
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the thresholded calibration error (TECE) of predictions above 1 / n_classes.
 
     As :func:`classwise_ece`, but only over predictions that are not negligible, in bins of equal
     mass, and averaged over the classes that have such predictions.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    n_bins : int, default=15
+        Number of bins.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
     Notes
     -----
     Equal predictions are never split between bins: they go to the bin of the midpoint of their
     cumulative weight. The threshold is lowered by one part in 10^12, so that a uniform row counts
-    whichever way its rounding went.
+    whichever way its rounding went. The error of chunks is that of a sample of their rows.
 
     References
     ----------
@@ -149,116 +278,66 @@ def thresholded_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body
     >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    return thresholded_bins(len(classes), n_bins, norm)
+    check_bins(n_bins, norm)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    return thresholded_error(source.in_memory(), int(n_bins), norm)
 
 
-def check_bins(n_bins: Any, norm: Any = "l1") -> None:
+def check_bins(n_bins: Any, norm: Any = "l1", strategy: Any = "uniform") -> None:
     """Refuse options of binned errors that are not documented."""
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("norm", norm, ERROR_NORMS)
+    check_number("n_bins", n_bins, low=1, whole=True)
+    check_option("norm", norm, ERROR_NORMS)
+    check_option("strategy", strategy, BIN_STRATEGIES)
 
 
-def bin_edges(n_bins: int) -> Floats:
-    """Edges of bins of equal width, as scikit-learn computes them."""
-    return np.linspace(0.0, 1.0, n_bins + 1)
+def problem_error(
+    source: Source, column: int | None, n_bins: int, strategy: str, norm: str = "l1"
+) -> float:
+    """Return the error of the confidence, or of the class of a column, in bins of some kind."""
+    check_bins(n_bins, norm, strategy)
+    if strategy == "uniform":
+        return measure(source, ProblemBins(int(n_bins), column, norm))
+    values, hits, weight = source.in_memory().events(column)
+    bins = mass_bins(values, weight, int(n_bins))
+    return float(errors_in(sums_in_bins(values, hits, weight, bins, int(n_bins))[None], norm)[0])
 
 
-def uniform_bins(values: Floats, edges: Floats) -> NDArray[np.int32]:
-    """Bin of equal width of every value, in the shape of ``values``."""
-    bins = np.empty(values.shape, dtype=np.int32)
-    kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
+def mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int64]:
+    """Bin of equal mass of each value: that of the midpoint of the weight up to its equals."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    is_first = np.append(True, ordered[1:] != ordered[:-1])
+    first = np.flatnonzero(is_first)
+    mass = np.add.reduceat(weight[order], first)
+    below = np.append(0.0, np.cumsum(mass[:-1]))
+    place = (below + 0.5 * mass) / (below[-1] + mass[-1])
+    of_distinct = np.clip((place * n_bins + ON_EDGE).astype(np.int64), 0, n_bins - 1)
+    bins = np.empty(len(values), dtype=np.int64)
+    bins[order] = of_distinct[np.cumsum(is_first) - 1]
     return bins
 
 
-class WidthBins(Measure):
-    """Calibration error of one or more binary problems over bins of equal width."""
+def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the edges of the bins that are not empty, and the bin of each value among these.
 
-    def __init__(self, n_problems: int, n_bins: int, norm: str) -> None:
-        check_bins(n_bins, norm)
-        self.n_bins, self._norm = int(n_bins), norm
-        super().__init__(n_problems, self.n_bins, 3)
-        self._edges = bin_edges(self.n_bins)
-
-    def errors(self, sums: Floats) -> Floats:
-        """Return the error of each problem."""
-        return errors_in(sums, sums[:, :, kernels.WEIGHT].sum(axis=1), self._norm)
-
-    def value(self, sums: Floats, unit: float = 1.0) -> float:  # noqa: ARG002
-        found = self.errors(sums)
-        return math.fsum(found) / len(found)
+    A bin ends at its last value.
+    """
+    present, place = np.unique(bins, return_inverse=True)
+    last = np.zeros(len(present))
+    np.maximum.at(last, place, values)
+    return np.concatenate([[0.0], last[:-1], [1.0]]), place
 
 
-class ProblemBins(WidthBins):
-    """Error of the confidence, or of the class of a ``column``."""
-
-    name = "problem bins"
-
-    def __init__(self, n_bins: int, norm: str = "l1", column: int | None = None) -> None:
-        super().__init__(1, n_bins, norm)
-        self._column = column
-
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        events = chunk.events(self._column)
-        kernels.add_binned(*events, uniform_bins(events.values, self._edges), sums[0])
-
-
-class ClassBins(WidthBins):
-    """Class-wise ECE: a problem for each class."""
-
-    name = "class bins"
-
-    def __init__(self, n_classes: int, n_bins: int, norm: str = "l1") -> None:
-        super().__init__(n_classes, n_bins, norm)
-
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        bins = uniform_bins(chunk.rows, self._edges)
-        kernels.add_binned_classes(
-            chunk.rows, chunk.class_index, chunk.weight, bins, self.n_bins, sums.reshape(-1, 3, 2)
-        )
-
-
-class EqualMassBins(CellMeasure):
-    """Calibration error over bins of equal mass, mean over the problems that have cells."""
-
-    name = "mass bins"
-
-    def __init__(
-        self,
-        n_bins: int,
-        norm: str = "l1",
-        n_problems: int = 1,
-        column: int | None = None,
-        threshold: float = 0.0,
-    ) -> None:
-        check_bins(n_bins, norm)
-        super().__init__(n_problems, column, threshold)
-        self.n_bins, self._norm = int(n_bins), norm
-
-    def value(self, parts: Iterable[SortedCells]) -> float:
-        found: list[float] = []
-        for cells in parts:
-            sums = cells.bin_sums(self.n_bins)
-            weight = sums[:, :, kernels.WEIGHT].sum(axis=1)
-            present = weight > 0.0
-            found += errors_in(sums[present], weight[present], self._norm).tolist()
-        return math.fsum(found) / max(len(found), 1)
-
-
-def thresholded_bins(n_classes: int, n_bins: int, norm: str = "l1") -> EqualMassBins:
-    """Bins of equal mass of the predictions of each class that TECE counts: every row has one."""
-    return EqualMassBins(n_bins, norm, n_classes, threshold=(1.0 - 1e-12) / n_classes)
-
-
-def errors_in(in_bin: Floats, total: Floats, norm: str) -> Floats:
-    """Calibration error of each problem from sums (problem, bin, column) and its weight."""
-    gap = np.abs(in_bin[..., kernels.VALUE] - in_bin[..., kernels.HIT])
-    weight = in_bin[..., kernels.WEIGHT]
-    relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
-    found: Floats
-    if norm == "l1":
-        found = gap.sum(axis=1) / total
-    elif norm == "l2":
-        found = np.sqrt((gap * relative).sum(axis=1) / total)
-    else:
-        found = relative.max(axis=1)
-    return found
+def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float:
+    """Return the mean error of the classes over predictions of at least 1 / n_classes."""
+    row, column = np.nonzero(rows.rows >= (1.0 - 1e-12) / rows.n_classes)
+    values, weight = rows.rows[row, column], rows.weight[row]
+    hits = rows.class_index[row] == column
+    order = np.argsort(column, kind="stable")
+    ends = np.cumsum(np.bincount(column, minlength=rows.n_classes))
+    found = []
+    for own in np.split(order, ends[:-1]):
+        if len(own):
+            bins = mass_bins(values[own], weight[own], n_bins)
+            found.append(sums_in_bins(values[own], hits[own], weight[own], bins, n_bins))
+    return float(errors_in(np.array(found), norm).mean())

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammainc
 
-from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned_classes
-from calibrant.metrics._calibration_error import ClassBins
-from calibrant.metrics._cells import CellMeasure
-from calibrant.metrics._measures import RowSums
-from calibrant.metrics._predictions import Predictions, column_of, exact_sum, name_of
-from calibrant.metrics._reading import metric, of_arrays, of_predictions
-from calibrant.metrics._result import Result, doc, result
+from calibrant._result import Result, doc, result
+from calibrant.metrics._binary import EventCells
+from calibrant.metrics._predictions import column_of, name_of, read, read_rows
+from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from numpy.typing import ArrayLike, NDArray
 
-    from numpy.typing import NDArray
-
-    from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._cells import SortedCells
-    from calibrant.metrics._measures import Body, Chunk, SummedState
-    from calibrant.metrics._reading import Source
-
-CUMULATIVE_STATISTICS = ("kuiper", "kolmogorov_smirnov")
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import Predictions
+    from calibrant.scale import Chunks
 
 N_TERMS = 12
 """Of the series of both distributions: at the seam, the first one left out is below 1e-30."""
@@ -49,69 +42,47 @@ class CumulativeDifferences(Result):
     kolmogorov_smirnov_p_value: float = doc("P-value of the Kolmogorov-Smirnov statistic.")
 
 
-@metric
-def kuiper_error(classes: Any, *, kind: Any = None) -> Body:
-    """Compute Kuiper's calibration error, the range of the cumulative differences.
-
-    Rows are sorted by the probability of the positive class or, for more than two classes, by the
-    confidence, and event minus probability is summed. The error is the largest partial sum minus
-    the smallest, divided by the number of rows: the largest sum over rows in any interval of
-    probabilities. There are no bins and no bandwidth to choose.
-
-    Returns
-    -------
-    float
-        In [0, 1]; equal probabilities are added as one.
-
-    References
-    ----------
-    .. [1] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu, "Metrics of Calibration for
-       Probabilistic Predictions", JMLR 23, 2022.
-
-    Examples
-    --------
-    >>> from calibrant.metrics import kuiper_error
-    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
-    >>> round(kuiper_error([0, 0, 0, 1], y_proba), 4)
-    0.3
-    """
-    return CumulativeCells("kuiper", column_of(classes, kind))
-
-
-@metric
-def kolmogorov_smirnov_error(classes: Any, *, kind: Any = None) -> Body:
-    """Compute the Kolmogorov-Smirnov calibration error, the largest cumulative difference.
-
-    As :func:`kuiper_error`, but only for intervals of probabilities that begin at 0.
-
-    Returns
-    -------
-    float
-        In [0, 1], between half of Kuiper's error and Kuiper's error.
-
-    References
-    ----------
-    .. [1] K. Gupta et al., "Calibration of Neural Networks using Splines", ICLR 2021.
-
-    Examples
-    --------
-    >>> from calibrant.metrics import kolmogorov_smirnov_error
-    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
-    >>> round(kolmogorov_smirnov_error([0, 0, 0, 1], y_proba), 4)
-    0.3
-    """
-    return CumulativeCells("kolmogorov_smirnov", column_of(classes, kind))
-
-
-@of_arrays
-def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> CumulativeDifferences:
+def cumulative_differences(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    kind: Any = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> CumulativeDifferences:
     """Compute cumulative differences between hits and predictions, with two tests.
+
+    Rows are sorted by their prediction, and hit - prediction is summed. Kuiper's statistic is the
+    largest partial sum less the smallest, per row; that of Kolmogorov and Smirnov the largest
+    absolute one. There are no bins and no bandwidth to choose.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    kind : None, "confidence" or a label, default=None
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double in ``scale`` and the
         p-values; elsewhere it counts as two rows.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    CumulativeDifferences
+        With the fields kind, probability, difference, kuiper, kolmogorov_smirnov, scale,
+        kuiper_p_value and kolmogorov_smirnov_p_value.
 
     Notes
     -----
@@ -138,32 +109,24 @@ def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> Cum
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    column = column_of(predictions.classes, kind)
-    events = predictions.events(column)
-    cells, distinct = predictions.sort_events(events)
-    difference = cumulate(cells)
-    values, _, weight = events
-    scale = math.sqrt(exact_sum(weight**2 * values * (1.0 - values))) / exact_sum(weight)
-    found = {name: statistic(name, difference) for name in CUMULATIVE_STATISTICS}
-    chances = {
-        "kuiper_p_value": _chance(range_exceeds, found["kuiper"], scale),
-        "kolmogorov_smirnov_p_value": _chance(peak_exceeds, found["kolmogorov_smirnov"], scale),
-    }
-    kind = name_of(predictions.classes, column)
-    return CumulativeDifferences(kind, distinct, difference, scale=scale, **found, **chances)
-
-
-def cumulate(cells: SortedCells) -> Floats:
-    """Cumulative differences at each distinct value of one problem."""
-    weight, hits, values = cells.sums
-    found: Floats = np.cumsum(hits - values) / weight.sum()
-    return found
-
-
-def statistic(name: str, difference: Floats) -> float:
-    """Range of the differences and zero, or the largest absolute one."""
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    column = column_of(rows.classes, kind)
+    cells = EventCells.of_rows(rows.events(column))
+    total = float(cells.weight.sum())
+    difference = np.cumsum(cells.hits - cells.weight * cells.values) / total
+    scale = math.sqrt(float(cells.squares @ (cells.values * (1.0 - cells.values)))) / total
     high, low = max(float(difference.max()), 0.0), min(float(difference.min()), 0.0)
-    return min(high - low if name == "kuiper" else max(high, -low), 1.0)
+    kuiper, peak = min(high - low, 1.0), min(max(high, -low), 1.0)
+    return CumulativeDifferences(
+        kind=name_of(rows.classes, column),
+        probability=cells.values,
+        difference=difference,
+        kuiper=kuiper,
+        kolmogorov_smirnov=peak,
+        scale=scale,
+        kuiper_p_value=_chance(range_exceeds, kuiper, scale),
+        kolmogorov_smirnov_p_value=_chance(peak_exceeds, peak, scale),
+    )
 
 
 def _chance(exceeds: Any, found: float, scale: float) -> float:
@@ -171,20 +134,6 @@ def _chance(exceeds: Any, found: float, scale: float) -> float:
     if scale == 0.0:
         return 1.0 if found == 0.0 else 0.0
     return float(exceeds(found / scale))
-
-
-class CumulativeCells(CellMeasure):
-    """A statistic of the differences: exact while all distinct values fit, then at some."""
-
-    name = "cumulative cells"
-
-    def __init__(self, statistic: str, column: int | None = None) -> None:
-        super().__init__(column=column)
-        self._statistic = statistic
-
-    def value(self, parts: Iterable[SortedCells]) -> float:
-        (cells,) = parts
-        return statistic(self._statistic, cumulate(cells))
 
 
 def range_exceeds(x: float) -> float:
@@ -237,14 +186,36 @@ class ClassShares(Result):
     p_holm: Floats = doc("P-values after Holm's correction for the number of classes.")
 
 
-@of_predictions
-def class_shares(predictions: Source) -> ClassShares:
+def class_shares(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> ClassShares:
     """Compare the mean probability of every class with its share of the labels.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice in shares; p-values have one event of weight 2.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    ClassShares
+        With the fields classes, predicted, observed, p_value and p_holm.
 
     Notes
     -----
@@ -271,37 +242,30 @@ def class_shares(predictions: Source) -> ClassShares:
     >>> bool(found.p_holm[1] < 1e-9)
     True
     """
-    n_classes = len(predictions.classes)
-    bodies = {"bins": ClassBins(n_classes, 1), "moments": ClassMoments(n_classes)}
-    return judge_shares(predictions.classes, **predictions.add_up(bodies))
-
-
-class ClassMoments(RowSums):
-    """Sums of squared weights, with the probability of each class and with its square."""
-
-    name = "class moments"
-    power = 2
-    is_drawn = False
-
-    def __init__(self, n_classes: int) -> None:
-        super().__init__(2, n_classes, 3)
-
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        rows, square = chunk.rows, chunk.weight * chunk.weight
-        cells = np.zeros(rows.shape, dtype=np.int32)
-        add_binned_classes(rows, chunk.class_index, square, cells, 1, sums[0])
-        add_binned_classes(rows * rows, chunk.class_index, square, cells, 1, sums[1])
-
-
-def judge_shares(classes: NDArray[Any], bins: SummedState, moments: SummedState) -> ClassShares:
-    """Compare the shares of all classes from sums over rows."""
-    by_class = bins.total.sum(axis=1)
-    weight, happened, said = (by_class[:, column] for column in (WEIGHT, HIT, VALUE))
-    first, second = moments.total[:, :, VALUE]
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    sums = source.add_up({"shares": ClassMoments()})["shares"]
+    weight, said, happened, first, second = sums
     p_value = chances(said - happened, first, second, said, weight)
     # The probabilities of two classes add up to one, so that both tests are the same.
-    corrected = np.full(2, p_value.min()) if len(classes) == 2 else holm(p_value)
-    return ClassShares(classes.copy(), said / weight, happened / weight, p_value, corrected)
+    corrected = np.full(2, p_value.min()) if len(p_value) == 2 else holm(p_value)
+    shares = said / weight, happened / weight
+    return ClassShares(source.classes.copy(), *shares, p_value, corrected)
+
+
+@dataclass(frozen=True)
+class ClassMoments(Statistic):
+    """Sums over rows of w, w p, w [y = c], w^2 p and w^2 p^2, of every class: (5, n_classes)."""
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of shape (5, n_classes)."""
+        weight, square = rows.weight, rows.weight * rows.weight
+        found = np.empty((5, rows.n_classes))
+        found[0] = weight.sum()
+        found[1] = weight @ rows.rows
+        found[2] = np.bincount(rows.class_index, weight, rows.n_classes)
+        found[3] = square @ rows.rows
+        found[4] = square @ (rows.rows * rows.rows)
+        return found
 
 
 def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Floats) -> Floats:

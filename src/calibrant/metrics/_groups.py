@@ -12,10 +12,8 @@ from calibrant import errors
 from calibrant._extras import needed
 from calibrant._html import table
 from calibrant._labels import read_groups
+from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._cumulative import holm
-from calibrant.metrics._measures import rescale
-from calibrant.metrics._predictions import Predictions
-from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._table import METRICS, headline
 
@@ -24,21 +22,13 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from calibrant.metrics._reading import Source
-    from calibrant.metrics._table import Metric
+    from calibrant.metrics._predictions import Predictions
 
 FEW_ROWS, SIGNIFICANT = 100, 0.05
 FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
 """Of the test of each group: of many groups, the least p-value has to be below 0.05 by Holm."""
 
 MOST_PRINTED = 20
-
-
-def group_metrics(n_classes: int) -> dict[str, Metric]:
-    """Return the metrics of a group by id: those that are quick, for there may be many groups."""
-    own = headline(n_classes).id
-    kept = "accuracy", "negative_log_likelihood", "brier_score", own
-    return {name: METRICS[name] for name in kept}
 
 
 @result()
@@ -126,39 +116,27 @@ class GroupTable(Result):
 
 
 def judge_groups(
-    predictions: Source,
+    predictions: Predictions,
     groups: Any,
     judge: Callable[[Predictions], dict[str, Estimate]],
-    n_resamples: int,
+    *,
+    has_tests: bool,
     **options: Any,
 ) -> GroupTable:
     """Judge the rows of each group by themselves, and test whether they are calibrated."""
-    if not isinstance(predictions, Predictions):
-        raise errors.ContainerError(
-            "y_proba is in chunks, which groups= does not support; compute it, or evaluate the "
-            "rows of each group separately"
-        )
-    names, codes = read_groups(groups, len(predictions.matrix))
-    codes = codes if predictions.used is None else codes[predictions.used]
-    rows, weight = predictions.all_rows(), predictions.row_weights() * predictions.unit
+    names, codes = read_groups(groups, predictions.n_rows)
     metric = headline(predictions.n_classes).id
     n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
     found = []
     for g in np.unique(codes).tolist():
-        mine = codes == g
-        unit, scaled = rescale(weight[mine])
-        index = predictions.class_index[mine]
-        about: dict[str, Any] = {"order": None, "used": None, "is_checked": True, "unit": unit}
-        about |= {"matrix": rows[mine], "class_index": index, "weight": scaled}
-        own = replace(predictions, **about)
-        estimates = judge(own)
+        own = predictions.take(codes == g)
         p_value = excess = math.nan
-        if n_resamples > 0:
+        if has_tests:
             # Rows stay: then p-values are exact, also of fewer rows than there are bins.
-            test = calibration_test(None, own, n_resamples=n_draws, resample_rows=False, **options)
+            test = calibration_test(own, n_resamples=n_draws, resample_rows=False, **options)
             p_value, excess = test.p_value, test.statistic - test.null_mean
         name = names[g : g + 1].tolist()[0]
-        found.append(GroupMetrics(name, len(index), estimates, p_value, p_value, excess))
+        found.append(GroupMetrics(name, own.n_rows, judge(own), p_value, p_value, excess))
     adjusted = holm(np.array([g.p_value for g in found])).tolist()
     found = [replace(g, adjusted_p_value=p) for g, p in zip(found, adjusted, strict=True)]
 

@@ -1,10 +1,10 @@
-"""``Predictions``: labels, probabilities and weights, checked chunk by chunk without a copy."""
+"""``Predictions``: labels and probabilities that are checked once; every metric takes them."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -12,24 +12,18 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._columns import column_order
 from calibrant._containers import column_names, is_vector, single_name, to_matrix
-from calibrant._kernels.fixed_point import totals
-from calibrant._kernels.metrics import add_weights, count_above, take_cells
+from calibrant._kernels.metrics import top_labels
 from calibrant._labels import check_labels, check_weights
 from calibrant._one_column import check_positive
-from calibrant.metrics._cells import SortedCells
-from calibrant.metrics._measures import Chunk, EventRows, rescale, usual_column
+from calibrant.scale._chunks import Chunks, as_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._cells import CellMeasure
-    from calibrant.metrics._measures import Body
-
-CELLS_SORTED = 1 << 23
-"""Cells of several classes that are sorted at once."""
+    from calibrant.metrics._statistic import Statistic
 
 
 class MetricArguments(errors.Arguments):
@@ -44,6 +38,10 @@ class MetricArguments(errors.Arguments):
         """Say how to tell the class of a single column."""
         return f"pass pos_label={own} or pos_label={other}, or probabilities of both classes"
 
+    def if_of_other(self, other: str, own: str) -> str:  # noqa: ARG002
+        """Say how to make the other class that of a single column."""
+        return f"pass pos_label={other}"
+
     def __init__(self, scores: str = "y_proba") -> None:
         self.scores = scores
 
@@ -51,151 +49,223 @@ class MetricArguments(errors.Arguments):
 NAMED = MetricArguments()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Predictions:
-    """What every metric takes: the matrix as given, and all about its rows that have a weight."""
+class EventRows(NamedTuple):
+    """One probability of each row, whether its event happened, and the row's weight."""
 
-    matrix: NDArray[Any]
-    """As the caller gave it, of any real dtype; (n, 1) holds the positive class."""
-    order: Wholes | None
-    """Columns in the order of ``classes``; None where they are."""
-    used: NDArray[np.bool_] | None
-    """Mask of the rows that have a weight; None for all. What follows is of these."""
+    values: Floats
+    hits: NDArray[np.bool_]
+    weight: Floats
+
+
+def usual_column(n_classes: int) -> int | None:
+    """Column that predictions are judged by: the positive one of two; None for the confidence."""
+    return 1 if n_classes == 2 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Labels and probabilities, checked once; every metric accepts them instead of both.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_classes)
+        Probabilities that sum to 1 in every row, as float64 in C order.
+    class_index : ndarray of shape (n_rows,)
+        Column of each row's label.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    classes : ndarray of shape (n_classes,)
+        Label of each column.
+    n_counted : int, optional
+        Number of rows of which these are a sample; None if they are all.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import Predictions, accuracy, brier_score
+    >>> predictions = Predictions.read([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
+    >>> round(accuracy(predictions), 3), round(brier_score(predictions), 3)
+    (0.667, 0.163)
+    """
+
+    rows: Floats
     class_index: Wholes
-    weight: Floats | None
-    """Divided by ``unit``; None if they are all equal."""
-    unit: float
-    """The power of two that brings the largest weight into [1/2, 1), or the weight of all."""
+    weight: Floats
     classes: NDArray[Any]
-    named: MetricArguments = NAMED
-    is_checked: bool = False
-    """Whether the rows of the matrix are float64 on the simplex, in the order of ``classes``."""
+    n_counted: int | None = None
+
+    @classmethod
+    def read(
+        cls,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        sample_weight: Any = None,
+        classes: Any = None,
+        pos_label: Any = None,
+    ) -> Predictions:
+        """Check labels, probabilities and weights, as every metric does.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, classes, pos_label
+            As of :func:`evaluate`.
+
+        Returns
+        -------
+        predictions : Predictions
+            Without rows of weight 0.
+        """
+        return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
 
     @property
     def n_rows(self) -> int:
-        """Number of rows used."""
-        return len(self.class_index)
+        """Number of rows."""
+        return len(self.rows)
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.classes)
 
-    def _chunk(self, part: slice, start: int) -> Chunk:
-        """Check the caller's rows ``part``, whose first one used is number ``start``."""
-        rows = self.matrix[part]
-        if not self.is_checked:
-            kind = "positive" if rows.shape[1] == 1 else "probabilities"
-            rows = rows if self.order is None else rows[:, self.order]
-            rows = simplex.check_scores(rows, kind, first_row=part.start, named=self.named)
-        if self.used is not None:
-            rows = rows[self.used[part]]
-        own = slice(start, start + len(rows))
-        weight = np.ones(len(rows)) if self.weight is None else self.weight[own]
-        return Chunk(start, rows, self.class_index[own], weight, self.unit)
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Rows in chunks of a fixed number of bytes."""
-        start = 0
-        for part in simplex.chunks(len(self.matrix), self.n_classes):
-            chunk = self._chunk(part, start)
-            yield chunk
-            start += len(chunk.rows)
-
-    def checked(self) -> Predictions:
-        """Check all rows now, so that nobody who reads them checks them again."""
-        whole = replace(self, used=None, class_index=np.zeros(len(self.matrix), dtype=np.intp))
-        rows = whole._chunk(slice(0, len(self.matrix)), 0).rows  # noqa: SLF001  (its own)
-        return replace(self, matrix=rows, order=None, is_checked=True)
-
-    def add_up(
-        self, bodies: dict[Any, Any], n_groups: int = 1, tell: Callable[[], None] = lambda: None
-    ) -> dict[str, Any]:
-        """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
-        states = {name: body.start(n_groups, self) for name, body in bodies.items()}
-        reading = [state for state in states.values() if state.needs_chunks]
-        for chunk in self.chunks() if reading else ():
-            for state in reading:
-                state.add(chunk)
-            tell()
-        for state in reading:
-            state.settle()
-        return states
-
-    def measure(self, *bodies: Body) -> list[float]:
-        """Values of some metrics, in one pass over the rows."""
-        return [state.value() for state in self.add_up(dict(enumerate(bodies))).values()]
-
-    def row_weights(self) -> Floats:
-        """One weight per row, in (0, 1]."""
-        return np.ones(self.n_rows) if self.weight is None else self.weight
+    @cached_property
+    def _top(self) -> tuple[Floats, NDArray[np.bool_]]:
+        values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
+        top_labels(self.rows, self.class_index, values, hits)
+        return values, hits
 
     def events(self, column: int | None) -> EventRows:
         """Each row's confidence and whether it was right, or one class's probability and label."""
-        values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
-        for chunk in self.chunks():
-            own = slice(chunk.start, chunk.start + len(chunk.rows))
-            values[own], hits[own], _ = chunk.events(column)
-        return EventRows(values, hits, self.row_weights())
+        if column is None:
+            return EventRows(*self._top, self.weight)
+        values = np.ascontiguousarray(self.rows[:, column])
+        return EventRows(values, self.class_index == column, self.weight)
 
-    def all_rows(self) -> Floats:
-        """Return the rows used as one matrix, for what cannot do with less than a copy."""
-        found = np.empty((self.n_rows, self.n_classes))
-        for chunk in self.chunks():
-            found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows
+    def own(self) -> Floats:
+        """Return the probability of each row's label."""
+        found: Floats = self.rows[np.arange(self.n_rows), self.class_index]
         return found
 
-    def sorted_cells(self, body: CellMeasure) -> Iterator[SortedCells]:
-        """Cells that a measure asks for, some problems at a time."""
-        if body.n_problems > 1:
-            for cells, _ in self.sorted_classes(body.threshold):
-                yield cells
-        else:
-            yield self.sort_events(self.events(body.column))[0]
+    def take(self, rows: Any) -> Predictions:
+        """Return some of the rows, by index or mask."""
+        rows_of: Any = self.rows[rows], self.class_index[rows], self.weight[rows]
+        return Predictions(*rows_of, self.classes, self.n_counted)
 
-    def sort_events(self, events: EventRows) -> tuple[SortedCells, Floats]:
-        """Cells of one problem of all rows, and their values."""
-        order = np.argsort(events.values)
-        mass = None if self.weight is None else whole_masses(events.weight[order])
-        first = np.zeros(1, dtype=np.intp)
-        return SortedCells.of_rows(first, events.values[order], mass, events.hits[order])
+    def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
+        """Return the sums of some statistics over the rows."""
+        return {name: own.sums(self) for name, own in statistics.items()}
 
-    def sorted_classes(self, threshold: float) -> Iterator[tuple[SortedCells, Floats]]:
-        """Cells at or above ``threshold``, and their values, of as many classes as fit at once."""
-        counts = np.zeros(self.n_classes, dtype=np.int64)
-        if threshold > 0.0:
-            for chunk in self.chunks():
-                count_above(chunk.rows, threshold, counts)
-        else:
-            counts += self.n_rows
-        first = 0
-        while first < self.n_classes:
-            ends = np.cumsum(counts[first:])
-            last = first + max(1, int(np.searchsorted(ends, CELLS_SORTED, side="right")))
-            if counts[first:last].any():
-                yield self._take_cells(threshold, first, counts[first:last])
-            first = last
+    def in_memory(self) -> Self:
+        """Return all rows."""
+        return self
 
-    def _take_cells(
-        self, threshold: float, first: int, counts: Wholes
-    ) -> tuple[SortedCells, Floats]:
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        values = np.empty(starts[-1])
-        row_of = np.empty(starts[-1], dtype=np.int32 if self.n_rows < 2**31 else np.int64)
-        place = starts[:-1].astype(np.int64)
-        for chunk in self.chunks():
-            take_cells(chunk.rows, chunk.start, threshold, first, place, values, row_of)
-        mass = None if self.weight is None else np.empty(len(values), dtype=np.int64)
-        hits = np.empty(len(values), dtype=np.bool_)
-        for c in np.flatnonzero(counts):
-            own = slice(starts[c], starts[c + 1])
-            order = np.argsort(values[own])
-            values[own], rows = values[own][order], row_of[own][order]
-            hits[own] = (self.class_index == first + c)[rows]
-            if self.weight is not None and mass is not None:
-                # In a unit of their own: a class counts as much as any, whatever its weights.
-                mass[own] = whole_masses(self.weight[rows])
-        return SortedCells.of_rows(starts[:-1][counts > 0], values, mass, hits)
+
+class ChunkedPredictions:
+    """Predictions in chunks: sums are of all rows, what needs an order is of a sample."""
+
+    n_counted = None
+
+    def __init__(self, chunks: Chunks, classes: NDArray[Any], kind: str) -> None:
+        self._chunks, self.classes, self._kind = chunks, classes, kind
+
+    def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
+        """Return the sums of some statistics over the rows of all chunks, in one pass."""
+        count = partial(_count, dict(statistics), self.classes, self._kind)
+        return self._chunks.reduce(count, _merge)
+
+    @cached_property
+    def _sample(self) -> Predictions:
+        sample = self._chunks.sample(self.classes, scores=self._kind)
+        if sample.n_kept == 0:
+            raise errors.ShapeError("no chunk has a row with a positive weight; pass at least one")
+        batch = sample.batch()
+        # As many rows as were kept: those that they stand for make no interval shorter.
+        unit = 1.0 if batch.unit is None else float((batch.weight / batch.unit).sum())
+        weight = batch.weight if batch.unit is None else batch.weight * (unit / batch.weight.sum())
+        n_counted = None if sample.is_complete else sample.n_rows
+        return Predictions(
+            batch.probabilities(), batch.class_index, weight, self.classes, n_counted
+        )
+
+    def in_memory(self) -> Predictions:
+        """Return the rows, or a sample of them."""
+        return self._sample
+
+
+Source = Predictions | ChunkedPredictions
+
+
+def _count(
+    statistics: dict[str, Statistic],
+    classes: NDArray[Any],
+    kind: str,
+    scores: Any,
+    y: Any,
+    sample_weight: Any = None,
+) -> dict[str, Floats]:
+    """Return the sums of a chunk."""
+    if len(y) == 0:
+        batch = simplex.SimplexBatch(
+            np.empty((0, len(classes))), "probabilities", np.empty(0, np.intp), np.empty(0), classes
+        )
+    else:
+        batch = simplex.check_batch(
+            scores, y, sample_weight, kind=kind, classes=classes, is_chunk=True, named=NAMED
+        )
+    rows = Predictions(batch.probabilities(), batch.class_index, batch.weight, classes)
+    return rows.add_up(statistics)
+
+
+def _merge(first: dict[str, Floats], second: dict[str, Floats]) -> dict[str, Floats]:
+    return {name: own + second[name] for name, own in first.items()}
+
+
+def read(
+    y_true: Any,
+    y_proba: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+) -> Source:
+    """Return predictions in memory, or chunks of them."""
+    if isinstance(y_true, Predictions):
+        if any(given is not None for given in (y_proba, sample_weight, classes, pos_label)):
+            raise errors.ParameterError(
+                "Predictions have labels, weights and classes of their own; pass nothing else"
+            )
+        return y_true
+    if isinstance(y_true, Chunks):
+        y_true, y_proba = None, y_true
+    if y_proba is None:
+        raise errors.ContainerError("y_proba is None; pass the predicted probabilities")
+    chunks = as_chunks(y_proba, y_true, sample_weight)
+    if chunks is None:
+        return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
+    known = known_classes(chunks, classes, pos_label)
+    kind = "positive" if chunks.n_columns == 1 else "probabilities"
+    return ChunkedPredictions(chunks, known, kind)
+
+
+def read_rows(*given: Any) -> Predictions:
+    """Return predictions in memory: of chunks, all rows or a sample of them."""
+    return read(*given).in_memory()
+
+
+def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) -> NDArray[Any]:
+    """Return the class of each column of chunks, told or by the rule of ``check_labels``."""
+    is_single = chunks.n_columns == 1
+    names = None if is_single else chunks.names
+    labels = chunks.labels() if classes is None else classes
+    _, known = check_labels(
+        labels,
+        len(labels),
+        max(2, chunks.n_columns),
+        classes=classes,
+        names=names,
+        is_single=is_single,
+        named=NAMED,
+    )
+    column_order(names, known, told=classes is not None, named=NAMED)
+    return positive_last(known, chunks.n_columns, classes, pos_label, NAMED)
 
 
 def read_predictions(
@@ -206,31 +276,49 @@ def read_predictions(
     pos_label: Any = None,
     named: MetricArguments = NAMED,
 ) -> Predictions:
-    """Check everything but the cells, which are checked as they are read."""
-    if isinstance(y_proba, Predictions):
-        return y_proba
-    names = column_names(y_proba)
-    matrix = to_matrix(y_proba, "positive" if is_vector(y_proba) else "probabilities", named)
-    n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
+    """Check labels, probabilities and weights; rows of weight 0 are left out."""
+    kind = "positive" if is_vector(y_proba) else "probabilities"
+    matrix, names = to_matrix(y_proba, kind, named), column_names(y_proba)
+    n_rows, n_columns = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(f"{named.scores} has no rows; pass at least one")
     weight = check_weights(sample_weight, n_rows)
-    is_used = weight > 0
-    is_single = matrix.shape[1] == 1
+    is_single = n_columns == 1
     names = None if is_single else names
-    how: dict[str, Any] = {"names": names, "used": is_used, "is_single": is_single}
-    index, known = check_labels(y_true, n_rows, n_classes, classes=classes, named=named, **how)
+    index, known = check_labels(
+        y_true,
+        n_rows,
+        max(2, n_columns),
+        classes=classes,
+        names=names,
+        used=weight > 0,
+        is_single=is_single,
+        named=named,
+    )
     order = column_order(names, known, told=classes is not None, named=named)
-    ordered = positive_last(known, matrix.shape[1], classes, pos_label, named)
+    ordered = positive_last(known, n_columns, classes, pos_label, named)
     if ordered is not known:
         index, known = 1 - index, ordered
     if is_single:
         check_positive(known, single_name(y_proba), told=True, named=named)
-    used = None if is_used.all() else is_used
-    if used is not None:
-        index, weight = index[used], weight[used]
-    unit, scaled = rescale(weight)
-    return Predictions(matrix, order, used, index, scaled, unit, known, named)
+    matrix = matrix if order is None else matrix[:, order]
+    rows = simplex.check_scores(matrix, "positive" if is_single else "probabilities", named=named)
+    found = Predictions(rows, index, weight, known)
+    return found if np.all(weight > 0) else found.take(weight > 0)
+
+
+def read_pair(
+    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
+) -> tuple[Predictions, Predictions]:
+    """Return the same rows before and after calibration."""
+    first = read_predictions(y_true, y_proba, *told)
+    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
+    if not np.array_equal(first.classes, second.classes):
+        raise errors.ShapeError(
+            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
+            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
+        )
+    return first, second
 
 
 def positive_last(
@@ -278,19 +366,3 @@ def column_of(classes: NDArray[Any], kind: Any) -> int | None:
 def name_of(classes: NDArray[Any], column: int | None) -> Any:
     """Label of a column, "confidence" for None."""
     return "confidence" if column is None else classes[column : column + 1].tolist()[0]
-
-
-def whole_masses(weight: Floats) -> Wholes:
-    """Weights as positive whole numbers of a sum below 2**61: sums are exact in any order."""
-    scaled = rescale(weight)[1]
-    if scaled is None:
-        return np.ones(len(weight), dtype=np.int64)
-    scale = math.ldexp(1.0, 61 - math.frexp(exact_sum(scaled))[1])
-    return np.maximum(np.rint(scaled * scale), 1.0).astype(np.int64)
-
-
-def exact_sum(terms: Floats) -> float:
-    """Sum of terms in [-1, 1], whatever their order."""
-    sums = np.zeros((1, 1, 2), dtype=np.int64)
-    add_weights(np.ascontiguousarray(terms), sums)
-    return float(totals(sums)[0, 0])

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from calibrant import _simplex as simplex
 from calibrant import _threads as threads
-from calibrant import errors
-from calibrant._kernels.fixed_point import totals
-from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned
-from calibrant.metrics import _calibration_error as binning
-from calibrant.metrics import _resampling as draw
-from calibrant.metrics._predictions import Predictions, column_of, name_of
-from calibrant.metrics._reading import of_predictions
-from calibrant.metrics._result import Result, doc, result
-from calibrant.metrics._significance import BinMoments, null_problem
+from calibrant._result import Result, doc, result
+from calibrant._simplex import check_number
+from calibrant.metrics._calibration_error import check_bins, mass_bins, mass_edges
+from calibrant.metrics._intervals import generator
+from calibrant.metrics._predictions import EventRows, column_of, name_of, read_rows
+from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value, seeded_draws
+from calibrant.metrics._statistic import bin_edges, errors_in, sums_in_bins, uniform_bins
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._measures import EventRows
-    from calibrant.metrics._reading import Source
+    from calibrant.metrics._predictions import Predictions
+    from calibrant.scale import Chunks
 
 
 @result(eq=False)
@@ -47,23 +44,37 @@ class ReliabilityCurve(Result):
         return len(self.weight)
 
 
-@of_predictions
 def reliability_curve(
-    predictions: Source,
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
     *,
     kind: Any = None,
     n_bins: int = 15,
-    strategy: str = "uniform",
+    strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,
     consistency_level: float = 0.95,
     resample_rows: bool = True,
     random_state: Any = 0,
     n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> ReliabilityCurve:
     """Compute predicted probabilities and observed frequencies in bins, with consistency bars.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    kind : None, "confidence" or a label, default=None
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
+    n_bins : int, default=15
+        Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
         out, so there may be fewer).
@@ -73,11 +84,30 @@ def reliability_curve(
         Level of the consistency bars.
     resample_rows : bool, default=True
         Whether to resample rows as well as labels.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seed of the random numbers.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
+        setting of ``joblib.parallel_config``, else 1.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    ReliabilityCurve
+        With the fields kind, edges, mean_probability, frequency, weight, consistency_low,
+        consistency_high, consistency_level, ece and p_value.
 
     Notes
     -----
-    Of Dask collections and ``Chunks`` bins are of equal width. Their bars and p-value, and those of
-    more than 50,000 rows in such bins, are of normal distributions (:func:`calibration_test`).
+    Bars and p-value of more than 50,000 rows are of normal distributions
+    (:func:`calibration_test`). The curve of chunks is that of a sample of their rows.
 
     References
     ----------
@@ -94,87 +124,67 @@ def reliability_curve(
     >>> curve.mean_probability.round(3), curve.frequency.round(3)
     (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
     """
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("strategy", strategy, binning.BIN_STRATEGIES)
-    simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
-    simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
+    check_bins(n_bins, strategy=strategy)
+    check_number("n_resamples", n_resamples, low=0, whole=True)
+    check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
-    draws: dict[str, Any] = {"n_resamples": int(n_resamples), "random_state": random_state}
-    draws["replace"] = bool(resample_rows)
-    column = column_of(predictions.classes, kind)
-    with threads.jobs(n_jobs):
-        if isinstance(predictions, Predictions) and (
-            strategy == "quantile" or predictions.n_rows <= draw.MOST_ROWS_DRAWN
-        ):
-            binned = _of_rows(predictions, column, int(n_bins), strategy, draws)
-        elif strategy == "uniform":
-            binned = _of_sums(predictions, column, int(n_bins), draws)
-        else:
-            raise errors.ParameterError(
-                f"strategy={strategy!r} needs all rows at once; for chunks use "
-                "strategy='uniform', or draw a sample of rows in memory"
-            )
-    weight, happened, said = binned.in_bin.T[[WEIGHT, HIT, VALUE]]
-    low, high, chance = np.full(len(weight), np.nan), np.full(len(weight), np.nan), float("nan")
-    if binned.null is not None:
-        low, high = np.clip(_bars(binned.null, float(consistency_level)), 0.0, 1.0)
-        chance = draw.p_value(binned.ece, draw.null_errors(binned.null))
-    points = _ratio(said, weight), _ratio(happened, weight), weight * binned.unit
-    kind, level = name_of(predictions.classes, column), float(consistency_level)
-    bars = low, high, level
-    return ReliabilityCurve(kind, binned.edges, *points, *bars, binned.ece, chance)
-
-
-class Binned(NamedTuple):
-    """Sums of weight, hits and values over bins, in a unit, and those of resamples, if any."""
-
-    edges: Floats
-    in_bin: Floats
-    unit: float
-    ece: float
-    null: Floats | None
-
-
-def _of_rows(
-    predictions: Predictions, column: int | None, n_bins: int, strategy: str, draws: dict[str, Any]
-) -> Binned:
-    """Bin rows in memory, and draw them."""
-    events = predictions.events(column)
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    column, level = column_of(rows.classes, kind), float(consistency_level)
+    events = rows.events(column)
     if strategy == "uniform":
-        edges = binning.bin_edges(n_bins)
-        bins = binning.uniform_bins(events.values, edges)
+        edges, bins = bin_edges(int(n_bins)), uniform_bins(events.values, int(n_bins))
     else:
-        edges, bins = _mass_bins(predictions, events, n_bins)
-    pairs = np.zeros((len(edges) - 1, 3, 2), dtype=np.int64)
-    add_binned(*events, bins, pairs)
-    sums = totals(pairs)
-    null = draw.null_bins(events, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
-    ece = float(binning.errors_in(sums[None], sums[None, :, WEIGHT].sum(axis=1), "l1")[0])
-    return Binned(edges, sums, predictions.unit, ece, null)
+        edges, bins = mass_edges(
+            events.values, mass_bins(events.values, events.weight, int(n_bins))
+        )
+    sums = sums_in_bins(*events, bins, len(edges) - 1)
+    weight, happened, said = sums.T
+    ece = float(errors_in(sums[None])[0])
+    low, high, chance = np.full(len(weight), np.nan), np.full(len(weight), np.nan), float("nan")
+    if n_resamples > 0:
+        how = int(n_resamples), random_state, bool(resample_rows)
+        with threads.jobs(n_jobs):
+            null = _null_sums(events, bins, sums, *how)
+        low, high = np.clip(_bars(null, level), 0.0, 1.0)
+        chance = p_value(ece, errors_in(null))
+    points = _ratio(said, weight), _ratio(happened, weight), weight.copy()
+    name = name_of(rows.classes, column)
+    return ReliabilityCurve(name, edges, *points, low, high, level, ece, chance)
 
 
-def _of_sums(predictions: Source, column: int | None, n_bins: int, draws: dict[str, Any]) -> Binned:
-    """Add rows up in bins, and draw the sums."""
-    bodies = {
-        "bins": binning.ProblemBins(n_bins, column=column),
-        "moments": BinMoments(n_bins, column),
-    }
-    states = predictions.add_up(bodies)
-    null = null_problem(**states, **draws) if draws["n_resamples"] > 0 else None
-    bins = states["bins"]
-    return Binned(binning.bin_edges(n_bins), bins.total[0], bins.unit, bins.value(), null)
-
-
-def _mass_bins(
-    predictions: Predictions, events: EventRows, n_bins: int
-) -> tuple[Floats, NDArray[np.int32]]:
-    """Edges of the bins of equal mass that are not empty, and the bin of each row."""
-    cells, values = predictions.sort_events(events)
-    begin = np.unique(cells.edges(n_bins))
-    begin = begin[begin < len(values)]
-    edges = np.concatenate([[0.0], values[begin[1:] - 1], [1.0]])  # a bin ends at its last value
-    bins = np.repeat(np.arange(len(begin), dtype=np.int32), np.diff(np.append(begin, len(values))))
-    return edges, bins[np.searchsorted(values, events.values)]
+def _null_sums(
+    events: EventRows,
+    bins: NDArray[Any],
+    sums: Floats,
+    n_resamples: int,
+    random_state: Any,
+    replace: bool,
+) -> Floats:
+    """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
+    # As in the test: draws belong to places in an order of the rows' own.
+    order = np.lexsort((events.hits, events.weight, events.values))
+    bins, events = bins[order], EventRows(*(part[order] for part in events))
+    values, _, weight = events
+    if len(values) <= MOST_ROWS_DRAWN:
+        is_seed = type(random_state) is int and random_state >= 0
+        make: Any = seeded_draws if is_seed else Draws
+        draws = make(len(values), n_resamples, random_state, replace=replace)
+        found: Floats = draws.sums(events, bins, len(sums))
+        return found
+    # Of many rows the sums are normal: the labels, and with ``replace`` the rows as well.
+    of_labels, of_rows = (
+        np.bincount(bins, weight**2 * spread, len(sums))
+        for spread in (
+            values * (1.0 - values),
+            (values - _ratio(sums[:, 2], sums[:, 0])[bins]) ** 2,
+        )
+    )
+    noise = generator(random_state).standard_normal((2, n_resamples, len(sums)))
+    found = np.empty((n_resamples, len(sums), 3))
+    found[:, :, 0] = sums[:, 0]
+    found[:, :, 2] = sums[:, 2] + (np.sqrt(of_rows) * noise[1] if replace else 0.0)
+    found[:, :, 1] = found[:, :, 2] + np.sqrt(of_labels) * noise[0]
+    return found
 
 
 def _bars(null: Floats, level: float) -> tuple[Floats, ...]:

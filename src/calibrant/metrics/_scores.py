@@ -1,37 +1,58 @@
-"""Accuracy, the two proper scores, and what calibration gains in them."""
+"""Accuracy and proper scores: means over rows."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant._docstrings import inherit_parameters
-from calibrant.metrics._measures import MIN_PROBABILITY, Body, RowMean
-from calibrant.metrics._predictions import MetricArguments, read_predictions
-from calibrant.metrics._reading import metric, shared
-from calibrant.metrics._resampling import Bootstrap
-from calibrant.metrics._result import Estimate, Result, doc, result
+from calibrant._kernels.metrics import row_squares
+from calibrant._simplex import check_number
+from calibrant.metrics._predictions import read
+from calibrant.metrics._statistic import RowMean, measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._measures import Chunk
     from calibrant.metrics._predictions import Predictions
+    from calibrant.scale import Chunks
+
+MIN_PROBABILITY = 1e-12
+"""A label's probability counts as at least this in the likelihood, unless told otherwise."""
 
 _LEADING_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-@metric
-def accuracy(_: Any) -> Body:
+def accuracy(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the share of rows whose most probable class is the label.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -44,18 +65,38 @@ def accuracy(_: Any) -> Body:
     >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     0.6666666666666666
     """
-    return Accuracy()
+    return measure(read(y_true, y_proba, sample_weight, classes, pos_label), Accuracy())
 
 
-@metric
-def negative_log_likelihood(_: Any, *, min_probability: float = MIN_PROBABILITY) -> Body:
+def negative_log_likelihood(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    min_probability: float = MIN_PROBABILITY,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the mean of -log of the label's probability (log loss, cross-entropy).
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     min_probability : float, default=1e-12
         Smaller probabilities of the label are replaced by this, so one exact zero costs 27.6 and
         not infinity. With 0 it costs infinity.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -71,12 +112,38 @@ def negative_log_likelihood(_: Any, *, min_probability: float = MIN_PROBABILITY)
     >>> negative_log_likelihood([0, 1], [[1.0, 0.0], [1.0, 0.0]], min_probability=0)
     inf
     """
-    return LogLoss(min_probability)
+    check_number("min_probability", min_probability, low=0.0, high=1.0)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    return measure(source, LogLoss(float(min_probability)))
 
 
-@metric
-def brier_score(_: Any) -> Body:
+def brier_score(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the Brier score: mean over rows *and* classes of (probability - label)^2.
+
+    scikit-learn's ``brier_score_loss`` sums over the classes instead, unless there are two.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -86,8 +153,8 @@ def brier_score(_: Any) -> Body:
     Notes
     -----
     This is the scale on which Arad and Rosset (2025) print it. scikit-learn's
-    ``brier_score_loss`` sums over the classes: ``n_classes`` times this for three classes or more,
-    and half the sum, exactly this, for two.
+    ``brier_score_loss`` is ``n_classes`` times this for three classes or more, and half the sum,
+    exactly this, for two.
 
     Examples
     --------
@@ -97,16 +164,38 @@ def brier_score(_: Any) -> Body:
     >>> round(brier_score(["good", "bad"], [0.2, 0.5], pos_label="bad"), 4)
     0.145
     """
-    return Brier()
+    return measure(read(y_true, y_proba, sample_weight, classes, pos_label), Brier())
 
 
-@metric
-def ranked_probability_score(classes: Any) -> Body:
+def ranked_probability_score(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the ranked probability score, for ordered classes.
 
     The mean over rows and the first k - 1 classes of (cumulative probability - label)^2: a
     prediction two grades off costs more than one next to the label. Classes are in the order of the
     columns: sorted, or as in ``classes``.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -126,8 +215,9 @@ def ranked_probability_score(classes: Any) -> Body:
     >>> ranked_probability_score([0], [[0.5, 0.0, 0.5]], classes=[0, 1, 2])
     0.25
     """
-    warn_of_alphabet(classes)
-    return RankedProbability()
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    warn_of_alphabet(source.classes)
+    return measure(source, RankedProbability())
 
 
 def warn_of_alphabet(classes: NDArray[Any]) -> None:
@@ -149,171 +239,80 @@ def warn_of_alphabet(classes: NDArray[Any]) -> None:
         )
 
 
+@dataclass(frozen=True)
 class Accuracy(RowMean):
     """Share of rows that are right."""
 
-    name = "accuracy"
+    def terms(self, rows: Predictions) -> Floats:
+        """Return 1 for rows that are right, 0 for others."""
+        return rows.events(None).hits.astype(np.float64)
 
-    def terms(self, chunk: Chunk) -> Floats:
-        return chunk.events(None).hits.astype(np.float64)
-
-
-class Brier(RowMean):
-    """Mean Brier score of rows."""
-
-    name = "brier"
-
-    def terms(self, chunk: Chunk) -> Floats:
-        return chunk.squares()
-
-
-class RankedProbability(RowMean):
-    """Mean ranked probability score of rows."""
-
-    name = "ranked probability"
-
-    def terms(self, chunk: Chunk) -> Floats:
-        gaps = np.cumsum(chunk.rows[:, :-1], axis=1)
-        gaps -= chunk.class_index[:, None] <= np.arange(gaps.shape[1])
-        found: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
+    def table(self, rows: Predictions) -> Floats:
+        """Return 1 in the column of the prediction."""
+        found = np.zeros_like(rows.rows)
+        found[np.arange(rows.n_rows), rows.rows.argmax(axis=1)] = 1.0
         return found
 
 
+@dataclass(frozen=True)
 class LogLoss(RowMean):
     """Mean of -log of the label's probability; infinite if one of them is."""
 
-    name = "loss"
+    min_probability: float = MIN_PROBABILITY
 
-    def __init__(self, min_probability: float = MIN_PROBABILITY) -> None:
-        simplex.check_number("min_probability", min_probability, low=0.0, high=1.0)
-        super().__init__()
-        self._min_probability = float(min_probability)
-        # Above every loss, so that terms are in [0, 1]: -log of the smallest double is 745.
-        self.bound = 32.0 if min_probability >= 1e-13 else 1024.0
+    def terms(self, rows: Predictions) -> Floats:
+        """Return -log of the probability of each row's label."""
+        with np.errstate(divide="ignore"):
+            losses: Floats = -np.log(np.maximum(rows.own(), self.min_probability))
+        return losses
 
-    def terms(self, chunk: Chunk) -> Floats:
-        return chunk.losses(self._min_probability)
+    def table(self, rows: Predictions) -> Floats:
+        """Return -log of every probability."""
+        with np.errstate(divide="ignore"):
+            losses: Floats = -np.log(np.maximum(rows.rows, self.min_probability))
+        return losses
 
 
-ROW_MEANS: dict[str, type[RowMean]] = {
-    "accuracy": Accuracy,
-    "negative_log_likelihood": LogLoss,
-    "brier_score": Brier,
-    "ranked_probability_score": RankedProbability,
+@dataclass(frozen=True)
+class Brier(RowMean):
+    """Mean Brier score of rows: (sum_j p_j^2 - 2 p_y + 1) / k."""
+
+    def terms(self, rows: Predictions) -> Floats:
+        """Return the Brier score of each row."""
+        squares = np.empty(rows.n_rows)
+        row_squares(rows.rows, rows.class_index, squares)
+        return squares
+
+    def table(self, rows: Predictions) -> Floats:
+        """Return the score with every label."""
+        squares = np.einsum("ij,ij->i", rows.rows, rows.rows)[:, None]
+        return np.maximum(squares - 2.0 * rows.rows + 1.0, 0.0) / rows.n_classes
+
+
+@dataclass(frozen=True)
+class RankedProbability(RowMean):
+    """Mean ranked probability score of rows."""
+
+    def terms(self, rows: Predictions) -> Floats:
+        """Return the score of each row."""
+        gaps = np.cumsum(rows.rows[:, :-1], axis=1)
+        gaps -= rows.class_index[:, None] <= np.arange(gaps.shape[1])
+        found: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
+        return found
+
+    def table(self, rows: Predictions) -> Floats:
+        """Return the score with every label."""
+        sums = np.cumsum(rows.rows[:, :-1], axis=1)
+        found = np.empty_like(rows.rows)
+        for c in range(rows.n_classes):
+            found[:, c] = ((sums - (c <= np.arange(sums.shape[1]))) ** 2).mean(axis=1)
+        return np.minimum(found, 1.0)
+
+
+ROW_MEANS: dict[str, RowMean] = {
+    "accuracy": Accuracy(),
+    "negative_log_likelihood": LogLoss(),
+    "brier_score": Brier(),
+    "ranked_probability_score": RankedProbability(),
 }
 """Metrics that are means over rows, by the names of their functions."""
-
-PROPER_SCORES = ("negative_log_likelihood", "brier_score", "ranked_probability_score")
-"""Those that are proper scores."""
-
-
-def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
-    """Return a metric of all rows, with the bits of its function, and the term of each row."""
-    body, terms = ROW_MEANS[name](), []
-    state: Any = None
-    for chunk in chunks:
-        state = state or body.start(1, chunk)  # which has a unit of weights, too
-        state.add(chunk)
-        terms.append(body.terms(chunk))
-    state.settle()
-    return state.value(), np.concatenate(terms)
-
-
-@result()
-class PostHocImprovement(Result):
-    """Result of :func:`post_hoc_improvement`."""
-
-    metric: str = doc("Name of the metric.")
-    improvement: Estimate = doc("Improvement by calibration; negative if the metric gets worse.")
-    before: Estimate = doc("Metric before calibration.")
-    after: Estimate = doc("Metric after calibration.")
-    n_resamples: int
-    confidence_level: float = doc("Confidence level of the intervals.")
-
-
-@inherit_parameters(shared)
-def post_hoc_improvement(
-    y_true: Any,
-    y_proba: Any,
-    y_calibrated: Any,
-    *,
-    metric: str = "brier_score",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-    n_resamples: int = 1000,
-    confidence_level: float = 0.95,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> PostHocImprovement:
-    """Compute the post-hoc improvement (PHI), the gain in a score by calibration.
-
-    This is the score of the uncalibrated predictions minus the score of the calibrated ones, on the
-    same rows. A map of the predictions cannot refine them, so any gain is a gain in calibration,
-    minus the refinement that the map loses.
-
-    Parameters
-    ----------
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities before calibration.
-    y_calibrated : array-like of the same shape
-        Probabilities after calibration, of the same rows in the same order. The calibrator must
-        have been fitted to other rows.
-    metric : {"brier_score", "negative_log_likelihood", "accuracy", "ranked_probability_score"}, \
-default="brier_score"
-        Name of the score. For the accuracy the gain is calibrated minus uncalibrated, so that
-        larger is always better.
-
-    Returns
-    -------
-    PostHocImprovement
-        The gain and both scores, each as (value, low, high).
-
-    Notes
-    -----
-    Intervals are percentiles over rows drawn with replacement, each with both of its predictions.
-    CalArena adds the Brier score up over the classes, which makes its gains ``n_classes`` times
-    these; see :func:`brier_score`.
-
-    References
-    ----------
-    .. [1] E. Berta, D. Holzmüller, F. Bach and M. I. Jordan, "CalArena: A Large-Scale Post-Hoc
-       Calibration Benchmark", arXiv:2605.30188, 2026.
-
-    Examples
-    --------
-    >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.metrics import post_hoc_improvement
-    >>> bold, y = simulated_scores(2000)
-    >>> calibrator = TemperatureScaling().fit(bold[:1000], y[:1000])
-    >>> found = post_hoc_improvement(y[1000:], bold[1000:], calibrator.predict_proba(bold[1000:]))
-    >>> round(found.improvement.value, 3)
-    0.031
-    >>> found.improvement.low > 0
-    True
-    """
-    simplex.check_option("metric", metric, (*ROW_MEANS,))
-    bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    told = sample_weight, classes, pos_label
-    first, second = read_pair(y_true, y_proba, y_calibrated, told)
-    before, old = score_rows(metric, first.chunks())
-    after, new = score_rows(metric, second.chunks())
-    sign = -1.0 if metric == "accuracy" else 1.0
-    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
-    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
-    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)
-
-
-def read_pair(
-    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
-) -> tuple[Predictions, Predictions]:
-    """Return the same rows before and after calibration."""
-    first = read_predictions(y_true, y_proba, *told)
-    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
-    if not np.array_equal(first.classes, second.classes):
-        raise errors.ShapeError(
-            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
-            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
-        )
-    return first, second

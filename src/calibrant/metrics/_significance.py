@@ -1,39 +1,66 @@
 """Is the calibration error larger than chance? Consistency resampling.
 
+The class of two classes is tested by its error in bins and, where bins hide it, by whether labels
+follow the log-odds: Rao's score test of Cox's recalibration logit(q) = a + b logit(p) at a = 0 and
+b = 1. Both have the null distribution of the same draws.
+
 If the predictions are right, the hits of a bin are a sum of independent events of known
-probabilities: of rows in chunks, and of very many, their mean and variance are counted, and hits
-are drawn from the normal distribution that has both, instead of row by row.
+probabilities. Of many rows they are drawn from the normal distribution that has the same mean and
+variance, instead of row by row.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
-from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._kernels import resampling
-from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned, add_cell_products
-from calibrant.metrics import _calibration_error as binned
-from calibrant.metrics import _resampling as draw
-from calibrant.metrics._measures import RowSums, usual_column
-from calibrant.metrics._predictions import Predictions
-from calibrant.metrics._reading import of_predictions
-from calibrant.metrics._result import Result, doc, result
+from calibrant._kernels import metrics as kernels
+from calibrant._result import Result, doc, result
+from calibrant._simplex import check_number, check_option
+from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins
+from calibrant.metrics._intervals import generator
+from calibrant.metrics._predictions import EventRows, read_rows, usual_column
+from calibrant.metrics._statistic import ClassBins, errors_in, sums_in_bins, uniform_bins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._measures import Chunk, SummedState
-    from calibrant.metrics._reading import Source
+    from calibrant.metrics._predictions import Predictions
+    from calibrant.scale import Chunks
 
 TESTED_METRICS = ("positive", "confidence", "classwise")
 NULL_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
+MOST_ROWS_DRAWN = 50_000
+"""Rows up to which labels are drawn one by one. Of more, their sums in bins are normal, to the
+digits that are printed."""
+
 MOST_COVARIANCES = 1 << 10
-"""Bins of all classes whose covariances are counted: 16 MiB."""
+"""Bins of all classes whose covariances are computed: 8 MiB."""
+
+BLOCK_BYTES = 1 << 27
+"""Sums of several resamples that are held at once."""
+
+N_TASKS = 64
+"""Tasks that the resamples are dealt to."""
+
+KEPT_BYTES = 1 << 25
+"""Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
+
+SMALLEST_ODDS = 1e-12
+"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
+
+ROUNDING = 1e-9
+"""A sum over rows that is zero but for rounding, in units of the root of squared weights."""
 
 
 @result()
@@ -42,54 +69,98 @@ class CalibrationTest(Result):
 
     metric: str
     statistic: float = doc("Calibration error of the predictions.")
-    p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
+    p_value: float = doc("P-value: of the error and, for the positive class, of the trend as one.")
     null_mean: float = doc("Mean calibration error under calibration.")
     null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of this error.")
     n_resamples: int
+    strategy: str = doc("Bins of equal width ('uniform') or of equal mass ('quantile').", "uniform")
+    error_p_value: float = doc("P-value of the calibration error alone.", math.nan)
+    trend_p_value: float = doc(
+        "P-value of intercept 0 and slope 1 of Cox's recalibration alone, for the positive class.",
+        math.nan,
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers."""
         return Result.to_dict(self) | {"null_quantiles": dict(self.null_quantiles)}
 
 
-@of_predictions
 def calibration_test(
-    predictions: Source,
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
     *,
-    metric: str | None = None,
+    metric: Literal["positive", "confidence", "classwise"] | None = None,
     n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] | None = None,
     n_resamples: int = 1000,
     resample_rows: bool | None = None,
     random_state: Any = 0,
     n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> CalibrationTest:
     """Test the hypothesis that predictions are calibrated, by consistency resampling.
 
     Rows are drawn with replacement and labels from the predictions, which gives the calibration
     error of a perfectly calibrated classifier with these predictions. The p-value is the share of
-    resamples whose error is at least as large as that of the data.
+    resamples whose error is at least as large as that of the data, (1 + number of these) /
+    (1 + n_resamples).
+
+    The positive class of two is tested twice: by its error, and by the score test of intercept 0
+    and slope 1 in logit(q) = a + b logit(p), which sees reversed, shifted and too extreme
+    predictions also of a rare class. The p-value is that of the smaller one of both p-values among
+    the resamples, so one test at the stated level; ``error_p_value`` and ``trend_p_value`` are
+    those of each.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     metric : {None, "positive", "confidence", "classwise"}, default=None
         Test statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
         is "positive" for two classes, and "confidence" for more.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {None, "uniform", "quantile"}, default=None
+        Bins of equal width or of equal mass. None is "quantile" for "positive" and "uniform" for
+        the others; "classwise" has no other.
     n_resamples : int, default=1000
         Number of resamples; the p-value is at least 1 / (1 + n_resamples).
+    resample_rows : bool, optional
+        Whether to resample rows as well as labels, as published. By default only for
+        ``metric="confidence"``: p-values of the others would be too small with few rows.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seed of the random numbers.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
+        setting of ``joblib.parallel_config``, else 1.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double, not two events.
-    resample_rows : bool, optional
-        Whether to resample rows as well as labels, as published. By default rows are kept for
-        ``metric="classwise"``, whose p-values would be too small.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    CalibrationTest
+        With the fields metric, statistic, p_value, null_mean, null_quantiles, n_resamples,
+        strategy, error_p_value and trend_p_value.
 
     Notes
     -----
     With ``resample_rows=False`` the p-value is exact at any size. A draw of rows leaves a third of
     them out, so that p-values are too small where there are about as many bins as rows.
 
-    Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples
-    are drawn from the normal distribution with the means and (co)variances of the labels in bins.
-    ``metric="classwise"`` takes at most 1,024 bins of all classes then. How often honest
+    Of more than 50,000 rows, labels in bins are drawn from the normal distribution with their mean
+    and (co)variance, of rows that are kept (of ``metric="classwise"`` unless there are more than
+    1,024 bins of all classes). Chunks are tested by a sample of their rows. How often calibrated
     predictions are rejected is in docs/evidence/intervals.md.
 
     References
@@ -109,29 +180,38 @@ def calibration_test(
     >>> calibration_test(y, bold).p_value < 0.01
     True
     """
-    simplex.check_option("metric", metric, (None, *TESTED_METRICS))
-    binned.check_bins(n_bins)
-    simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
+    check_option("metric", metric, (None, *TESTED_METRICS))
+    check_option("strategy", strategy, (None, *BIN_STRATEGIES))
+    check_bins(n_bins)
+    check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
-    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
-    size = len(predictions.classes), int(n_bins)
-    metric = tested_metric(metric, size[0])
-    is_classwise, column = metric == "classwise", usual_column(2) if metric == "positive" else None
-    replace = not is_classwise if resample_rows is None else bool(resample_rows)
-    body = binned.ClassBins(*size) if is_classwise else binned.ProblemBins(size[1], column=column)
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    tested = tested_metric(metric, rows.n_classes)
+    strategy = tested_strategy(strategy, tested)
+    replace = tested == "confidence" if resample_rows is None else bool(resample_rows)
+    draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=replace)
     with threads.jobs(n_jobs):
-        if isinstance(predictions, Predictions):
-            if is_classwise:
-                null = _class_null(predictions, size[1], replace, **draws)
-                return _result(metric, predictions.measure(body)[0], null)
-            if predictions.n_rows <= draw.MOST_ROWS_DRAWN:
-                events = predictions.events(column)
-                bins = binned.uniform_bins(events.values, binned.bin_edges(size[1]))
-                sums = draw.null_bins(events, bins, size[1], replace=replace, **draws)
-                return _result(metric, predictions.measure(body)[0], draw.null_errors(sums))
-            draws["replace"] = replace
-        more = CellProducts(*size) if is_classwise else BinMoments(size[1], column)
-        return judge_sums(metric, **predictions.add_up({"bins": body, "moments": more}), **draws)
+        if tested == "classwise":
+            sums = ClassBins(int(n_bins)).sums(rows)
+            return _result(tested, float(errors_in(sums).mean()), class_null(rows, n_bins, draws))
+        events = rows.events(usual_column(2) if tested == "positive" else None)
+        if strategy == "uniform":
+            bins: NDArray[Any] = uniform_bins(events.values, int(n_bins))
+        else:
+            bins = mass_bins(events.values, events.weight, int(n_bins))
+        return _test_problem(tested, events, bins, strategy, draws)
+
+
+def tested_strategy(strategy: str | None, metric: str) -> str:
+    """Return the bins of a test; refuse bins of equal mass of all classes at once."""
+    if strategy is None:
+        return "quantile" if metric == "positive" else "uniform"
+    if metric == "classwise" and strategy != "uniform":
+        raise errors.ParameterError(
+            f"strategy={strategy!r} is for metric='positive' and 'confidence'; the class-wise "
+            "error has bins of equal width"
+        )
+    return strategy
 
 
 def tested_metric(metric: str | None, n_classes: int) -> str:
@@ -147,12 +227,23 @@ def tested_metric(metric: str | None, n_classes: int) -> str:
     return metric
 
 
-def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
+def _result(
+    metric: str,
+    statistic: float,
+    null: Floats,
+    strategy: str = "uniform",
+    trend: tuple[float, Floats] | None = None,
+) -> CalibrationTest:
+    """Return the result of a test by an error, and by a trend if there is one."""
+    both = [(statistic, null)] if trend is None else [(statistic, null), trend]
     return CalibrationTest(
         metric=metric,
         statistic=statistic,
-        p_value=draw.p_value(statistic, null),
-        null_mean=math.fsum(null) / len(null),
+        p_value=_joint_p_value(both),
+        strategy=strategy,
+        error_p_value=p_value(statistic, null),
+        trend_p_value=math.nan if trend is None else p_value(*trend),
+        null_mean=float(null.mean()),
         null_quantiles=tuple(
             zip(NULL_LEVELS, np.quantile(null, NULL_LEVELS).tolist(), strict=True)
         ),
@@ -160,139 +251,232 @@ def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
     )
 
 
-def judge_sums(
-    metric: str, bins: SummedState, moments: SummedState, **draws: Any
+def p_value(statistic: float, null: Floats) -> float:
+    """(1 + how many resamples reach the statistic) / (1 + how many there are).
+
+    Sums in another order differ in the last digits: what agrees to twelve counts as reached.
+    """
+    reached = np.count_nonzero(null >= statistic * (1.0 - 1e-12) - 1e-15)
+    return (1 + int(reached)) / (1 + len(null))
+
+
+def _joint_p_value(tests: list[tuple[float, Floats]]) -> float:
+    """Return the p-value of the least p-value of tests that share their draws.
+
+    The data and every draw get the p-value of each statistic among all of them. If the predictions
+    are right, data and draws are exchangeable, and so are the least of these.
+    """
+    least = np.full(1 + len(tests[0][1]), np.inf)
+    for statistic, null in tests:
+        values = np.append(statistic, null)
+        reached = values * (1.0 - 1e-12) - 1e-15  # as in p_value
+        least = np.minimum(least, len(values) - np.searchsorted(np.sort(values), reached))
+    return float(np.count_nonzero(least <= least[0]) / len(least))
+
+
+def _test_problem(
+    metric: str, events: EventRows, bins: NDArray[Any], strategy: str, draws: Draws
 ) -> CalibrationTest:
-    """Test predictions from sums over the bins."""
-    if metric == "classwise":
-        return _result(metric, bins.value(), null_classes(bins, moments, **draws))
-    return _result(metric, bins.value(), draw.null_errors(null_problem(bins, moments, **draws)))
+    """Test the predictions of one event by their error in bins and, of a class, by the trend."""
+    # Draws belong to places: in an order of the rows' own, that of the data changes nothing.
+    order = np.lexsort((events.hits, events.weight, events.values))
+    bins, events = bins[order], EventRows(*(part[order] for part in events))
+    values, hits, weight = events
+    n_bins = 1 + int(bins.max())
+    statistic = float(errors_in(sums_in_bins(values, hits, weight, bins, n_bins)[None])[0])
+    score, factor = Score.of(events)
+    total = float(weight.sum())
+    if len(values) <= MOST_ROWS_DRAWN:
+        gaps, along = draws.gaps(events, bins, n_bins, factor if metric == "positive" else None)
+        null = np.abs(gaps).sum(axis=1) / draws.weights(weight)
+    else:
+        gaps, along = _normal_gaps(events, bins, n_bins, factor, draws)
+        null = np.abs(gaps).sum(axis=1) / total
+    trend = None
+    if metric == "positive":
+        gap = weight * (hits - values)
+        trend = float(score(gap.sum(), gap @ factor)), score(gaps.sum(axis=1), along)
+    return _result(metric, statistic, null, strategy, trend)
 
 
-def _class_null(
-    predictions: Predictions, n_bins: int, replace: bool, n_resamples: int, random_state: Any
-) -> Floats:
+def _normal_gaps(
+    events: EventRows, bins: NDArray[Any], n_bins: int, factor: Floats, draws: Draws
+) -> tuple[Floats, Floats]:
+    """Draw the gaps of bins, and their sum times the factor, from normal distributions.
+
+    In each bin the sum of label - prediction and that times the factor are correlated.
+    """
+    variance = events.weight**2 * events.values * (1.0 - events.values)
+    own, both, of_factor = (
+        np.bincount(bins, terms, n_bins)
+        for terms in (variance, variance * factor, variance * factor**2)
+    )
+    first = np.sqrt(own)
+    link = np.divide(both, first, out=np.zeros_like(first), where=first > 0.0)
+    rest = np.sqrt(np.maximum(of_factor - link * link, 0.0))
+    noise = generator(draws.random_state).standard_normal((2, draws.n_resamples, n_bins))
+    return first * noise[0], (link * noise[0] + rest * noise[1]).sum(axis=1)
+
+
+class Score(NamedTuple):
+    """Score statistic of intercept 0 and slope 1: squares of two sums that are uncorrelated."""
+
+    of_sum: float
+    """Variance of the sum of label - prediction under calibration."""
+    of_factor: float
+    """Variance of the same times the log-odds, less their mean by variance."""
+    rounding: float
+    """A sum that is zero but for rounding."""
+
+    @classmethod
+    def of(cls, events: EventRows) -> tuple[Score, Floats]:
+        """Return the statistic, and the factor of each prediction in its second sum."""
+        squares = events.weight**2
+        variance = squares * events.values * (1.0 - events.values)
+        total = float(variance.sum())
+        log_odds = logit(np.clip(events.values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
+        factor = log_odds - (float(variance @ log_odds) / total if total > 0.0 else 0.0)
+        rounding = ROUNDING * math.sqrt(float(squares.sum()))
+        return cls(total, float(variance @ (factor * factor)), rounding), factor
+
+    def __call__(self, of_sum: Any, of_factor: Any) -> Any:
+        """Return the statistic; infinite for a sum that cannot be, unless it is rounding."""
+        found = np.zeros(np.shape(of_sum))
+        for own, variance in ((of_sum, self.of_sum), (of_factor, self.of_factor)):
+            impossible = np.where(np.abs(own) > self.rounding, np.inf, 0.0)
+            found += own * own / variance if variance > self.rounding**2 else impossible
+        return found
+
+
+class Draws:
+    """Rows drawn with replacement, as many as there are, or each once, and labels of them."""
+
+    def __init__(
+        self, n_rows: int, n_resamples: int, random_state: Any, *, replace: bool = True
+    ) -> None:
+        self.n_rows, self.n_resamples, self.replace = n_rows, n_resamples, replace
+        self.random_state = random_state
+        words = generator(random_state).integers(0, 1 << 32, size=4)
+        self._entropy = [int(word) for word in words]
+        self._kept: dict[int, tuple[Wholes, Floats]] = {}
+        self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
+
+    def _generator(self, resample: int, purpose: int) -> np.random.Generator:
+        seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, purpose))
+        return np.random.Generator(np.random.PCG64(seed))
+
+    def rows(self, resample: int) -> Wholes:
+        """Rows drawn."""
+        if not self.replace:
+            return np.arange(self.n_rows)
+        drawing = self._generator(resample, 0)
+        rows = drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
+        return rows.astype(np.intp, copy=False)
+
+    def rows_and_uniforms(self, resample: int) -> tuple[Wholes, Floats]:
+        """Rows drawn, and numbers in [0, 1) that choose their labels; kept if they are few."""
+        if resample not in self._kept:
+            drawn = self.rows(resample), self._generator(resample, 1).random(self.n_rows)
+            if not self._keeps:
+                return drawn
+            self._kept[resample] = drawn
+        return self._kept[resample]
+
+    def each(self, work: Callable[[int], None], block: range | None = None) -> None:
+        """Call ``work`` for each resample, of a block if one is given, in threads."""
+        block = range(self.n_resamples) if block is None else block
+
+        def do(part: range) -> None:
+            for r in part:
+                work(r)
+
+        step = max(1, len(block) // N_TASKS)
+        parts = [block[start : start + step] for start in range(0, len(block), step)]
+        list(threads.each(do, parts))
+
+    def blocks(self, bytes_each: int) -> Iterator[range]:
+        """Ranges of resamples whose sums fit into memory together."""
+        step = max(1, BLOCK_BYTES // bytes_each)
+        for start in range(0, self.n_resamples, step):
+            yield range(start, min(start + step, self.n_resamples))
+
+    def sums(self, events: EventRows, bins: NDArray[Any], n_bins: int) -> Floats:
+        """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
+        found, places = np.zeros((self.n_resamples, n_bins, 3)), bins.astype(np.int32, copy=False)
+
+        def add(r: int) -> None:
+            drawn = self.rows_and_uniforms(r)
+            kernels.add_null_bins(events.values, events.weight, places, *drawn, found[r])
+
+        self.each(add)
+        return found
+
+    def gaps(
+        self, events: EventRows, bins: NDArray[Any], n_bins: int, factor: Floats | None
+    ) -> tuple[Floats, Floats]:
+        """Hits less values in each bin of each resample, and their sum times a factor."""
+        sums = self.sums(events, bins, n_bins)
+        along = np.zeros(self.n_resamples)
+        if factor is not None:
+            scaled = events._replace(weight=events.weight * factor)
+            own = self.sums(scaled, np.zeros_like(bins), 1)
+            along = (own[:, :, 1] - own[:, :, 2]).sum(axis=1)
+        return sums[:, :, 1] - sums[:, :, 2], along
+
+    def weights(self, weight: Floats) -> Floats:
+        """Total weight of the rows of each resample."""
+        if not self.replace:
+            return np.full(self.n_resamples, float(weight.sum()))
+        return np.array([weight[self.rows(r)].sum() for r in range(self.n_resamples)])
+
+
+@lru_cache(maxsize=1)
+def seeded_draws(n_rows: int, n_resamples: int, seed: int, replace: bool) -> Draws:
+    """Return draws that the next problem with the same seed takes again."""
+    return Draws(n_rows, n_resamples, seed, replace=replace)
+
+
+def class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
     """Class-wise error of each resample, with labels drawn from the rows."""
-    resamples = draw.Resamples(predictions.n_rows, n_resamples, random_state, replace=replace)
+    if rows.n_rows > MOST_ROWS_DRAWN and rows.n_classes * n_bins <= MOST_COVARIANCES:
+        return _normal_class_null(rows, n_bins, draws)
+    bins = uniform_bins(rows.rows, n_bins)
+    cumulative = np.cumsum(rows.rows, axis=1)
+    predicted = np.zeros((rows.n_classes, n_bins))
+    kernels.add_class_gaps(rows.rows, bins, rows.weight, predicted)
     found = []
-    for block in resamples.blocks(8 * predictions.n_classes * n_bins):
-        gaps = np.zeros((len(block), predictions.n_classes, n_bins))
-        weights = np.zeros(len(block))
-        for c, chunk in enumerate(predictions.chunks()):
-            _add_null_gaps(resamples, block, c, chunk, gaps, weights)
-        found.append(np.abs(gaps).sum(axis=(1, 2)) / weights)
-    errors: Floats = np.concatenate(found) / predictions.n_classes
-    return errors
+    for block in draws.blocks(8 * rows.n_classes * n_bins):
+        gaps = np.zeros((len(block), rows.n_classes, n_bins))
+
+        def add(r: int, gaps: Floats = gaps, block: range = block) -> None:
+            own, (drawn, uniforms) = gaps[r - block.start], draws.rows_and_uniforms(r)
+            if draws.replace:
+                mass = np.bincount(drawn, minlength=rows.n_rows) * rows.weight
+                kernels.add_class_gaps(rows.rows, bins, mass, own)
+            else:  # the same rows every time
+                own += predicted
+            kernels.subtract_null_labels(cumulative, bins, rows.weight, drawn, uniforms, own)
+
+        draws.each(add, block)
+        found.append(np.abs(gaps).sum(axis=(1, 2)))
+    null: Floats = np.concatenate(found) / draws.weights(rows.weight) / rows.n_classes
+    return null
 
 
-def _add_null_gaps(
-    resamples: draw.Resamples, block: range, c: int, chunk: Chunk, gaps: Floats, weights: Floats
-) -> None:
-    """Add the rows of the ``c``-th chunk, as they are drawn, with labels drawn from them."""
-    bins = binned.uniform_bins(chunk.rows, binned.bin_edges(gaps.shape[2]))
-    cumulative = np.cumsum(chunk.rows, axis=1)
-    if not resamples.replace:  # the same rows every time
-        kept = np.zeros(gaps.shape[1:])
-        resampling.add_class_gaps(chunk.rows, bins, chunk.weight, kept)
-        gaps += kept
-
-    def add(r: int) -> None:
-        at, rows = r - block.start, resamples.rows(r) - chunk.start
-        if len(bins) < resamples.n_rows:
-            rows = rows[(rows >= 0) & (rows < len(bins))]
-        if resamples.replace:
-            mass = np.bincount(rows, minlength=len(bins)) * chunk.weight
-            resampling.add_class_gaps(chunk.rows, bins, mass, gaps[at])
-        weights[at] += chunk.weight[rows].sum()
-        uniforms = resamples.uniforms(r, len(rows), c)
-        resampling.subtract_null_labels(cumulative, bins, chunk.weight, rows, uniforms, gaps[at])
-
-    resamples.each(add, block)
-
-
-class BinMoments(RowSums):
-    """Sums of squared weights, and with the value and its square, in the bins of a problem."""
-
-    name = "bin moments"
-    power = 2
-    is_drawn = False
-
-    def __init__(self, n_bins: int, column: int | None = None) -> None:
-        binned.check_bins(n_bins)
-        self._n_bins, self._column = int(n_bins), column
-        super().__init__(2, self._n_bins, 3)
-
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        values, hits, weight = chunk.events(self._column)
-        bins, square = binned.uniform_bins(values, binned.bin_edges(self._n_bins)), weight * weight
-        none = np.zeros_like(hits)
-        add_binned(values, none, square, bins, sums[0])
-        add_binned(values * values, none, square, bins, sums[1])
-
-
-class CellProducts(RowSums):
-    """Sums of w^2 p_j p_l over rows, by the bins of both: covariances of the labels of classes."""
-
-    name = "cell products"
-    power = 2
-    is_drawn = False
-
-    def __init__(self, n_classes: int, n_bins: int) -> None:
-        binned.check_bins(n_bins)
-        if n_classes * n_bins > MOST_COVARIANCES:
-            raise errors.ParameterError(
-                f"{n_classes} classes of {n_bins} bins have too many covariances for chunks (at "
-                f"most {MOST_COVARIANCES} bins in all); use metric='confidence', "
-                f"n_bins={max(MOST_COVARIANCES // n_classes, 1)}, or a sample of rows in memory"
-            )
-        self._n_classes, self._n_bins = n_classes, int(n_bins)
-        super().__init__(n_classes * self._n_bins, n_classes * self._n_bins)
-
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        bins = binned.uniform_bins(chunk.rows, binned.bin_edges(self._n_bins))
-        add_cell_products(chunk.rows, bins, chunk.weight * chunk.weight, self._n_bins, sums)
-
-
-def covariance(sums: Floats) -> Floats:
-    """Return the covariance of the weighted labels in all (class, bin), if they are drawn.
+def _normal_class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
+    """Class-wise error of each resample of many rows, by the covariance of labels in bins.
 
     Of one row it is p_j (1 - p_j), and -p_j p_l for two classes; p_j is the sum of p_j p_l over all
-    classes, so that the sums of ``CellProducts`` are enough.
+    classes, so that sums of products are enough.
     """
+    n_cells = rows.n_classes * n_bins
+    sums, bins = np.zeros((n_cells, n_cells)), uniform_bins(rows.rows, n_bins)
+    kernels.add_cell_products(rows.rows, bins, rows.weight * rows.weight, n_bins, sums)
     products = sums + sums.T - np.diag(np.diag(sums))
-    return np.diag(products.sum(axis=1)) - products
-
-
-def null_problem(
-    bins: SummedState,
-    moments: SummedState,
-    n_resamples: int,
-    random_state: Any,
-    replace: bool = False,
-) -> Floats:
-    """Draw the sums in bins of each resample: labels, and with ``replace`` means, are normal."""
-    in_bin = bins.total[0]
-    squares, second, third = moments.total[[0, 0, 1], :, [WEIGHT, VALUE, VALUE]]
-    mean = np.divide(
-        in_bin[:, VALUE], in_bin[:, WEIGHT], out=np.zeros(len(in_bin)), where=in_bin[:, WEIGHT] > 0
-    )
-    spread = np.maximum(third - 2.0 * mean * second + mean * mean * squares, 0.0)
-    noise = draw.generator(random_state).standard_normal((2, n_resamples, len(in_bin)))
-    sums = np.empty((n_resamples, len(in_bin), 3))
-    sums[:, :, WEIGHT] = in_bin[:, WEIGHT]
-    sums[:, :, VALUE] = in_bin[:, VALUE] + (np.sqrt(spread) * noise[1] if replace else 0.0)
-    sums[:, :, HIT] = sums[:, :, VALUE] + np.sqrt(np.maximum(second - third, 0.0)) * noise[0]
-    return sums
-
-
-def null_classes(
-    bins: SummedState, products: SummedState, n_resamples: int, random_state: Any
-) -> Floats:
-    """Class-wise error of each resample."""
-    n_classes, weight = len(bins.total), float(bins.total[0, :, WEIGHT].sum())
+    covariance = np.diag(products.sum(axis=1)) - products
     with threads.few_blas_threads(0):
-        values, vectors = np.linalg.eigh(covariance(products.total))
-        noise = draw.generator(random_state).standard_normal((n_resamples, len(values)))
+        values, vectors = np.linalg.eigh(covariance)
+        noise = generator(draws.random_state).standard_normal((draws.n_resamples, n_cells))
         gaps = (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    found: Floats = np.abs(gaps).sum(axis=1) / (n_classes * weight)
-    return found
+    null: Floats = np.abs(gaps).sum(axis=1) / (rows.n_classes * float(rows.weight.sum()))
+    return null

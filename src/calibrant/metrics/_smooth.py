@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct, dst, idct
 from scipy.optimize import brentq
 
-from calibrant import _simplex as simplex
-from calibrant._kernels.metrics import (
-    add_hit_moments,
-    add_residual_moments,
-    add_to_grid,
-    add_weights,
-)
-from calibrant.metrics._measures import Measure
-from calibrant.metrics._predictions import column_of
-from calibrant.metrics._reading import metric
+from calibrant._simplex import check_number
+from calibrant.metrics._predictions import column_of, read
+from calibrant.metrics._statistic import Statistic, measure
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._measures import Body, Chunk
+    from calibrant.metrics._predictions import Predictions
+    from calibrant.scale import Chunks
 
 N_STEPS = 1 << 13
 """Steps of the grid over [0, 1] on which densities are computed."""
@@ -51,8 +48,16 @@ DERIVATIVE_SIGNS = (1.0, -1.0, -1.0, 1.0)
 """Of the derivatives of a cosine: cos, -sin, -cos, sin."""
 
 
-@metric
-def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: Any = None) -> Body:
+def kernel_density_ece(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    bandwidth: float | None = None,
+    kind: Any = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the kernel density calibration error (KDE-ECE), without bins.
 
     The integral of ``|z - frequency(z)| density(z)`` over probabilities z, where density and
@@ -60,13 +65,33 @@ def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: An
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     bandwidth : float, optional
         Standard deviation of the kernel, whose support is three times as far to each side. By
         default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
         probabilities whose event happened, as the authors' program has it (their text: of all).
+    kind : None, "confidence" or a label, default=None
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
         their weights: scale weights that are no counts to a mean of one.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    float
+        In [0, 1].
 
     Notes
     -----
@@ -88,39 +113,46 @@ def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: An
     >>> round(kernel_density_ece(y, positive), 2)
     0.11
     """
-    return DensityGrid(bandwidth, column_of(classes, kind))
+    if bandwidth is not None:
+        check_number("bandwidth", bandwidth, low=0.0, high=1.0)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    return measure(source, DensityGrid(column_of(source.classes, kind), bandwidth))
 
 
-class DensityGrid(Measure):
-    """KDE-ECE: masses at the nodes of a grid, and four moments."""
+@dataclass(frozen=True)
+class DensityGrid(Statistic):
+    """KDE-ECE: masses at the nodes of a grid, of all rows and of hits, and four moments."""
 
-    name = "density grid"
+    column: int | None = None
+    bandwidth: float | None = None
 
-    def __init__(self, bandwidth: float | None = None, column: int | None = None) -> None:
-        if bandwidth is not None:
-            simplex.check_number("bandwidth", bandwidth, low=0.0, high=1.0)
-        self._bandwidth, self._column = bandwidth, column
-        super().__init__(2 * (N_STEPS + 1) + 4)
+    def sums(self, rows: Predictions) -> Floats:
+        """Return masses of shape (2 (n_steps + 1)), and of all rows weight, of hits three moments.
 
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        events = chunk.events(self._column)
-        add_to_grid(*events, sums[:-4].reshape(-1, 2, 2))
-        add_hit_moments(*events, sums[-4:].reshape(1, 4, 2))
+        Each weight is shared between the two nearest nodes.
+        """
+        values, hits, weight = rows.events(self.column)
+        position = values * N_STEPS
+        node = np.minimum(position.astype(np.int64), N_STEPS - 1)
+        above = weight * (position - node)
+        of_hits = weight * hits
+        masses = []
+        for factor in (1.0, hits):
+            mass = np.bincount(node, (weight - above) * factor, N_STEPS + 1)
+            masses.append(mass + np.bincount(node + 1, above * factor, N_STEPS + 1))
+        moments = [weight.sum(), of_hits.sum(), of_hits @ values, of_hits @ (values * values)]
+        return np.concatenate([*masses, moments])
 
-    def prepare(self, sums: Floats) -> Floats:
-        """Transform the masses at the nodes, of all rows and of hits, to cosines."""
-        mass = sums[..., :-4].reshape(*sums.shape[:-1], -1, 2).swapaxes(-1, -2).copy()
+    def value(self, sums: Floats) -> float:
+        """Return the error."""
+        mass = sums[:-4].reshape(2, -1).copy()
         # Even about both ends, the sequence has each end node once where its mirror image adds a
         # second: so masses there count double.
-        mass[..., [0, -1]] *= 2.0
-        waves = dct(mass, type=1, overwrite_x=True).reshape(*sums.shape[:-1], -1)
-        return np.concatenate([waves, sums[..., -4:]], axis=-1)
-
-    def value(self, sums: Floats, unit: float = 1.0) -> float:
-        bandwidth = self._bandwidth
+        mass[:, [0, -1]] *= 2.0
+        bandwidth = self.bandwidth
         if bandwidth is None:
-            bandwidth = bandwidth_rule(float(sums[-4]) * unit, *sums[-3:].tolist())
-        return density_error(sums[:-4].reshape(2, -1), bandwidth)
+            bandwidth = bandwidth_rule(*sums[-4:].tolist())
+        return density_error(dct(mass, type=1), bandwidth)
 
 
 def bandwidth_rule(count: float, hits: float, first: float, second: float) -> float:
@@ -137,7 +169,8 @@ def density_error(waves: Floats, bandwidth: float) -> float:
     kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
     density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)
     gap = np.abs(np.linspace(0.0, 1.0, n_steps + 1) * density - hit_density)
-    return min(_trapezoid(gap) / _trapezoid(density), 1.0)
+    total = _trapezoid(density)
+    return min(_trapezoid(gap) / total, 1.0) if total > 0.0 else 0.0
 
 
 def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
@@ -167,8 +200,15 @@ def _trapezoid(values: Floats) -> float:
     return float(values.sum() - 0.5 * (values[0] + values[-1]))
 
 
-@metric
-def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
+def smooth_ece(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    kind: Any = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
     """Compute the smooth calibration error, without bins or a bandwidth to choose.
 
     Residuals, probability minus event, are smoothed over the probability by a Gaussian kernel that
@@ -176,6 +216,31 @@ def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
     equals the error, so small errors are resolved finely. Small changes of the predictions change
     the result little. It is computed for the positive class of two, and for the confidence with
     more classes.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    kind : None, "confidence" or a label, default=None
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    float
+        In [0, 1].
 
     Notes
     -----
@@ -198,25 +263,35 @@ def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
     >>> round(smooth_ece(y, positive), 2)
     0.11
     """
-    return ResidualMoments(column_of(classes, kind))
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    return measure(source, ResidualMoments(column_of(source.classes, kind)))
 
 
-class ResidualMoments(Measure):
-    """Smooth ECE: moments of the residuals in the cells of a grid."""
+@dataclass(frozen=True)
+class ResidualMoments(Statistic):
+    """Smooth ECE: moments of |hit - value| in the cells of a grid, of misses and of hits apart."""
 
-    name = "residual moments"
+    column: int | None = None
 
-    def __init__(self, column: int | None = None) -> None:
-        super().__init__(2 * N_CELLS * N_MOMENTS + 1)
-        self._column = column
+    def sums(self, rows: Predictions) -> Floats:
+        """Return weight * |hit - value| * u^m by (miss or hit, m, cell), u the place in the cell.
 
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        cells = sums[:-1].reshape(N_CELLS, 2, N_MOMENTS, 2)
-        add_residual_moments(*chunk.events(self._column), cells)
-        add_weights(chunk.weight, sums[-1:].reshape(1, 1, 2))
+        And the weight of all rows, at the end.
+        """
+        values, hits, weight = rows.events(self.column)
+        position = values * N_CELLS
+        cell = np.minimum(position.astype(np.int64), N_CELLS - 1)
+        terms = weight * np.where(hits, 1.0 - values, values)
+        place = cell + N_CELLS * hits
+        found = np.empty((2, N_MOMENTS, N_CELLS))
+        for m in range(N_MOMENTS):
+            found[:, m] = np.bincount(place, terms, 2 * N_CELLS).reshape(2, N_CELLS)
+            terms = terms * (position - cell)
+        return np.append(found, weight.sum())
 
-    def value(self, sums: Floats, unit: float = 1.0) -> float:  # noqa: ARG002
-        misses, hits = sums[:-1].reshape(N_CELLS, 2, N_MOMENTS).transpose(1, 2, 0) / sums[-1]
+    def value(self, sums: Floats) -> float:
+        """Return the bandwidth that equals the error."""
+        misses, hits = sums[:-1].reshape(2, N_MOMENTS, N_CELLS) / sums[-1]
         series = HeatSeries(_about_middle(misses - hits))
         return _fixed_point(series, float(misses[0].sum() + hits[0].sum()))
 

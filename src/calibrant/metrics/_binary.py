@@ -1,0 +1,550 @@
+"""``binary_summary``: AUC, predicted over observed positives, calibration slope and intercept.
+
+Each is a function of the distinct predictions of the positive class, with their weights and labels:
+so a weight is a repetition, and the order of rows changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit, stdtr, stdtrit
+
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._result import Estimate, Result, doc, result
+from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant.metrics._intervals import check_level
+from calibrant.metrics._predictions import read_rows, usual_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import EventRows, Predictions
+    from calibrant.scale import Chunks
+
+SMALLEST_ODDS = 1e-12
+"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
+
+FEWEST_OF_A_CLASS, FEWEST_IF_PREDICTED = 20, 15
+"""Rows of each class from which on the intervals hold: docs/evidence/intervals.md.
+
+Fewer are enough if as many were predicted. Else there would be intervals just in those samples of
+few positives that happen to have more of them than there should be, and these mislead.
+"""
+
+MOST_CELLS_PROFILED, WIDTH = 1 << 12, 0.01
+"""Distinct predictions from which ends of profile intervals are computed as they are: of more,
+those within ``WIDTH`` in their log-odds are taken together."""
+
+ALPHA = 0.05
+"""Level of the findings, which Bonferroni's correction divides by the number of tests."""
+
+FEWEST_DEGREES = 4.0
+"""Degrees of freedom of profile intervals at least."""
+
+FARTHEST = 1e4
+"""A slope or intercept beyond this is infinite."""
+
+LONGEST_STEP = 10.0
+"""Of Newton's method for profiles."""
+
+SHOWN = {
+    "auc": ("AUC", ".3f"),
+    "predicted_over_observed": ("predicted/observed", ".3f"),
+    "slope": ("slope", ".2f"),
+    "intercept": ("intercept", "+.2f"),
+}
+"""Title and format of each number, in the order of tables."""
+
+
+@result()
+class BinarySummary(Result):
+    """Result of :func:`binary_summary`; ``print`` shows a table."""
+
+    auc: Estimate = doc("Share of pairs of a positive and a negative row in the right order.")
+    predicted_over_observed: Estimate = doc("Mean prediction divided by the share of positives.")
+    slope: Estimate = doc("b of logit(q) = a + b logit(p); below 1 if p is too extreme.")
+    intercept: Estimate = doc("a of the same: log-odds of a positive label where p is 1/2.")
+    predicted: float = doc("Mean prediction.")
+    observed: float = doc("Share of the positive class.")
+    n_positive: float = doc("Weight of the positive rows.")
+    n_negative: float = doc("Weight of the others.")
+    findings: tuple[str, ...] = doc(
+        "Of 'reversed', 'over-predicted', 'under-predicted', 'too extreme' and 'too timid': those "
+        "that are more than chance at 5 %, corrected for three tests."
+    )
+    missing: tuple[str, ...] = doc("Why numbers are NaN, or have no interval; a sentence each.")
+    confidence_level: float = doc("Confidence level of the intervals.")
+    positive: Any = doc("Label of the positive class.")
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return the four numbers by name, in the order of tables."""
+        return {name: getattr(self, name) for name in SHOWN}
+
+    def texts(self) -> dict[str, tuple[str, str]]:
+        """Return each number and its interval as they are printed, by title; "" is for none."""
+        return {SHOWN[name][0]: _texts(name, own) for name, own in self.estimates().items()}
+
+    def describe(self) -> list[str]:
+        """Say what is wrong with the predictions, a sentence for each finding."""
+        name = errors.in_words(self.positive)
+        said, seen = _percents(self.predicted, self.observed)
+        ratio, slope, auc = (
+            _texts(own, getattr(self, own))[0]
+            for own in ("predicted_over_observed", "slope", "auc")
+        )
+        seen_as = f"({said} predicted, {seen} observed; ratio {ratio})"
+        words = {
+            "reversed": f"The predictions are reversed: AUC {auc}, below 0.5 by more than chance. "
+            f"Rows of class {name} have lower probabilities than others: check whether the column "
+            "is that of the other class.",
+            "over-predicted": f"Class {name} is over-predicted {seen_as}.",
+            "under-predicted": f"Class {name} is under-predicted {seen_as}.",
+            "too extreme": f"The predictions are too extreme: slope {slope}, where 1 is right.",
+            "too timid": f"The predictions are too timid: slope {slope}, where 1 is right.",
+        }
+        return [words[finding] for finding in self.findings]
+
+    def __str__(self) -> str:
+        lines = [f"{'':<20}{'value':>10}   {100 * self.confidence_level:g} % interval"]
+        lines += [f"{t:<20}{v:>10}   {i}".rstrip() for t, (v, i) in self.texts().items()]
+        return "\n".join([*lines, *self.missing, *self.describe()])
+
+
+def _texts(name: str, own: Estimate) -> tuple[str, str]:
+    """Return a number and its interval as they are printed."""
+    spec = SHOWN[name][1]
+    value, low, high = ("-" if math.isnan(v) else format(v, spec) for v in own)
+    return value, "" if math.isnan(own.low) else f"{low} to {high}"
+
+
+def _percents(a: float, b: float) -> tuple[str, str]:
+    """Return two shares in percent, with digits that tell them apart."""
+    digits = 1
+    while digits < 4 and abs(a - b) < 10.0 ** (-2 - digits):
+        digits += 1
+    return f"{100 * a:.{digits}f} %", f"{100 * b:.{digits}f} %"
+
+
+class EventCells(NamedTuple):
+    """Distinct predictions of one event, increasing, and sums over their rows.
+
+    ``weight`` is the sum of the weights, ``hits`` that of rows whose event happened, and
+    ``squares`` the sum of the squared weights.
+    """
+
+    values: Floats
+    weight: Floats
+    hits: Floats
+    squares: Floats
+
+    @classmethod
+    def of_rows(cls, events: EventRows) -> EventCells:
+        """Return the cells of rows."""
+        order = np.argsort(events.values, kind="stable")
+        values, weight = events.values[order], events.weight[order]
+        hits = np.where(events.hits[order], weight, 0.0)
+        first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+        sums = (np.add.reduceat(terms, first) for terms in (weight, hits, weight * weight))
+        return cls(values[first], *sums)
+
+    def log_odds(self) -> Floats:
+        """Return the log-odds of each prediction, finite for 0 and 1."""
+        found: Floats = logit(np.clip(self.values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
+        return found
+
+
+def binary_summary(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> BinarySummary:
+    """Compute what a classifier of two classes is judged by beside its calibration error.
+
+    AUC says whether positive rows get higher probabilities, predicted over observed positives
+    (calibration in the large) whether probabilities are right on average, and slope and intercept
+    of Cox's recalibration, logit(q) = a + b logit(p), whether they are too extreme (b < 1), too
+    timid (b > 1) or reversed (b < 0). Calibrated predictions have a ratio of 1, a slope of 1 and an
+    intercept of 0.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. A weight is a repetition: weight 2 counts a row twice, also in intervals.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    BinarySummary
+        With the fields auc, predicted_over_observed, slope, intercept, predicted, observed,
+        n_positive, n_negative, findings, missing, confidence_level and positive.
+
+    Notes
+    -----
+    Intervals need no resamples: DeLong's on the scale of the log-odds for the AUC, that of the
+    logarithm for the ratio, both with Student's t by Satterthwaite's degrees of freedom, and
+    profile likelihood for slope and intercept, with Student's t of 4 sum q (1 - q) degrees. They
+    need 20 rows of each class, or 15 both observed and predicted; without, there is none, and
+    ``missing`` says why. How often they hold: docs/evidence/intervals.md.
+
+    Probabilities within 1e-12 of 0 or 1 have the log-odds of 1e-12. Where scores separate the
+    classes the slope is infinite, and its interval has a low end only.
+
+    References
+    ----------
+    .. [1] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, "Comparing the Areas under Two or
+       More Correlated Receiver Operating Characteristic Curves", Biometrics 44, 1988.
+    .. [2] D. R. Cox, "Two further applications of a model for binary regression", Biometrika 45,
+       1958.
+    .. [3] B. Van Calster et al., "Calibration: the Achilles heel of predictive analytics", BMC
+       Medicine 17, 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics import binary_summary
+    >>> rng = np.random.default_rng(0)
+    >>> log_odds = rng.normal(-2, 1, 2000)
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-log_odds))
+    >>> result = binary_summary(y, 1 / (1 + np.exp(-2 * log_odds)))  # twice as far from 0
+    >>> result.slope.low < 0.5 < result.slope.high
+    True
+    >>> result.findings
+    ('under-predicted', 'too extreme')
+    """
+    check_level(confidence_level)
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    if usual_column(rows.n_classes) is None:
+        raise errors.ShapeError(
+            f"y_proba has {rows.n_classes} classes, but binary_summary needs two; pass the column "
+            "of one class and y_true == that class"
+        )
+    return summarise_rows(rows, float(confidence_level))
+
+
+def summarise_rows(rows: Predictions, level: float) -> BinarySummary:
+    """Return the summary of predictions for two classes."""
+    (positive,) = rows.classes[1:].tolist()
+    return summarise(EventCells.of_rows(rows.events(1)), positive, level)
+
+
+def summarise(cells: EventCells, positive: Any, level: float) -> BinarySummary:
+    """Return the summary of the distinct predictions of the positive class."""
+    with threads.few_blas_threads(0):  # whose number would change the last bits
+        n_rows = float(cells.weight.sum())
+        n_positive = float(cells.hits.sum())
+        n_negative = max(n_rows - n_positive, 0.0)
+        said, seen = float(cells.weight @ cells.values) / n_rows, n_positive / n_rows
+        fewest = min(n_positive, n_negative, *(n_rows * own for own in (said, 1.0 - said)))
+        why = _why_missing(cells, n_positive, n_negative, fewest, positive)
+        quantile = math.nan if "rows" in why else level
+        auc, ratio = _auc(cells, n_positive, n_negative), _ratio(cells, said, seen, n_rows)
+        slope, intercept, of_one = _recalibration(cells, quantile)
+        # Where classes are separated the AUC has no standard error, but the slope tells as much.
+        of_half = of_one if slope.value == -math.inf else auc.p_value(0.5)
+        tests = of_half, ratio.p_value(1.0), of_one
+        is_off = [p < ALPHA / len(tests) and "rows" not in why for p in tests]
+        findings = ["reversed"] if is_off[0] and auc.value < 0.5 else []
+        if is_off[1]:
+            findings.append("over-predicted" if said > seen else "under-predicted")
+        if is_off[2] and "reversed" not in findings:
+            findings.append("too extreme" if slope.value < 1.0 else "too timid")
+    return BinarySummary(
+        auc=auc.estimate(quantile),
+        predicted_over_observed=ratio.estimate(quantile),
+        slope=slope,
+        intercept=intercept,
+        predicted=said,
+        observed=seen,
+        n_positive=n_positive,
+        n_negative=n_negative,
+        findings=tuple(findings),
+        missing=tuple(why.values()),
+        confidence_level=level,
+        positive=positive,
+    )
+
+
+def _why_missing(
+    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: Any
+) -> dict[str, str]:
+    """Say why numbers or intervals are missing, if any are."""
+    name = errors.in_words(positive)
+    observed = min(n_positive, n_negative)
+    if observed <= 0.0:
+        other = "no row" if n_positive <= 0.0 else "every row"
+        return {"rows": f"No AUC, slope and intercept: {other} is of class {name}."}
+    if len(cells.values) == 1:
+        why = {"equal": "No slope and intercept: all predictions are equal."}
+    elif _separation(cells):
+        why = {
+            "separable": "No intercept, and no interval of the AUC: the predictions separate "
+            "the classes."
+        }
+    else:
+        why = {}
+    if observed < FEWEST_OF_A_CLASS and fewest < FEWEST_IF_PREDICTED:
+        which = f"class {name}" if n_positive <= n_negative else f"classes other than {name}"
+        why["rows"] = (
+            f"No intervals: {observed:g} rows of {which} are too few; {FEWEST_OF_A_CLASS} are "
+            f"needed, or {FEWEST_IF_PREDICTED} both observed and predicted."
+        )
+    return why
+
+
+class Transformed(NamedTuple):
+    """A number, and the scale on which it has nearly Student's distribution."""
+
+    value: float
+    forward: Callable[[float], float]
+    backward: Callable[[float], float]
+    error: float
+    """Standard error on that scale."""
+    n_free: float
+    """Degrees of freedom."""
+
+    def estimate(self, level: float) -> Estimate:
+        """Return the number with its interval; none without a standard error or a level."""
+        if not (self.error > 0.0 and math.isfinite(self.error)) or math.isnan(level):
+            return Estimate(self.value, math.nan, math.nan)
+        reach = float(stdtrit(self.n_free, (1.0 + level) / 2.0)) * self.error if level else 0.0
+        middle = self.forward(self.value)
+        return Estimate(self.value, self.backward(middle - reach), self.backward(middle + reach))
+
+    def p_value(self, truth: float) -> float:
+        """Return the two-sided p-value of a true value."""
+        if not (self.error > 0.0 and math.isfinite(self.error)):
+            return math.nan
+        gap = abs(self.forward(self.value) - self.forward(truth))
+        return float(2.0 * stdtr(self.n_free, -gap / self.error))
+
+
+def _moments(terms: Floats, weight: Floats, total: float) -> tuple[float, float, float]:
+    """Return mean of terms, variance of that mean, and the variance of that variance."""
+    mean = float(weight @ terms) / total
+    squares = (terms - mean) ** 2
+    second, fourth = float(weight @ squares) / total, float(weight @ squares**2) / total
+    if second <= 0.0 or total <= 1.0:
+        return mean, 0.0, 0.0
+    kurtosis = fourth / second**2
+    variance = second / (total - 1.0)
+    # Var(s^2) = sigma^4 ((kurtosis - 1) / n + 2 / (n (n - 1))): few large terms say little of it.
+    return mean, variance, variance**2 * (kurtosis - 1.0 + 2.0 / (total - 1.0)) / total
+
+
+def _auc(cells: EventCells, n_positive: float, n_negative: float) -> Transformed:
+    """AUC by DeLong, on the scale of the log-odds."""
+    if min(n_positive, n_negative) <= 0.0:
+        return Transformed(math.nan, _logit, _expit, math.nan, math.nan)
+    positive, negative = cells.hits, cells.weight - cells.hits
+    below = (np.cumsum(negative) - 0.5 * negative) / n_negative
+    above = 1.0 - (np.cumsum(positive) - 0.5 * positive) / n_positive
+    value, *of_positive = _moments(below, positive, n_positive)
+    _, *of_negative = _moments(above, negative, n_negative)
+    value = min(max(value, 0.0), 1.0)
+    variance, doubt = (a + b for a, b in zip(of_positive, of_negative, strict=True))
+    slope = value * (1.0 - value)
+    error = math.sqrt(variance) / slope if slope > 0.0 else math.nan
+    return Transformed(value, _logit, _expit, error, _degrees(variance, doubt))
+
+
+def _ratio(cells: EventCells, said: float, seen: float, n_rows: float) -> Transformed:
+    """Predicted over observed positives, on the scale of the logarithm."""
+    value = said / seen if seen > 0.0 else math.inf
+    if not 0.0 < value < math.inf:
+        return Transformed(value, math.log, math.exp, math.nan, math.nan)
+    # The mean of p - ratio * y is zero; its rows of y = 1 come after those of y = 0.
+    terms = np.concatenate([cells.values, cells.values - value])
+    weight = np.concatenate([cells.weight - cells.hits, cells.hits])
+    _, variance, doubt = _moments(terms, weight, n_rows)
+    error = math.sqrt(variance) / said
+    return Transformed(value, math.log, math.exp, error, _degrees(variance, doubt))
+
+
+def _degrees(variance: float, doubt: float) -> float:
+    """Degrees of freedom by Satterthwaite: those of a variance that is as uncertain."""
+    return max(2.0 * variance**2 / doubt, 1.0) if doubt > 0.0 else 1e9
+
+
+def _logit(value: float) -> float:
+    return float(logit(value))
+
+
+def _expit(value: float) -> float:
+    return float(expit(value))
+
+
+def _recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate, float]:
+    """Return slope and intercept with their intervals, and the p-value of a slope of 1."""
+    nothing = Estimate(math.nan, math.nan, math.nan)
+    log_odds = cells.log_odds()
+    if log_odds[0] == log_odds[-1] or not 0.0 < cells.hits.sum() < cells.weight.sum():
+        return nothing, nothing, math.nan
+    model = Recalibration(log_odds, cells.weight, cells.hits)
+    side = _separation(cells)
+    if side:
+        slope, best = Estimate(side * math.inf, math.nan, math.nan), model.supremum()
+        reach = float(stdtrit(FEWEST_DEGREES, (1.0 + level) / 2.0))
+        if math.isfinite(reach):
+            end = _find_end(model.slope_deviance(best), 0.0, -side, 1.0, reach)
+            slope = Estimate(slope.value, *sorted((end, slope.value)))
+        return slope, nothing, model.p_value(best, FEWEST_DEGREES)
+    negative = np.maximum(cells.weight - cells.hits, 0.0)
+    theta, _ = minimise_logistic(log_odds[None], cells.hits, negative, FREE)
+    b, a = map(float, theta)
+    slope, intercept = (Estimate(value, math.nan, math.nan) for value in (b, a))
+    best, n_free = model.log_likelihood(a + b * model.x), model.degrees(a, b)
+    reach = float(stdtrit(n_free, (1.0 + level) / 2.0))
+    if math.isfinite(reach):  # not NaN for no level, nor infinite for a level of 1
+        steps = model.standard_errors(a, b)
+        of_slope, of_intercept = model.slope_deviance(best), model.intercept_deviance(best, b)
+        slope = Estimate(b, *(_find_end(of_slope, b, s, steps[0], reach) for s in (-1, 1)))
+        ends = (_find_end(of_intercept, a, s, steps[1], reach) for s in (-1, 1))
+        intercept = Estimate(a, *ends)
+    return slope, intercept, model.p_value(best, n_free)
+
+
+def _separation(cells: EventCells) -> int:
+    """Return 1 if no negative row is above a positive one, -1 if none is below, else 0."""
+    x = cells.log_odds()
+    positive, negative = x[cells.hits > 0.0], x[cells.hits < cells.weight]
+    if negative[-1] <= positive[0]:
+        return 1
+    return -1 if positive[-1] <= negative[0] else 0
+
+
+def _find_end(
+    deviance: Callable[[float], float], start: float, side: int, step: float, reach: float
+) -> float:
+    """Return where a convex deviance reaches ``reach`` squared, from ``start`` on one side."""
+    if reach == 0.0:
+        return start
+
+    def excess(value: float) -> float:
+        return deviance(value) - reach**2
+
+    inner, outer = start, start + side * reach * step
+    if excess(start) > 0.0:  # the optimum is at infinity on the other side
+        side, inner, outer = -side, start, start - side * reach * step
+    is_inside = excess(start) <= 0.0
+    while (excess(outer) <= 0.0) == is_inside:
+        inner, outer = outer, start + 2.0 * (outer - start)
+        if abs(outer) > FARTHEST:
+            return side * math.inf
+    # Weights over many orders leave so few digits of a deviance that its sign may change.
+    if (excess(inner) > 0.0) == (excess(outer) > 0.0):
+        return inner
+    return float(brentq(excess, inner, outer, xtol=1e-10, rtol=1e-10))
+
+
+class Recalibration:
+    """The model logit(q) = a + b x of the log-odds x, and its profile likelihoods."""
+
+    def __init__(self, x: Floats, weight: Floats, hits: Floats) -> None:
+        if len(x) > MOST_CELLS_PROFILED:
+            # Neighbours within WIDTH are one; so close, they only differ in the last digits.
+            key = np.floor(x / WIDTH)
+            first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+            weight, mass, hits = (np.add.reduceat(v, first) for v in (weight, weight * x, hits))
+            x = mass / weight
+        self.x, self.weight, self.hits = x, weight, hits
+        self._middle = float(weight @ x) / float(weight.sum())
+
+    def log_likelihood(self, log_odds: Floats) -> float:
+        """Return the log-likelihood of some log-odds q."""
+        return float(self.hits @ log_odds - self.weight @ np.logaddexp(0.0, log_odds))
+
+    def supremum(self) -> float:
+        """Return the least upper bound of the likelihood where the classes are separated.
+
+        Only predictions that have both labels cost anything, and they are all equal.
+        """
+        both = (self.hits > 0.0) & (self.hits < self.weight)
+        parts = [float(self.hits[both].sum()), float((self.weight - self.hits)[both].sum())]
+        return sum(part * math.log(part / sum(parts)) for part in parts if part > 0.0)
+
+    def standard_errors(self, a: float, b: float) -> tuple[float, float]:
+        """Return those of slope and intercept, from the curvature."""
+        q = expit(a + b * self.x)
+        curvature = self.weight * q * (1.0 - q)
+        total = float(curvature.sum())
+        middle = float(curvature @ self.x) / total
+        of_slope = 1.0 / float(curvature @ (self.x - middle) ** 2)
+        return math.sqrt(of_slope), math.sqrt(1.0 / total + middle**2 * of_slope)
+
+    def slope_deviance(self, best: float) -> Callable[[float], float]:
+        """Return the deviance as a function of the slope, minimised over the intercept."""
+        x, one = self.x - self._middle, np.ones_like(self.x)
+        odds = logit(float(self.hits.sum()) / float(self.weight.sum()))
+        return self._profile(best, lambda b: b * x, one, float(odds))
+
+    def intercept_deviance(self, best: float, slope: float) -> Callable[[float], float]:
+        """Return the deviance as a function of the intercept, minimised over the slope."""
+        return self._profile(best, lambda a: np.full_like(self.x, a), self.x, slope)
+
+    def degrees(self, a: float, b: float) -> float:
+        """Return the degrees of freedom of the root of a deviance, in Student's distribution.
+
+        Rows whose label is nearly certain say little of a slope: so many coins would say as much.
+        """
+        q = expit(a + b * self.x)
+        return max(4.0 * float(self.weight @ (q * (1.0 - q))), FEWEST_DEGREES)
+
+    def p_value(self, best: float, n_free: float) -> float:
+        """Return the p-value of a slope of 1, by the likelihood ratio."""
+        root = math.sqrt(max(self.slope_deviance(best)(1.0), 0.0))
+        return float(2.0 * stdtr(n_free, -root))
+
+    def _profile(
+        self, best: float, offset: Callable[[float], Floats], feature: Floats, start: float
+    ) -> Callable[[float], float]:
+        last = start
+
+        def deviance(value: float) -> float:
+            nonlocal last  # the optimum moves little from one value to the next
+            base = offset(value)
+            last = self._maximise(base, feature, last)
+            return 2.0 * (best - self.log_likelihood(base + last * feature))
+
+        return deviance
+
+    def _maximise(self, offset: Floats, feature: Floats, start: float) -> float:
+        """Return the factor of a feature with the highest likelihood: Newton within a bracket."""
+        low, high, t = -math.inf, math.inf, start
+        for _ in range(100):
+            q = expit(offset + t * feature)
+            gradient = float((self.hits - self.weight * q) @ feature)
+            curvature = float((self.weight * q * (1.0 - q)) @ feature**2)
+            low, high = (t, high) if gradient > 0.0 else (low, t)
+            # Where probabilities are all near 0 or 1 there is no curvature: then a unit at a time.
+            step = gradient / curvature if curvature > 0.0 else math.copysign(1.0, gradient)
+            new = t + min(max(step, -LONGEST_STEP), LONGEST_STEP)
+            if not low < new < high:
+                new = 0.5 * (low + high) if math.isfinite(low + high) else new
+            if abs(new - t) <= 1e-9 * (1.0 + abs(t)) or abs(new) > FARTHEST:
+                return new
+            t = new
+        return t

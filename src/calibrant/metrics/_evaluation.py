@@ -1,0 +1,395 @@
+"""``evaluate``: every metric, with intervals, of one pass over the rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from calibrant import _notices as notices
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._html import table
+from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
+from calibrant._result import Estimate, Result, doc, result
+from calibrant._simplex import check_number, check_option
+from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
+from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins
+from calibrant.metrics._groups import judge_groups
+from calibrant.metrics._intervals import (
+    check_level,
+    error_interval,
+    mean_interval,
+    model_labels,
+    tell_enough,
+)
+from calibrant.metrics._predictions import Predictions, read, usual_column
+from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
+from calibrant.metrics._statistic import Statistic, uniform_bins
+from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._groups import GroupTable
+    from calibrant.metrics._predictions import Source
+    from calibrant.scale import Chunks
+
+LARGEST_SHARE = 0.8
+"""Share of a class above which accuracy comes last: to predict that class is as accurate."""
+
+GROUP_METRICS = ("accuracy", "negative_log_likelihood", "brier_score")
+"""Metrics of a group, beside its calibration error."""
+
+
+@result()
+class Evaluation(Result):
+    """Result of :func:`evaluate`: each metric as (value, low, high); ``print`` shows a table."""
+
+    accuracy: Estimate
+    negative_log_likelihood: Estimate
+    brier_score: Estimate
+    confidence_ece: Estimate
+    classwise_ece: Estimate
+    thresholded_ece: Estimate
+    kernel_density_ece: Estimate
+    n_rows: int
+    n_classes: int
+    n_bins: int
+    n_resamples: int
+    confidence_level: float = doc("Confidence level of the intervals.")
+    positive_ece: Estimate | None = doc("None for more than two classes.", default=None)
+    ranked_probability_score: Estimate | None = doc("If classes are ordered.", default=None)
+    by_group: GroupTable | None = doc("Metrics of each group, if groups were given.", default=None)
+    binary: BinarySummary | None = doc(
+        "AUC, predicted over observed positives, slope and intercept of two classes.", default=None
+    )
+    largest_share: float = doc(
+        "Share of the most frequent class, of up to 1,024.", default=math.nan
+    )
+    strategy: str | None = doc("Bins of pos-ECE and conf-ECE, if told.", default=None)
+    n_sampled: int | None = doc(
+        "Rows that metrics and intervals which need an order were computed from, if not all.",
+        default=None,
+    )
+    missing: tuple[str, ...] = doc("Why intervals are missing, a sentence each.", default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers."""
+        found = Result.to_dict(self)
+        for name, own in (("by_group", self.by_group), ("binary", self.binary)):
+            del found[name]
+            found |= {} if own is None else {name: own.to_dict()}
+        return found
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return the metrics of so many classes by name, in the order of the table."""
+        is_ordered = self.ranked_probability_score is not None
+        names = [*metrics_of(self.n_classes, ordered=is_ordered)]
+        if self.largest_share > LARGEST_SHARE:
+            names.append(names.pop(names.index("accuracy")))
+        return {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        has_intervals = self.n_resamples > 0
+        width = 10 if self.binary is None else 20
+        head = f"{'metric':<{width}}{'value':>10}"
+        lines = [head + (f"   {self._interval:>20}" if has_intervals else "")]
+        for title, estimate in self._rows():
+            line = f"{title:<{width}}{_number(estimate.value):>10}"
+            if has_intervals and not math.isnan(estimate.low):
+                line += f"   {_number(estimate.low):>9}  {_number(estimate.high):>9}"
+            lines.append(line)
+        lines += [self._size, *self._remarks()]
+        lines += [] if self.by_group is None else ["", str(self.by_group)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        n_columns = 3 if self.n_resamples > 0 else 2
+        rows = [["metric", "value", self._interval]]
+        for title, own in self._rows():
+            interval = "" if math.isnan(own.low) else f"{own.low:.5f} to {own.high:.5f}"
+            rows.append([title, _number(own.value), interval])
+        head, *rows = (row[:n_columns] for row in rows)
+        groups = "" if self.by_group is None else self.by_group._repr_html_()
+        return table(head, rows, [self._size, *self._remarks()]) + groups
+
+    def _rows(self) -> list[tuple[str, Estimate]]:
+        """Return the rows of the table; of two classes, what they are judged by comes first."""
+        first = {} if self.binary is None else self.binary.estimates()
+        rows = [(SHOWN[name][0], own) for name, own in first.items()]
+        return rows + [(METRICS[name].title, own) for name, own in self.estimates().items()]
+
+    def _remarks(self) -> list[str]:
+        """Return what stands below the table."""
+        lines = [*self.missing]
+        if self.n_sampled is not None:
+            lines.append(
+                f"Bins of equal mass, TECE and intervals of errors are of {self.n_sampled:,} rows, "
+                "sampled by content."
+            )
+        if self.binary is not None:
+            lines += [*self.binary.missing, *self.binary.describe()]
+        return lines
+
+    @property
+    def _interval(self) -> str:
+        return f"{100 * self.confidence_level:g} % interval"
+
+    @property
+    def _size(self) -> str:
+        return f"{self.n_rows} rows, {self.n_classes} classes"
+
+
+def _number(value: float) -> str:
+    """Return a value as it is printed; "-" is for none."""
+    return "-" if math.isnan(value) else f"{value:.5f}"
+
+
+def evaluate(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] | None = None,
+    ordered: bool = False,
+    groups: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> Evaluation:
+    """Compute every metric, with intervals of those whose intervals hold.
+
+    Of two classes ``binary`` of the result has what these are judged by: AUC, predicted over
+    observed positives, calibration slope and intercept, as :func:`binary_summary` computes them,
+    and ``print`` says in words what is wrong with the predictions.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {None, "uniform", "quantile"}, default=None
+        Bins of pos-ECE and conf-ECE: of equal width or of equal mass. None is equal mass for the
+        first and equal width for the second.
+    ordered : bool, default=False
+        Whether the classes are ordered, such as grades; adds the ranked probability score.
+    groups : array-like of shape (n_rows,), optional
+        Group of each row, without missing values. ``by_group`` of the result then has accuracy,
+        NLL, Brier score and calibration error of each group, and a test of calibration, corrected
+        for the number of groups.
+    n_resamples : int, default=1000
+        Number of draws behind the interval of the calibration error; 0 for no intervals at all.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seed of the random numbers.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
+        setting of ``joblib.parallel_config``, else 1.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
+        that counts double.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    Evaluation
+        Each metric as (value, low, high).
+
+    Warns
+    -----
+    ColumnMismatchWarning
+        If another assignment of columns to the most frequent classes would raise the accuracy by
+        more than 20 points, and more than chance. Not checked for more than 1,024 classes.
+
+    Notes
+    -----
+    Accuracy, NLL, Brier score and RPS have Student's interval on a logarithmic scale, with the
+    variance of the rows or that of labels drawn from temperature-scaled predictions, whichever is
+    larger. The calibration error by which predictions are judged (pos-ECE of two classes, conf-ECE
+    of more) is biased upwards, and its interval is of the true error: it may end below the value.
+    It holds all true errors of a fitted form under which the value is not unusual. The other
+    calibration errors have no interval, because none that was tried holds; whether an error is more
+    than chance is told by :func:`calibration_test`. How often intervals hold:
+    docs/evidence/intervals.md.
+
+    Of chunks, means and bins of equal width are computed from all rows, and what needs an order
+    from a sample of ``n_sampled`` rows.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.metrics import evaluate
+    >>> honest, y = simulated_scores(2000, power=1)
+    >>> result = evaluate(y, honest)
+    >>> result.accuracy.low < result.accuracy.value < result.accuracy.high
+    True
+    >>> round(result.negative_log_likelihood.value, 3)
+    0.838
+    >>> by_group = evaluate(y, honest, groups=["a", "b"] * 1000).by_group
+    >>> len(by_group.rows), min(group.adjusted_p_value for group in by_group) > 0.05
+    (2, True)
+    """
+    check_bins(n_bins)
+    check_option("strategy", strategy, (None, *BIN_STRATEGIES))
+    check_option("ordered", ordered, (True, False))
+    check_number("n_resamples", n_resamples, low=0, whole=True)
+    check_level(confidence_level)
+    threads.check_jobs("n_jobs", n_jobs)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    if ordered:
+        warn_of_alphabet(source.classes)
+    level = float(confidence_level) if n_resamples > 0 else None
+    intervals = Intervals(int(n_bins), strategy, level, int(n_resamples), random_state)
+    names = [*metrics_of(len(source.classes), ordered=ordered)]
+    with threads.jobs(n_jobs), threads.few_blas_threads(0):
+        by_group = None
+        if groups is not None:
+            if sample_weight is not None:  # rows without a weight are not there
+                groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
+            if not isinstance(source, Predictions):
+                raise errors.ContainerError(
+                    "y_proba is in chunks, which groups= does not support; compute it, or evaluate "
+                    "the rows of each group separately"
+                )
+            kept = [*GROUP_METRICS, headline(len(source.classes)).id]
+            drawn = {"n_bins": n_bins, "strategy": strategy, "random_state": random_state}
+            by_group = judge_groups(
+                source,
+                groups,
+                lambda rows: intervals.estimates(rows, kept)[0],
+                has_tests=n_resamples > 0,
+                **drawn,
+            )
+        estimates, sums = intervals.estimates(source, names)
+    rows = source.in_memory()
+    n_counted = rows.n_rows if rows.n_counted is None else rows.n_counted
+    return Evaluation(
+        **estimates,
+        n_rows=n_counted,
+        n_classes=len(source.classes),
+        n_bins=int(n_bins),
+        n_resamples=int(n_resamples),
+        confidence_level=float(confidence_level),
+        by_group=by_group,
+        binary=summarise_rows(rows, float(confidence_level)) if len(source.classes) == 2 else None,
+        largest_share=_look_at_columns(sums.get("confusion"), source),
+        strategy=strategy,
+        n_sampled=None if rows.n_counted is None else rows.n_rows,
+        missing=_why_missing(estimates, headline(len(source.classes)).id) if level else (),
+    )
+
+
+def _look_at_columns(confusion: Floats | None, source: Source) -> float:
+    """Warn if columns look permuted; return the share of the most frequent class."""
+    if confusion is None:
+        return math.nan
+    weights, counts = confusion[..., 0], confusion[..., 1].sum(axis=1)
+    mismatch = find_mismatch(weights, counts, source.classes)
+    if mismatch is not None:
+        notices.warn(mismatch)
+    return float(weights.sum(axis=1).max() / weights.sum())
+
+
+def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
+    """Say which metrics have no interval that others have, and why."""
+    names = [name for name in estimates if name in ROW_MEANS or name == error]
+    without = [METRICS[name].title for name in names if math.isnan(estimates[name].low)]
+    if not without:
+        return ()
+    return (f"No interval of {', '.join(without)}: these rows have too few errors, or none.",)
+
+
+@dataclass(frozen=True)
+class Confusion(Statistic):
+    """Weight and number of rows of every (label, prediction): (n_classes, n_classes, 2)."""
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return both."""
+        k = rows.n_classes
+        cell = rows.class_index * k + rows.rows.argmax(axis=1)
+        parts = (np.bincount(cell, weight, k * k) for weight in (rows.weight, None))
+        return np.stack([*parts], axis=1).reshape(k, k, 2).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How metrics and their intervals are computed; a ``level`` of None is no intervals."""
+
+    n_bins: int
+    strategy: str | None
+    level: float | None
+    n_resamples: int
+    random_state: Any
+
+    def estimates(
+        self, source: Source, names: list[str]
+    ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
+        """Return some metrics, each with its interval if it has one, and sums over all rows."""
+        n_classes = len(source.classes)
+        statistics = {
+            name: METRICS[name].statistic(n_classes, self.n_bins, self.strategy) for name in names
+        }
+        counted = {name: own for name, own in statistics.items() if own is not None}
+        more = {"confusion": Confusion()} if n_classes <= MOST_CLASSES_CROSSED else {}
+        sums = source.add_up(counted | more)
+        rows = source if isinstance(source, Predictions) else None
+        labels = None if rows is None or self.level is None else model_labels(rows)
+        is_enough = self.level is not None and tell_enough(source.in_memory())
+        found = {}
+        for name in names:
+            metric = METRICS[name]
+            if name in ROW_MEANS:
+                found[name] = self._mean(name, sums[name], rows, labels)
+                continue
+            if name in counted:
+                value = counted[name].value(sums[name])
+            else:
+                value = metric.compute(source.in_memory(), self.n_bins, self.strategy)
+            found[name] = Estimate(value, math.nan, math.nan)
+            if is_enough and metric is headline(n_classes):
+                _, low, high = self._error(source.in_memory(), name)
+                found[name] = Estimate(value, low, high)
+        return found, sums
+
+    def _mean(
+        self, name: str, sums: Floats, rows: Predictions | None, labels: Floats | None
+    ) -> Estimate:
+        """Return a mean over rows."""
+        if self.level is None:
+            return Estimate(ROW_MEANS[name].value(sums), math.nan, math.nan)
+        largest, is_share = METRICS[name].largest, METRICS[name].larger_is_better
+        return mean_interval(ROW_MEANS[name], sums, rows, labels, self.level, largest, is_share)
+
+    def _error(self, rows: Predictions, name: str) -> Estimate:
+        """Return the calibration error that predictions are judged by."""
+        events = rows.events(usual_column(rows.n_classes))
+        if (self.strategy or OWN_STRATEGY[name]) == "uniform":
+            bins: Any = uniform_bins(events.values, self.n_bins)
+        else:
+            bins = mass_bins(events.values, events.weight, self.n_bins)
+        return error_interval(
+            events,
+            bins,
+            self.n_bins,
+            level=self.level or 0.0,
+            n_resamples=self.n_resamples,
+            random_state=self.random_state,
+        )

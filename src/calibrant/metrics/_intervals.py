@@ -1,0 +1,211 @@
+"""Intervals of means over rows and of binned calibration errors, without resampling rows.
+
+A mean has Student's interval on the scale of its logarithm. Its variance is that of the rows, and
+half of the one that labels drawn from temperature-scaled predictions would give, where that is
+larger: few rows may hold none of the rare mistakes that most of a loss is made of, but the
+predictions tell how often these come.
+
+A calibration error is biased upwards, the more the smaller the true error is. So an interval holds
+the true errors under which the observed one is neither too large nor too small: the gaps of all
+bins are those of a fitted recalibration, times a factor that makes them large or small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit, logit, ndtri, stdtrit
+
+from calibrant import errors
+from calibrant._result import Estimate
+from calibrant._simplex import SimplexBatch, check_number
+from calibrant._solvers.temperature import solve_temperature
+from calibrant.metrics._statistic import errors_in, sums_in_bins
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import EventRows, Predictions
+    from calibrant.metrics._statistic import RowMean
+
+MOST_ROWS_MODELLED = 20_000
+"""Rows up to which the variance of a mean is also computed from the predictions."""
+
+LARGEST_RELATIVE_ERROR = 1.0
+"""Standard error of a mean, in units of the mean, above which there is no interval."""
+
+MODEL_SHARE = 0.5
+"""Share of the modelled variance in that of a mean, where it is larger than that of the rows."""
+
+LEAST_VARIANCE = 4.0
+"""Sum of p (1 - p) over rows, p the confidence, below which a calibration error has no interval: 16
+coins tell as much. By the predictions alone: samples that happen to have more errors are not
+chosen."""
+
+PSEUDO_ROWS = 4.0
+"""Rows labelled by the predictions themselves, in the fit of a recalibration."""
+
+FACTORS = np.append(0.0, np.geomspace(0.02, 8.0, 40))
+"""True errors that are tried, in units of the observed one."""
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return the random numbers that a caller asked for."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise errors.ParameterError(
+            f"random_state={errors.in_words(random_state)} cannot seed "
+            f"numpy.random.default_rng: {error}"
+        ) from error
+
+
+def check_level(confidence_level: Any) -> None:
+    """Refuse what is no confidence level."""
+    check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+
+
+def model_labels(rows: Predictions) -> Floats | None:
+    """Return temperature-scaled predictions, as probabilities of labels; None of many rows."""
+    if rows.n_rows > MOST_ROWS_MODELLED or rows.n_rows < 2:
+        return None
+    batch = SimplexBatch(rows.rows, "probabilities", rows.class_index, rows.weight, rows.classes)
+    return solve_temperature(batch)[0](rows.rows)
+
+
+def tell_enough(rows: Predictions) -> bool:
+    """Whether these rows tell enough of errors for an interval of the calibration error."""
+    values, _, weight = rows.events(None)
+    total, squares = float(weight.sum()), float(weight @ weight)
+    return float(weight @ (values * (1.0 - values))) * total / squares >= LEAST_VARIANCE
+
+
+def mean_and_error(
+    statistic: RowMean, sums: Floats, rows: Predictions | None, labels: Floats | None
+) -> tuple[float, float, float]:
+    """Return a mean, its standard error, and how many rows of equal weight tell as much.
+
+    ``labels`` are probabilities of the labels of the rows, if these are in memory.
+    """
+    weight, product, squares, of_terms, of_squares, n = sums.tolist()
+    mean = product / weight
+    n_equal = weight * weight / squares
+    variance = max(of_squares - 2.0 * mean * of_terms + mean * mean * squares, 0.0)
+    if rows is not None and labels is not None:
+        table = statistic.table(rows)
+        expected = np.einsum("ij,ij->i", labels, table)
+        spread = np.einsum("ij,ij->i", labels, table * table) - expected**2
+        mass = rows.weight * rows.weight
+        middle = float(rows.weight @ expected) / weight
+        modelled = float(mass @ (np.maximum(spread, 0.0) + (expected - middle) ** 2))
+        variance = max(variance, MODEL_SHARE * modelled + (1.0 - MODEL_SHARE) * variance)
+    return mean, math.sqrt(variance * n / max(n - 1.0, 1.0)) / weight, n_equal
+
+
+def log_interval(
+    mean: float, error: float, n_equal: float, level: float, largest: float
+) -> Estimate:
+    """Return Student's interval on the scale of the logarithm; none if the error is too large."""
+    nothing = Estimate(mean, math.nan, math.nan)
+    if not 0.0 < mean < math.inf or n_equal < 2.0:
+        return nothing
+    relative = error / mean
+    if not relative <= LARGEST_RELATIVE_ERROR:
+        return nothing
+    reach = float(stdtrit(n_equal - 1.0, 0.5 + 0.5 * level)) * relative
+    return Estimate(mean, mean * math.exp(-reach), min(mean * math.exp(min(reach, 700.0)), largest))
+
+
+def mean_interval(
+    statistic: RowMean,
+    sums: Floats,
+    rows: Predictions | None,
+    labels: Floats | None,
+    level: float,
+    largest: float = math.inf,
+    is_share: bool = False,
+) -> Estimate:
+    """Return a mean over rows with its interval; a share of rows has Wilson's."""
+    mean, error, n_equal = mean_and_error(statistic, sums, rows, labels)
+    if is_share:
+        return share_interval(mean, n_equal, level)
+    return log_interval(mean, error, n_equal, level, largest)
+
+
+def share_interval(share: float, n_rows: float, level: float) -> Estimate:
+    """Return a share of rows with Wilson's interval."""
+    reach = float(ndtri(0.5 + 0.5 * level)) ** 2 / n_rows
+    if not math.isfinite(reach):
+        return Estimate(share, 0.0, 1.0)
+    middle = (share + reach / 2.0) / (1.0 + reach)
+    half = math.sqrt(share * (1.0 - share) * reach + reach**2 / 4.0) / (1.0 + reach)
+    return Estimate(share, max(middle - half, 0.0), min(middle + half, 1.0))
+
+
+def recalibrate(events: EventRows) -> Floats:
+    """Return the probabilities of logit(q) = a + b logit(p), shrunk to p by a few rows."""
+    values, hits, weight = events
+    x = logit(np.clip(values, 1e-6, 1.0 - 1e-6))
+    said, share = expit(x), weight / weight.sum() * (1.0 + PSEUDO_ROWS / len(x))
+    target = (hits * len(x) + said * PSEUDO_ROWS) / (len(x) + PSEUDO_ROWS)
+    point = np.array([0.0, 1.0])
+    features = np.stack([np.ones_like(x), x])
+    for _ in range(50):
+        q = expit(point @ features)
+        gradient = features @ (share * (target - q))
+        curvature = (features * (share * q * (1.0 - q))) @ features.T + 1e-9 * np.eye(2)
+        step = np.clip(np.linalg.solve(curvature, gradient), -1.0, 1.0)
+        point += step
+        if np.abs(step).max() < 1e-6:
+            break
+    found: Floats = expit(point @ features)
+    return found
+
+
+def error_interval(
+    events: EventRows,
+    bins: NDArray[Any],
+    n_bins: int,
+    *,
+    level: float,
+    n_resamples: int,
+    random_state: Any,
+) -> Estimate:
+    """Return a calibration error in bins, and the true errors that go with it.
+
+    The gap of bin b, the weight of its hits less that of its predictions, has the mean s g_b if the
+    true gaps are those of the fitted recalibration times s, and the variance of the labels and of
+    the rows. An error t = sum_b |s g_b| / w is in the interval if the observed one is between the
+    quantiles of those drawn for s.
+    """
+    values, hits, weight = events
+    total, mass = float(weight.sum()), weight * weight
+    n = total * total / float(mass.sum())
+    observed = float(errors_in(sums_in_bins(values, hits, weight, bins, n_bins)[None])[0])
+    change = recalibrate(events) - values
+    size = float(np.abs(np.bincount(bins, weight * change, n_bins)).sum()) / total
+    if size < 1e-9:  # nothing tells where the gaps are: everywhere alike
+        change, size = np.ones_like(values), 1.0
+    noise = generator(random_state).standard_normal((n_resamples, n_bins))
+    tried = FACTORS * max(observed, 1e-3)
+    drawn = np.empty((len(tried), n_resamples))
+    variance = None
+    for i, error in enumerate(tried):
+        gaps = np.bincount(bins, weight * (error / size) * change, n_bins)
+        if variance is None or len(values) <= MOST_ROWS_MODELLED:
+            # Labels have the probability that the error implies: the larger it is, the more so.
+            q = np.clip(values + error / size * change, 0.0, 1.0)
+            terms = mass * (q * (1.0 - q) + (q - values) ** 2)
+            variance = np.bincount(bins, terms, n_bins) - gaps**2 / n
+            variance = np.maximum(variance, 0.0) * n / max(n - 2.0, 1.0)
+        drawn[i] = np.abs(gaps + np.sqrt(variance) * noise).sum(axis=1) / total
+    ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    lows, highs = (np.maximum.accumulate(own) for own in np.quantile(drawn, ends, axis=1))
+    low = float(np.interp(observed, highs, tried)) if observed > highs[0] else 0.0
+    high = float(np.interp(observed, lows, tried)) if observed > lows[0] else 0.0
+    if observed > np.quantile(drawn[0], level):  # one-sided, as there is nothing below zero
+        low = max(low, float(tried[1]))
+    return Estimate(observed, min(low, 1.0), min(max(high, low), 1.0))

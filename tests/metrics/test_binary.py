@@ -1,0 +1,318 @@
+"""AUC, predicted over observed positives, slope and intercept; rare classes; stated confidences."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from scipy.stats import rankdata
+from scipy.stats import t as student
+from sklearn.metrics import roc_auc_score
+
+from calibrant import errors
+from calibrant._cli.showing import evaluation_table
+from calibrant.metrics import _binary as binary
+from calibrant.metrics import _significance as significance
+from calibrant.metrics import binary_summary, calibration_test, class_shares, evaluate, positive_ece
+from calibrant.report import compare, reach_verdict
+from calibrant.scale._chunks import ArrayChunks
+
+N_ROWS = 20_000
+MIDDLES = {0.01: -5.3, 0.05: -3.55, 0.40: -0.52}
+"""Middle of the true log-odds by the share of positives."""
+
+
+def wrong_in(middle):
+    """Return ways to be wrong, each with the finding that names it."""
+    return {
+        "reversed": (lambda z: expit(2 * middle - z), "reversed"),
+        "shift": (lambda z: expit(z - 0.7), "under-predicted"),
+        "slope": (lambda z: expit(middle + 2 * (z - middle)), "too extreme"),
+        "class weights": (lambda z: expit(z - middle), "over-predicted"),
+    }
+
+
+KINDS = [(share, name) for share in MIDDLES for name in wrong_in(0.0)]
+
+
+def log_odds(n_rows, middle, seed=0, spread=1.2):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(middle, spread, n_rows)
+    return z, (rng.random(n_rows) < expit(z)).astype(int)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnMismatchWarning")
+@pytest.mark.parametrize(("share", "name"), KINDS)
+def test_each_miscalibration_is_seen_and_named(share, name):
+    says, finding = wrong_in(MIDDLES[share])[name]
+    z, y = log_odds(N_ROWS, MIDDLES[share])
+    assert y.mean() == pytest.approx(share, rel=0.15)
+    if name == "class weights" and share == 0.40:
+        z = z - 0.3  # else there is hardly any weight
+        y = (np.random.default_rng(3).random(N_ROWS) < expit(z)).astype(int)
+    said = says(z)
+    test = calibration_test(y, said, n_resamples=300)
+    assert test.p_value < 0.01
+    found = evaluate(y, said, n_resamples=0)
+    assert finding in found.binary.findings
+    sentence = {"reversed": "are reversed: AUC 0."}.get(finding, finding)
+    assert sentence in str(found)
+    table = evaluation_table("file", found, test, class_shares(y, said))
+    assert sentence in " ".join(map(str, table.renderables[2:]))
+
+
+@pytest.mark.parametrize("name", ["reversed", "slope"])
+def test_the_verdict_of_a_comparison_names_it(name):
+    says, _ = wrong_in(MIDDLES[0.05])[name]
+    (a, y), (b, new_y) = (log_odds(6000, MIDDLES[0.05], seed) for seed in (0, 1))
+    told = {"n_resamples": 40, "scores": "positive", "classes": ["no", "yes"]}
+    names = np.array(["no", "yes"])
+    comparison = compare(names[y], says(a), names[new_y], says(b), ["ts"], **told)
+    verdict = reach_verdict(comparison)
+    word = {"reversed": "reversed (AUC 0.", "slope": "too extreme (slope 0."}[name]
+    assert word in verdict.headline
+    assert any("'yes'" in finding for finding in verdict.findings)
+    text = repr(comparison)
+    for title in ("AUC", "predicted/observed", "slope", "intercept", "pos-ECE"):
+        assert title in text
+    assert "conf-ECE" not in text  # the same error once more
+    assert text.index("accuracy") > text.index("NLL")  # no headline: 95 % are of one class
+    frame = comparison.to_frame()
+    assert frame.loc["ts", "auc_low"] < frame.loc["ts", "auc"] < frame.loc["ts", "auc_high"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("middle", MIDDLES.values())
+def test_right_predictions_alarm_at_the_stated_rate(middle):
+    alarms = 0
+    for seed in range(1000):
+        z, y = log_odds(2000, middle, seed)
+        alarms += calibration_test(y, expit(z), n_resamples=199).p_value <= 0.05
+    assert 30 <= alarms <= 72
+
+
+@pytest.mark.parametrize("n_rows", [40, 400])
+def test_p_values_of_right_predictions(n_rows):
+    """Of 150 tests at 5 %, more than 15 are rejected once in 200 times; also of a rare class."""
+    alarms = []
+    for seed in range(150):
+        z, y = log_odds(n_rows, -3.0, seed)
+        result = calibration_test(y, expit(z), n_resamples=99, random_state=seed, classes=[0, 1])
+        alarms.append(result.p_value <= 0.05)
+    assert sum(alarms) <= 15
+
+
+def test_a_curve_that_no_line_explains_is_seen():
+    """The trend is right on average, the bins are not."""
+    rng = np.random.default_rng(0)
+    said = rng.uniform(0.05, 0.95, 4000)
+    true = np.clip(said + 0.08 * np.sin(8 * np.pi * said), 0, 1)
+    test = calibration_test((rng.random(4000) < true).astype(int), said)
+    assert test.error_p_value < 0.01
+    assert test.trend_p_value > 0.05
+    assert test.p_value < 0.02
+
+
+def test_bins_of_a_strategy():
+    z, y = log_odds(3000, MIDDLES[0.01])
+    said = expit(2 * MIDDLES[0.01] - z)
+    for strategy in ("uniform", "quantile"):
+        test = calibration_test(y, said, strategy=strategy, n_resamples=99)
+        assert test.strategy == strategy
+        assert test.statistic == positive_ece(y, said, strategy=strategy)
+        found = evaluate(y, said, strategy=strategy, n_resamples=0)
+        assert found.positive_ece.value == test.statistic
+        chunks = ArrayChunks(np.column_stack([1 - said, said]), y, n_rows=700)
+        of_chunks = evaluate(chunks, strategy=strategy, n_resamples=0)
+        assert of_chunks.positive_ece.value == pytest.approx(test.statistic, rel=1e-9)
+    assert calibration_test(y, said, n_resamples=9).strategy == "quantile"
+    assert evaluate(y, said, n_resamples=0).positive_ece.value == positive_ece(y, said)
+    with pytest.raises(errors.ParameterError, match="strategy='quantile' is for metric='positive'"):
+        calibration_test(y, said, metric="classwise", strategy="quantile")
+    with pytest.raises(errors.ParameterError, match="strategy"):
+        evaluate(y, said, strategy="mass")
+
+
+def test_the_order_of_rows_changes_nothing():
+    rng = np.random.default_rng(0)
+    said = rng.integers(1, 9, 300) / 10  # ties
+    y, weight = (rng.random(300) < said).astype(int), rng.integers(1, 4, 300) / 4
+    order = rng.permutation(300)
+    for w, mixed in ((None, None), (weight, weight[order])):
+        one = calibration_test(y, said, n_resamples=50, sample_weight=w)
+        assert calibration_test(y[order], said[order], n_resamples=50, sample_weight=mixed) == one
+        summary = binary_summary(y, said, sample_weight=w)
+        again = binary_summary(y[order], said[order], sample_weight=mixed)
+        for name, own in summary.estimates().items():
+            assert again.estimates()[name] == pytest.approx(own, rel=1e-9), name
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_chunks_and_many_rows_are_tested_alike(has_weights, monkeypatch):
+    z, y = log_odds(4000, -2.0)
+    said = expit(-2 + 1.09 * (z + 2))
+    w = np.random.default_rng(2).gamma(3.0, size=4000) if has_weights else None
+    by_rows = calibration_test(y, said, sample_weight=w, n_resamples=2000)
+    assert 0.01 < by_rows.p_value < 0.9
+    chunks = ArrayChunks(np.column_stack([1 - said, said]), y, sample_weight=w, n_rows=900)
+    by_chunks = calibration_test(chunks, n_resamples=2000)
+    monkeypatch.setattr(significance, "MOST_ROWS_DRAWN", 10)
+    by_sums = calibration_test(y, said, sample_weight=w, n_resamples=2000)
+    for other in (by_chunks, by_sums):
+        assert other.statistic == pytest.approx(by_rows.statistic, rel=1e-9)
+        for name in ("p_value", "error_p_value", "trend_p_value"):
+            assert getattr(other, name) == pytest.approx(getattr(by_rows, name), abs=0.05)
+    top = calibration_test(y, said, metric="confidence", strategy="quantile", sample_weight=w)
+    assert top.metric == "confidence"
+    assert math.isnan(top.trend_p_value)
+
+
+def test_numbers_are_those_of_their_definitions():
+    z, y = log_odds(400, -1.0)
+    said = expit(0.3 + 1.4 * z)
+    found = binary_summary(y, said)
+    x = logit(said)
+    assert found.auc.value == pytest.approx(roc_auc_score(y, said), abs=1e-14)
+    assert found.predicted_over_observed.value == pytest.approx(said.mean() / y.mean(), rel=1e-14)
+
+    def loss(theta):
+        return np.logaddexp(0, (1 - 2 * y) * (theta[0] + theta[1] * x)).sum()
+
+    a, b = minimize(loss, [0.0, 1.0], tol=1e-10).x
+    assert (found.intercept.value, found.slope.value) == pytest.approx((a, b), abs=1e-5)
+    q = expit(a + b * x)
+    crit = student.ppf(0.975, 4 * (q * (1 - q)).sum()) ** 2
+    assert 3.84 < crit < 4.0
+    for end in found.slope[1:]:  # where the profile likelihood is that of 95 %
+        rest = minimize(lambda t, end=end: loss([t[0], end]), [a], tol=1e-10)
+        assert 2 * (rest.fun - loss([a, b])) == pytest.approx(crit, abs=1e-3)
+    for end in found.intercept[1:]:
+        rest = minimize(lambda t, end=end: loss([end, t[0]]), [b], tol=1e-10)
+        assert 2 * (rest.fun - loss([a, b])) == pytest.approx(crit, abs=1e-3)
+    # DeLong: placements of positive rows among the negative ones, and the other way round.
+    ranks, positive = rankdata(said), y == 1
+    below = (ranks[positive] - rankdata(said[positive])) / (~positive).sum()
+    above = 1 - (ranks[~positive] - rankdata(said[~positive])) / positive.sum()
+    variance = below.var(ddof=1) / positive.sum() + above.var(ddof=1) / (~positive).sum()
+    reach = logit(found.auc.high) - logit(found.auc.value)
+    error = math.sqrt(variance) / (found.auc.value * (1 - found.auc.value))
+    assert 1.96 <= reach / error < 2.05  # Student's t
+
+
+def test_a_weight_is_a_repetition():
+    z, y = log_odds(200, 0.0)
+    said, times = expit(1.3 * z), np.random.default_rng(1).integers(0, 4, 200)
+    weighted = binary_summary(y, said, sample_weight=times)
+    repeated = binary_summary(np.repeat(y, times), np.repeat(said, times))
+    for name, own in repeated.estimates().items():
+        assert getattr(weighted, name) == pytest.approx(own, rel=1e-7), name
+    assert weighted.findings == repeated.findings
+    assert weighted.n_positive == repeated.n_positive
+
+
+def test_many_distinct_predictions_are_merged_without_a_trace(monkeypatch):
+    z, y = log_odds(3000, -2.0)
+    said = expit(1.5 * z)
+    said[:3] = 0.0, 1.0, 1e-9
+    merged, whole = binary_summary(y, said), None
+    assert len(said) < binary.MOST_CELLS_PROFILED
+    monkeypatch.setattr(binary, "MOST_CELLS_PROFILED", 100)
+    whole = binary_summary(y, said)
+    for name in ("slope", "intercept"):
+        assert getattr(merged, name) == pytest.approx(getattr(whole, name), abs=2e-4)
+
+
+def test_what_cannot_be_computed_is_missing_with_the_reason():
+    said = np.linspace(0.05, 0.95, 40)
+    none = binary_summary(np.zeros(40, dtype=int), said, classes=[0, 1])
+    assert math.isinf(none.predicted_over_observed.value)
+    assert math.isnan(none.auc.value)
+    assert none.missing == ("No AUC, slope and intercept: no row is of class 1.",)
+    both = binary_summary(np.ones(40, dtype=int), said, classes=[0, 1])
+    assert both.predicted_over_observed.value == pytest.approx(0.5)
+    assert both.missing == ("No AUC, slope and intercept: every row is of class 1.",)
+
+    y = np.arange(40) % 2
+    flat = binary_summary(y, np.full(40, 0.3))
+    assert (flat.auc.value, flat.observed) == (0.5, 0.5)
+    assert math.isnan(flat.slope.value)
+    assert flat.missing == ("No slope and intercept: all predictions are equal.",)
+    assert flat.predicted_over_observed.low < 0.6 < flat.predicted_over_observed.high
+
+    sharp = binary_summary((said > 0.5).astype(int), said)
+    assert (sharp.auc.value, sharp.slope.value, sharp.slope.high) == (1.0, math.inf, math.inf)
+    assert sharp.slope.low > 1.0
+    assert math.isnan(sharp.auc.low)
+    assert "separate the classes" in sharp.missing[0]
+    turned = binary_summary((said < 0.5).astype(int), said)
+    assert (turned.slope.value, turned.slope.low) == (-math.inf, -math.inf)
+    assert turned.slope.high < 0.0
+
+    few = binary_summary([0, 0, 1, 0, 1], [0.1, 0.4, 0.3, 0.2, 0.9])
+    assert few.missing[0].startswith("No intervals: 2 rows of class 1 are too few; 20 are needed")
+    assert math.isnan(few.auc.low)
+    assert few.auc.value == pytest.approx(5 / 6)
+    assert [own.findings for own in (none, both, few)] == [(), (), ()]
+    assert flat.findings == ("under-predicted",)
+    assert sharp.findings == ("too timid",)
+    assert turned.findings == ("reversed",)
+    for result in (none, both, flat, sharp, turned, few):
+        assert all(sentence in str(result) for sentence in result.missing)
+
+
+def test_certain_predictions_have_finite_log_odds():
+    said = np.repeat([0.0, 0.2, 0.8, 1.0], 100)
+    y = (np.random.default_rng(0).random(400) < said).astype(int)
+    found = binary_summary(y, said)
+    assert np.isfinite([*found.slope, *found.intercept, *found.auc]).all()
+    assert calibration_test(y, said, n_resamples=99).p_value > 0.01
+    y[0] = 1  # where 0 was said
+    assert calibration_test(y, said, n_resamples=99).p_value <= 0.02
+    right = np.repeat([0, 1], 30)
+    assert calibration_test(right, right.astype(float), n_resamples=50).p_value == 1.0
+    assert calibration_test(1 - right, right.astype(float), n_resamples=50).p_value == 1 / 51
+
+
+def test_accuracy_comes_last_where_one_class_is_frequent():
+    z, y = log_odds(500, -3.0)
+    rare = evaluate(y, expit(z), n_resamples=0)
+    assert rare.largest_share == max(y.mean(), 1 - y.mean()) > 0.8
+    assert [*rare.estimates()][-1] == "accuracy"
+    assert str(rare).splitlines()[1].startswith("AUC")
+    z, y = log_odds(500, 0.0)
+    even = evaluate(y, expit(z), n_resamples=0)
+    assert next(iter(even.estimates())) == "accuracy"
+
+
+def test_three_classes_have_no_summary():
+    y, said = np.arange(30) % 3, np.full((30, 3), 1 / 3)
+    assert evaluate(y, said, n_resamples=0).binary is None
+    with pytest.raises(errors.ShapeError, match="binary_summary needs two"):
+        binary_summary(y, said)
+
+
+@pytest.mark.parametrize(("middle", "spread"), [(0.0, 1.0), (0.0, 4.0), (-4.5, 1.5)])
+@pytest.mark.slow
+def test_intervals_hold(middle, spread):
+    """The whole table: tools/measure_intervals.py, docs/evidence/intervals.md."""
+    z, y = log_odds(400_000, middle, seed=9, spread=spread)
+    truth = {"auc": roc_auc_score(y, z), "slope": 0.7, "intercept": 0.2}
+    held = {name: [] for name in truth}
+    for seed in range(400):
+        z, y = log_odds(100 if middle == 0 else 3000, middle, seed, spread)
+        found = binary_summary(y, expit((z - 0.2) / 0.7), classes=[0, 1])
+        for name, true in truth.items():
+            own = getattr(found, name)
+            held[name] += [own.low <= true <= own.high] if not math.isnan(own.low) else []
+    for name, own in held.items():
+        assert len(own) > 350, name
+        assert 0.92 <= np.mean(own) <= 0.99, name
+
+
+def test_json_of_a_summary():
+    z, y = log_odds(300, 0.0)
+    plain = json.loads(json.dumps(evaluate(y, expit(z), n_resamples=0).to_dict()))
+    assert plain["binary"]["auc"].keys() == {"value", "low", "high"}
+    assert plain["binary"]["positive"] == 1
