@@ -49,26 +49,11 @@ for place, title, function in KERNELS:  # before anybody takes them
     named = f"{place}.{title}"
     setattr(sys.modules[f"calibrant._kernels.{place}"], title, counted(named, function))
 
-from calibrant import Annealing, metrics, model_file  # noqa: E402
+from calibrant import Annealing, NormalizationAwareIsotonic, metrics, model_file  # noqa: E402
 from calibrant._cli.main import run  # noqa: E402
-from calibrant._simplex import check_batch  # noqa: E402
 from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
-from calibrant.metrics import _cells as metric_cells  # noqa: E402
-from calibrant.metrics._statistics import MetricStatistics  # noqa: E402
-from calibrant.scale import _isotonic as scale_isotonic  # noqa: E402
+from calibrant.scale import RowSample  # noqa: E402
 from calibrant.scale._chunks import ArrayChunks  # noqa: E402
-from calibrant.scale._isotonic import (  # noqa: E402
-    FlattenedStatistics,
-    SortedCumulativeStatistics,
-)
-from calibrant.scale._normalization_aware import NormalizationAwareStatistics  # noqa: E402
-from calibrant.scale._scaling import (  # noqa: E402
-    SplineStatistics,
-    StructuredStatistics,
-    TemperatureStatistics,
-    VectorStatistics,
-)
-from calibrant.scale._score_table import ScoreTable  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
 from metrics.cases import SCALARS  # noqa: E402
@@ -95,21 +80,7 @@ OPTIONS = {
 }
 """Ways through the solvers, where there are others than the one by default."""
 
-STATISTICS = [
-    FlattenedStatistics,
-    NormalizationAwareStatistics,
-    SortedCumulativeStatistics,
-    SplineStatistics,
-    StructuredStatistics,
-    TemperatureStatistics,
-    VectorStatistics,
-]
 na_fit.MOST_FACTORED = 10  # larger Hessians are multiplied with
-scale_isotonic.FEWEST_CELLS, scale_isotonic.CELLS_OF_RANK = (
-    128,
-    4,
-)  # so few cells that they have to be made larger
-metric_cells.MOST_CELLS_KEPT = 128
 
 
 def small(n_rows, n_classes, seed=0):
@@ -158,45 +129,16 @@ def measure(data):
 
 
 def measure_chunks(data):
-    """Yield what metrics count of chunks and make of it, with fewer cells than there are values."""
-    rows, y, weights, _ = data
+    """Yield what metrics count of chunks, and what is fitted to a sample of their rows."""
+    rows, y, weights, new = data
     classes = np.arange(rows.shape[1])
     chunks = ArrayChunks(rows, y, np.maximum(weights, 1e-3), n_rows=50)
-    counted = chunks.count(MetricStatistics(classes, n_groups=5))
-    yield counted.to_bytes()
-    for result in (
-        counted.solve(n_resamples=20),
-        counted.calibration_test(n_resamples=20),
-        metrics.calibration_test(
-            None, chunks, n_bins=5, n_resamples=20, metric="classwise", classes=classes
-        ),
-    ):
-        yield json.dumps(result.to_dict()).encode()
-
-
-def statistics(cls, kind, data):
-    """Yield what two chunks count, in the first pass and in four more."""
-    rows, y, weights, new = data
-    counted = cls(np.arange(rows.shape[1]), scores=kind, max_rows=30)
-    for _ in range(5):
-        for part in (slice(0, None, 2), slice(1, None, 2)):
-            counted.update(rows[part], y[part], np.maximum(weights[part], 1e-3))
-        solution = counted.solution()
-        yield counted.to_bytes() if counted.before is None else b"a later pass is not written"
-        yield solution.fitted["map_"](new).tobytes()
-        if solution.again is None:
-            break
-        counted = solution.again
-
-
-def count(kind, data):
-    """Yield what statistics count, in fewer bins than there are scores."""
-    rows, y, weights, _ = data
-    batch = check_batch(rows, y, weights, kind=kind, classes=np.arange(rows.shape[1]))
-    cells = ScoreTable(1, 50)
-    cells.add(batch)
-    for array in cells.arrays().values():
-        yield array.tobytes()
+    yield json.dumps(metrics.evaluate(chunks, n_resamples=20, classes=classes).to_dict()).encode()
+    sample = chunks.sample(classes, max_cells=rows.size // 2)
+    batch = sample.batch()
+    yield batch.scores.tobytes() + batch.weight.tobytes()
+    yield make(NormalizationAwareIsotonic).fit(sample).predict_proba(new).tobytes()
+    yield repr(RowSample(classes).update(rows, y)).encode()
 
 
 def command():
@@ -219,9 +161,6 @@ def cases():
             for options in OPTIONS.get(cls.__name__, [{}]):
                 way = options | {"scores": shape[2]}
                 yield f"{cls.__name__} {way} {shape}", partial(fit, cls, way, data)
-        for cls in STATISTICS:
-            yield f"{cls.__name__} {shape}", partial(statistics, cls, shape[2], data)
-        yield f"counts {shape}", partial(count, shape[2], data)
         if shape[2] == "probabilities":
             yield f"metrics {shape}", partial(measure, data)
             yield f"metrics of chunks {shape}", partial(measure_chunks, data)

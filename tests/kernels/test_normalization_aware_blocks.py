@@ -12,19 +12,18 @@ N_SEGMENTS = 9
 
 
 def problem(seed, n_blocks=4, dtype=np.uint16):
-    """Random cells, blocks of segments (-1: left out), sizes of cells, and C as a matrix."""
+    """Random cells, blocks of segments (-1: left out), and C as a matrix."""
     rng = np.random.default_rng(seed)
     index = rng.integers(0, N_SEGMENTS, (40, 6)).astype(dtype)
     block_of = np.sort(rng.integers(-1, n_blocks, N_SEGMENTS)).astype(np.int32)
-    sizes = rng.integers(1, 9, N_SEGMENTS) / 4.0
-    dense = [[np.sum(sizes[row][block_of[row] == j]) for j in range(n_blocks)] for row in index]
-    return rng, index, block_of, sizes, np.array(dense)
+    dense = [[np.sum(block_of[row] == j) for j in range(n_blocks)] for row in index]
+    return rng, index, block_of, np.array(dense)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.uint16, np.int32]))
 def test_counts_are_those_of_a_dense_matrix_in_order(seed, dtype):
-    rng, index, block_of, sizes, dense = problem(seed, dtype=dtype)
-    counts = count_cells(index, block_of, 4, sizes)
+    rng, index, block_of, dense = problem(seed, dtype=dtype)
+    counts = count_cells(index, block_of, 4)
     np.testing.assert_array_equal(counts.matrix(4).toarray(), dense)
     for first, stop in zip(counts.pointers, counts.pointers[1:], strict=False):
         assert np.all(np.diff(counts.blocks[first:stop]) > 0)
@@ -36,13 +35,12 @@ def test_counts_are_those_of_a_dense_matrix_in_order(seed, dtype):
     np.testing.assert_array_equal(merged, dense @ np.eye(3)[group_of])
     plain = np.bincount(index.ravel(), minlength=N_SEGMENTS)
     np.testing.assert_array_equal(sum_cells(index, np.ones(40), N_SEGMENTS), plain)
-    np.testing.assert_array_equal(sum_cells(index, np.ones(40), N_SEGMENTS, sizes), sizes * plain)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gradient_and_hessian_are_the_derivatives(seed):
-    rng, index, _, sizes, _ = problem(seed)
-    counts = count_cells(index, np.arange(N_SEGMENTS, dtype=np.int32), N_SEGMENTS, sizes)
+    rng, index, _, _ = problem(seed)
+    counts = count_cells(index, np.arange(N_SEGMENTS, dtype=np.int32), N_SEGMENTS)
     dense, weight = counts.matrix(N_SEGMENTS).toarray(), rng.random(40) + 0.1
     weight[:5] = 0.0  # rows that count for nothing
     values, vector = np.sort(rng.random(N_SEGMENTS)) + 0.01, rng.normal(size=N_SEGMENTS)

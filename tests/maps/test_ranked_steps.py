@@ -48,7 +48,7 @@ def check_table(step, q, ranks=None):
     ``ranks`` is the one to ask for where they are all alike.
     """
     ranks = np.arange(1, step.n_ranks + 1) if ranks is None else ranks
-    tail = np.arange(step.n_ranks, 0.0, -1.0) * 1e-300  # told apart, but too small to be seen
+    tail = 0.9999 ** np.arange(step.n_ranks) * 1e-300  # told apart, but too small to be seen
     rows = np.column_stack([q, np.broadcast_to(tail, (len(q), len(tail)))])
     rows = np.sort(rows, axis=1)[:, ::-1].copy()
     values = step(np.cumsum(rows, axis=1)[:, :-1], ranks)

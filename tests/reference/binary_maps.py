@@ -54,9 +54,14 @@ def histogram(values, labels, weights, n_bins, strategy="mass"):
     return {cell[0]: mean(part) for part in parts for cell in part}
 
 
+GOLDEN = Fraction(0.5 * (5.0**0.5 - 1.0))
+"""Where an edge lies between two values: at no fraction that a forest can vote for."""
+
+
 def edges(parts):
-    """0, halfway between neighbouring bins, 1."""
-    inner = [(low[-1][0] + high[0][0]) / 2 for low, high in pairwise(parts)]
+    """0, the golden section of the gap between neighbouring bins, 1."""
+    ends = [(low[-1][0], high[0][0]) for low, high in pairwise(parts)]
+    inner = [below + GOLDEN * (above - below) for below, above in ends]
     return [Fraction(0), *inner, Fraction(1)]
 
 
@@ -99,13 +104,18 @@ def bayesian_binning(values, labels, weights, numbers, prior_weight=None):
     return average, [score for score, _ in models]
 
 
+TIED = 1 - Fraction(1, 2**16)
+"""Part of the largest probability from which on another one is tied with it."""
+
+
 def share_the_rest(row, values):
     """Give each top class its value in turn, the others the rest in proportion; average.
 
     ``values`` holds the new confidence of each class, used where it has the largest probability.
     """
     row = [Fraction(p) for p in row]
-    tied = [j for j, p in enumerate(row) if p == max(row)]
+    tied = [j for j, p in enumerate(row) if p >= TIED * max(row)]
+    row = [max(row) if j in tied else p for j, p in enumerate(row)]
     out = [Fraction(0)] * len(row)
     for top in tied:
         rest, others = 1 - Fraction(values[top]), sum(row) - row[top]

@@ -1,6 +1,10 @@
 """Bivariate isotonic regression and SCIR in exact fractions, literally. Never optimise this."""
 
+import math
 from fractions import Fraction
+from itertools import pairwise
+
+GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def merge(points, y, w):
@@ -134,7 +138,10 @@ def split(points, y, w, upper_set=lemma_upper_set):
 
 
 def sorted_cumulative(row, label):
-    """Points ((q, rank), label) of one row; a label tied with others is shared among them."""
+    """Points ((q, rank), label) of one row; a label tied with others is shared among them.
+
+    Sums that differ by rounding only are one.
+    """
     order = sorted(row, reverse=True)
     first = sum(p > row[label] for p in row) + 1
     tied = sum(p == row[label] for p in row)
@@ -142,7 +149,7 @@ def sorted_cumulative(row, label):
     for rank, p in enumerate(order[:-1], start=1):
         q += p
         inside = Fraction(min(max(rank - first + 1, 0), tied), tied)
-        points.append(((min(q, 1.0), rank), inside))
+        points.append(((round(min(q, 1.0), 14), rank), inside))
     return points
 
 
@@ -160,10 +167,16 @@ def fit_scir(rows, labels, weights=None, fit=min_max, max_rank=None):
 
 
 def predict_scir(fitted, row, max_rank=None):
-    """Calibrated row: maximum over dominated points, or the least value; differences; ties."""
+    """Calibrated row: maximum over dominated points, or the least value; differences; ties.
+
+    A point is dominated from about half-way between its sum and the next smaller one on.
+    """
+    sums = sorted({q for q, _ in fitted})
+    reached = [(low + GOLDEN * (high - low), high) for low, high in pairwise([0.0, *sums])]
 
     def g(q, rank):
         rank = rank if max_rank is None else min(rank, max_rank)
+        q = max([q, *(high for middle, high in reached if middle <= q)])
         dominated = [v for point, v in fitted.items() if below(point, (q, rank))]
         return max(dominated) if dominated else min(fitted.values())
 
@@ -171,7 +184,7 @@ def predict_scir(fitted, row, max_rank=None):
     q, cumulative = 0.0, [Fraction(0)]
     for rank, j in enumerate(order[:-1], start=1):
         q += float(row[j])
-        cumulative.append(g(q, rank))
+        cumulative.append(g(round(q, 14), rank))
     cumulative.append(Fraction(1))
     step = {j: cumulative[r + 1] - cumulative[r] for r, j in enumerate(order)}
     out = []

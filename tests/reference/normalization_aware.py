@@ -44,6 +44,12 @@ def objective(probabilities, targets, weight, function):
     return (weight @ np.log(g.sum(axis=1)) - labels) / weight.sum()
 
 
+def distinct(values):
+    """Distinct scores, increasing; what differs by rounding only is one."""
+    values = np.unique(values)
+    return values[np.append(True, np.diff(values) > 1e-12 * (values * (1 - values))[1:])]
+
+
 def certificate(probabilities, targets, weight, function, starts=None):
     """Largest violation of the optimality conditions, relative to the total weight.
 
@@ -54,7 +60,7 @@ def certificate(probabilities, targets, weight, function, starts=None):
     g = function(probabilities)
     shares = weight[:, None] * g / g.sum(axis=1, keepdims=True)
     if starts is None:
-        starts = np.unique(probabilities)
+        starts = distinct(probabilities)
     part = np.searchsorted(starts, probabilities.ravel(), side="right") - 1
     residual = np.bincount(part, weights=(shares - targets).ravel(), minlength=len(starts))
     on_parts = function(starts)

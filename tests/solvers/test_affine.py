@@ -1,12 +1,14 @@
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._simplex import check_batch
-from calibrant._solvers.affine import solve_affine
+from calibrant._solvers.affine import fit_affine, solve_affine
 from calibrant._solvers.temperature import solve_temperature
 from conftest import load_real, real_files, simulate
 
@@ -82,3 +84,49 @@ def test_a_class_without_labels_keeps_the_temperature_also_where_logits_are_wide
     found, _ = solve_affine(batch, full=full, max_rounds=20)
     own = found.coef[3, 3] if full else found.coef[3]
     assert own == pytest.approx(solve_temperature(batch)[0].inverse_temperature, rel=1e-12)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_class_that_is_never_mistaken_has_no_minimum_without_a_prior(full):
+    """Its slope grows without bound: that is not called convergence; pseudo-observations end it."""
+    p, y = simulate(400, 4)
+    p[:, 3] = np.where(y == 3, 0.9, 1e-3 * p[:, 3])
+    batch = check_batch(p, y, normalize="rows")
+    _, free = solve_affine(batch, full=full, prior_strength=0.0)
+    assert not free.converged
+    assert math.isinf(free.violation)
+    assert "prior_strength" in str(free.complaint)
+    held, report = solve_affine(batch, full=full, prior_strength=1000.0)
+    assert report.converged
+    assert np.abs(held.coef).max() < 5.0
+
+
+def test_pseudo_observations_are_rows_labelled_by_temperature_scaling():
+    """The minimum has the gradient of n rows and s soft-labelled ones, s as many as are left."""
+    p, y = simulate(300, 4)
+    batch = check_batch(p, y)
+    start, _ = solve_temperature(batch)
+    fit = fit_affine(batch, full=False, prior_strength=50.0, tol=1e-10)
+    rows = fit.objective.row_loss(batch, 300.0)
+    _, gradient = rows.value(fit.point)
+    _, at_start = rows.value(fit.objective.start)
+    parts = fit.objective.prior_gradient / at_start
+    np.testing.assert_allclose(parts, parts[0], rtol=1e-9)
+    assert 0.0 < parts[0] <= 50.0 / 350.0
+    s = 300.0 * parts[0] / (1.0 - parts[0])
+    soft = start(batch.scores) - np.eye(4)[y]  # p of the start less the labels
+    by_intercept = -soft.sum(axis=0) / 300.0
+    np.testing.assert_allclose(-at_start[-4:], by_intercept, atol=1e-12)
+    # n g(t) + s (mean of p(t) - p(start)) = 0, in the intercepts.
+    moved = fit.map(batch.scores).mean(axis=0) - start(batch.scores).mean(axis=0)
+    np.testing.assert_allclose(300.0 * gradient[-4:] + s * moved, 0.0, atol=1e-6)
+
+
+def test_a_wrong_base_rate_undoes_the_prior():
+    """Scores of a classifier trained on balanced classes: a thousand rows do not hold it."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(-2.5, 1.5, 3000)
+    y = (rng.random(3000) < expit(z)).astype(int)
+    p = np.column_stack([expit(-z - 2.5), expit(z + 2.5)])
+    found, _ = solve_affine(check_batch(p, y), full=False, prior_strength=1000.0)
+    assert found(p)[:, 1].mean() == pytest.approx(y.mean(), rel=0.01)

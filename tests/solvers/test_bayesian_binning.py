@@ -12,7 +12,7 @@ from calibrant._solvers.histogram import (
     log_marginal_likelihood,
     solve_bayesian_binning,
 )
-from reference.binary_maps import Fraction, bayesian_binning, binning_score, rising
+from reference.binary_maps import GOLDEN, Fraction, bayesian_binning, binning_score, rising
 from solvers.test_logistic import over_confident
 from solvers.test_one_vs_rest import cells, problem_of
 
@@ -25,9 +25,9 @@ def test_reference_by_hand():
     assert score == Fraction(1, 6)  # integral of p (1 - p)
     assert set(means.values()) == {Fraction(1, 2)}
     average, scores = bayesian_binning([0.2, 0.4], [1, 0], [1, 1], [1, 2])
-    # Two bins, [0, 0.3) and [0.3, 1]: priors 0.15 and 0.65.
+    # Two bins, [0, e) and [e, 1]: priors e / 2 and (e + 1) / 2.
     apart = [Fraction(0.2), Fraction(0.4)]
-    edge = sum(apart) / 2
+    edge = apart[0] + GOLDEN * (apart[1] - apart[0])
     assert scores == [Fraction(1, 6), edge / 2 * (1 - (edge + 1) / 2)]
     assert average[apart[0]] > Fraction(1, 2) * scores[0] / sum(scores)
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._solvers.histogram import MassBins, solve_histogram
-from calibrant.metrics._cells import SortedCells
-from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
+from calibrant.metrics._calibration_error import mass_bins as bins_of_metrics
+from reference.binary_maps import GOLDEN, Fraction, edges, histogram, mass_bins, mean, width_bins
 from solvers.test_one_vs_rest import cells, problem_of
 
 
@@ -15,7 +15,7 @@ def test_reference_by_hand():
     parts = mass_bins(values, labels, weights, 2)
     assert [[cell[0] for cell in part] for part in parts] == [[0], [Fraction(1, 2), 1]]
     assert [mean(part) for part in parts] == [0, Fraction(2, 3)]
-    assert edges(parts) == [0, Fraction(1, 4), 1]
+    assert edges(parts) == [0, GOLDEN / 2, 1]
     assert [len(part) for part in width_bins(values, labels, weights, 4)] == [1, 0, 1, 1]
 
 
@@ -39,8 +39,10 @@ def test_equals_the_exact_reference_bit_for_bit(data, bins):
 def test_bins_of_equal_width_are_those_of_numpy(data, n_bins):
     values, labels, weights = data
     found, _ = solve_histogram(problem_of(*data), n_bins=n_bins, strategy="width")
-    sizes, borders = np.histogram(values, n_bins, (0, 1), weights=weights)
-    hits, _ = np.histogram(values, n_bins, (0, 1), weights=weights * labels)
+    borders = np.linspace(0, 1, n_bins + 1)
+    just_below = borders * np.append(np.full(n_bins, 1 - 2.0**-16), 1)  # to numpy 0.3 < 3 * 0.1
+    sizes, _ = np.histogram(values, just_below, weights=weights)
+    hits, _ = np.histogram(values, just_below, weights=weights * labels)
     np.testing.assert_array_equal(found.sizes, sizes)
     empty = (borders[:-1] + borders[1:]) / 2
     np.testing.assert_allclose(
@@ -52,27 +54,42 @@ def test_bins_of_equal_width_are_those_of_numpy(data, n_bins):
 def test_bins_of_equal_mass_are_those_of_the_metrics(data, n_bins):
     problem = problem_of(*data)
     values, weight, hits = problem.values, problem.cells, problem.positives
-    sums = np.stack([weight, hits, weight * values])
-    in_bin = SortedCells(np.zeros(1, dtype=np.int64), sums).bin_sums(n_bins)[0]
-    in_bin = in_bin[in_bin[:, 0] > 0]
+    bins = bins_of_metrics(values, weight, n_bins)
+    used = np.bincount(bins, minlength=n_bins) > 0
     _, positives, sizes = MassBins(problem).cut(n_bins)
-    np.testing.assert_array_equal(sizes, in_bin[:, 0])
-    np.testing.assert_array_equal(positives, in_bin[:, 1])
+    np.testing.assert_array_equal(sizes, np.bincount(bins, weight, n_bins)[used])
+    np.testing.assert_array_equal(positives, np.bincount(bins, hits, n_bins)[used])
 
 
 @given(cells(), st.integers(1, 9))
-def test_thresholds_lie_halfway_and_ties_are_never_split(data, n_bins):
+def test_thresholds_lie_between_two_values_and_ties_are_never_split(data, n_bins):
     found, _ = solve_histogram(problem_of(*data), n_bins=n_bins)
     exact = [float(edge) for edge in edges(mass_bins(*data, n_bins))[:-1]]
     np.testing.assert_allclose(found.thresholds, exact, rtol=1e-15)
     assert found.n_blocks <= min(n_bins, len(np.unique(data[0])))
 
 
-def test_neighbouring_doubles_are_told_apart():
-    low = 0.3
-    high = np.nextafter(low, 1)
+def test_scores_that_differ_by_rounding_are_one_and_others_are_told_apart():
+    low, high = 0.3, 0.1 + 0.2
+    assert low < high
+    found, _ = solve_histogram(problem_of(np.array([low, high]), np.array([0, 1]), np.ones(2)))
+    assert found([low, high]).tolist() == [0.5, 0.5]
+    high = 0.3 + 1e-9
     found, _ = solve_histogram(problem_of(np.array([low, high]), np.array([0, 1]), np.ones(2)))
     assert found([low, high]).tolist() == [0.0, 1.0]
+    saturated = np.array([np.nextafter(1.0, 0.0), 1.0])
+    found, _ = solve_histogram(problem_of(saturated, np.array([0, 1]), np.ones(2)))
+    assert found(saturated).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("edge", [3 / 15, 9 / 15, 12 / 15])
+def test_a_score_on_an_edge_stays_in_its_bin_when_it_is_rounded(edge):
+    values = np.array([edge - 0.03, edge - 0.01, edge, edge + 0.01])
+    found, _ = solve_histogram(
+        problem_of(values, np.array([0, 0, 1, 1]), np.ones(4)), strategy="width"
+    )
+    assert found(edge - 1e-6) == found(edge) == found(edge + 1e-6) == 1.0
+    assert found(edge - 0.01) == 0.0
 
 
 def test_an_empty_bin_has_its_midpoint():

@@ -218,3 +218,16 @@ def test_a_set_without_errors_stays_near_temperature_scaling():
     beta = temperature_of(batch).inverse_temperature
     assert free.slopes.max() > 20 * beta
     assert held.slopes.max() < 2 * beta
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1e-8, 1e-15])
+@pytest.mark.parametrize("k", [2, 10])
+def test_nearly_uniform_rows_have_knots_of_their_own_and_converge(k, spread):
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 1, (1000, k))
+    truth = softmax(2 * z, axis=1)
+    y = (truth.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    batch = check_batch(softmax(spread * z, axis=1), y)
+    _, report = solve_monotone_spline(batch)
+    assert report.converged
+    assert report.rounds < 30

@@ -94,13 +94,13 @@ def test_interpolated_isotonic_is_that_of_scikit_learn(data):
 def test_values_that_differ_by_rounding_are_one():
     """As in scikit-learn: between 1e-16 and 2e-16 the line would rise by a half."""
     values = np.array([1e-16, 2e-16, 0.3, 0.3 + 5e-16, 0.9])
-    problem = BinaryProblem(values, np.array([0.0, 1, 2, 2, 2]), np.full(5, 2.0))
+    problem = BinaryProblem(values, values, np.array([0.0, 1, 2, 2, 2]), np.full(5, 2.0))
     curve, report = solve_isotonic(problem)
     assert (curve.x.tolist(), curve.y.tolist()) == ([1e-16, 0.3, 0.9], [0.25, 1.0, 1.0])
     assert report.n_blocks == 2
     # Not from one to the next for ever: each is less than the resolution above the first.
     values = np.arange(1, 30) * 4e-16
-    chain = BinaryProblem(values, np.arange(29.0), np.full(29, 29.0))
+    chain = BinaryProblem(values, values, np.arange(29.0), np.full(29, 29.0))
     assert solve_isotonic(chain)[0].x.tolist() == values[::3].tolist()
 
 
@@ -108,7 +108,8 @@ def test_rounding_never_lets_the_line_fall():
     rng = np.random.default_rng(0)
     cells = rng.uniform(0.5, 1, 20_000)
     hits = cells / 3 * (1 + rng.uniform(-4e-16, 4e-16, 20_000))  # all the same, to rounding
-    curve, _ = solve_isotonic(BinaryProblem(np.linspace(0, 1, 20_000), hits, cells))
+    values = np.linspace(0, 1, 20_000)
+    curve, _ = solve_isotonic(BinaryProblem(values, values, hits, cells))
     assert np.all(np.diff(curve.y) >= 0)
 
 

@@ -1,10 +1,14 @@
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from calibrant._simplex import check_batch
+from calibrant._solvers import structured
 from calibrant._solvers.affine import solve_affine
+from calibrant._solvers.newton import conjugate_gradients
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant._solvers.structured import PENALTIES, solve_structured
 from calibrant._solvers.temperature import solve_temperature
@@ -187,3 +191,20 @@ def test_terms_of_classes_are_not_held():
     free, _ = fit(batch, full=False)
     held, _ = fit(batch, full=False, prior_strength=AT_TEMPERATURE)
     np.testing.assert_allclose(held.intercept, free.intercept, atol=0.05)
+
+
+def test_weights_of_millions_end_at_a_limit_of_products(monkeypatch):
+    """Nothing is left of the penalties, and the optimum is too far out to be worth the way."""
+    products = []
+
+    def counted(*args):
+        step, n = conjugate_gradients(*args)
+        products.append(n)
+        return step, n
+
+    monkeypatch.setattr(structured, "conjugate_gradients", counted)
+    p, y = simulate(500, 100)
+    weight = np.random.default_rng(0).integers(1, 10**6, 500)
+    _, report = structured.solve_structured(check_batch(p, y, weight), full=True)
+    assert math.isfinite(report.objective)
+    assert sum(products) < 1000

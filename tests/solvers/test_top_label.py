@@ -21,7 +21,6 @@ def test_problems_by_hand():
     p = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.4, 0.2, 0.4]])
     batch = check_batch(p, [0, 0, 1], classes=[0, 1, 2])
     top = TopLabels.of(batch)
-    assert top.unit == 2
     pooled = top.pooled(batch.class_index)
     assert pooled.values.tolist() == [0.4, 0.5]
     assert pooled.positives.tolist() == [0.5, 1.0]
@@ -65,13 +64,3 @@ def test_classes_are_fitted_to_the_rows_that_predict_them():
         assert curve.thresholds.tobytes() == wanted.thresholds.tobytes()
         assert curve.values.tobytes() == wanted.values.tobytes()
         assert curve.sizes.sum() == rows.sum()
-
-
-def test_ties_of_very_many_classes_share_in_fractions():
-    """The common multiple of 1 .. 23 would not fit; shares are then rounded."""
-    p = np.tril(np.ones((23, 23))) / np.arange(1, 24)[:, None]
-    batch = check_batch(p, np.arange(23))
-    top = TopLabels.of(batch)
-    assert top.unit == 1
-    np.testing.assert_allclose(top.share, 1 / np.arange(1, 24))
-    assert top.pooled(batch.class_index).total == pytest.approx(23)

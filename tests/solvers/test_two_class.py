@@ -21,7 +21,12 @@ from calibrant._solvers.two_class import (
     minimise_together,
     solve_two_class,
 )
-from calibrant.errors import ColumnMismatchWarning, MissingClassWarning, SingleClassWarning
+from calibrant.errors import (
+    ColumnMismatchWarning,
+    ConstantFitWarning,
+    MissingClassWarning,
+    SingleClassWarning,
+)
 from conftest import each_real_file, load_real, simulate
 from model_file.catalogue import quietly
 
@@ -230,7 +235,7 @@ def test_scores_that_are_backwards_leave_a_flat_curve():
     z = rng.normal(0, 2, 500)
     y = (rng.random(500) < expit(-z)).astype(int)
     p = np.column_stack([expit(-z), expit(z)])
-    with pytest.warns(ColumnMismatchWarning):
+    with pytest.warns(ConstantFitWarning), pytest.warns(ColumnMismatchWarning):
         found = TwoClassScaling().fit(p, y).predict_proba(p)
     np.testing.assert_allclose(found[:, 1], y.mean(), atol=0.15)
     assert (np.diff(found[np.argsort(z), 1]) >= -1e-12).all()

@@ -21,12 +21,9 @@ MODULES = (
     "monotone_spline",
     "normalization_aware",
     "ranked_lookup",
-    "resampling",
     "rows",
-    "score_table",
     "softmax",
     "sorted_cumulative",
-    "strata",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

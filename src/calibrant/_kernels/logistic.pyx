@@ -9,6 +9,7 @@ from libc.math cimport INFINITY, fabs, log, sqrt
 from libc.float cimport DBL_EPSILON
 
 from calibrant._kernels.exponential cimport exponentials
+from calibrant._kernels.lock cimport keep_lock
 from calibrant._kernels.logarithm cimport logarithm, normal_logarithm
 
 cdef enum:
@@ -42,6 +43,7 @@ def bounded_logs(
 ):
     """Write log max(x, low) and log max(1 - x, rest) of each number."""
     cdef Py_ssize_t i
+    keep_lock(x.shape[0])
     with nogil:
         for i in range(x.shape[0]):
             log_x[i] = logarithm(x[i] if x[i] > low else low)

@@ -16,6 +16,7 @@ from libc.math cimport log
 from libc.stdint cimport int32_t
 
 from calibrant._kernels.exponential cimport block_height, exponentials
+from calibrant._kernels.lock cimport keep_lock
 from calibrant._kernels.rows cimport exponentiate_row, invariant_sum, row_top
 
 
@@ -199,6 +200,7 @@ def spline_softmax(
     cdef double[::1] origin = np.empty_like(slopes)
     cdef double[::1] base = np.empty_like(slopes)
     cdef double value, theta, top, total
+    keep_lock(n_rows * n_classes)
     with nogil:
         fill_table(knots, slopes, origin, base)
         for i in range(n_rows):

@@ -31,15 +31,16 @@ def index_cells(
     const int64_t[::1] edges, const int32_t[::1] table, int shift, int64_t base,
     Segment[:, ::1] out,
     double[::1] largest,
-    uint8_t[::1] seen,
+    double[:, ::1] bounds,
 ):
     """Segment of every cell; row ``r`` of ``out`` is row ``order[r]`` of the matrix.
 
-    ``largest`` gets the largest cell of each row, ``seen`` is set for segments with a cell.
+    ``largest`` gets the largest cell of each row, ``bounds`` the least and the largest cell of each
+    segment that has any.
     """
     cdef Py_ssize_t n_rows = out.shape[0], n_classes = out.shape[1], r, i, j, segment
     cdef Py_ssize_t n_buckets = table.shape[0] - 1
-    cdef double top
+    cdef double top, cell
     with nogil:
         for r in range(n_rows):
             i = order[r]
@@ -47,8 +48,10 @@ def index_cells(
             for j in range(n_classes):
                 segment = find_block(bits[i, j], &edges[0], &table[0], n_buckets, shift, base)
                 out[r, j] = <Segment> segment
-                seen[segment] = True
-                top = max(top, rows[i, j])
+                cell = rows[i, j]
+                bounds[0, segment] = min(bounds[0, segment], cell)
+                bounds[1, segment] = max(bounds[1, segment], cell)
+                top = max(top, cell)
             largest[r] = top
 
 
@@ -60,15 +63,13 @@ def add_prior(
     const Segment[:, ::1] index,
     double[:, ::1] mass,
     double[::1] totals,
-    int64_t n_last=1,
 ):
     """Add each cell's prior probability to its segment.
 
     The prior of a row is proportional to exp(beta * (logit - largest)) + 2**-40: no segment is
     left without mass. ``share[r, f]`` is the weight of row r in part f of the rows, and
     ``mass[f]`` the sums over that part. ``totals`` gets the row sums, at least 1. What is summed
-    over columns are whole numbers, so the order of columns does not matter. The last column stands
-    for ``n_last`` cells.
+    over columns are whole numbers, so the order of columns does not matter.
     """
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], r, i, j, f, segment
     cdef double[::1] gaps = np.empty(n_classes)
@@ -86,8 +87,6 @@ def add_prior(
             total = 0
             for j in range(n_classes):
                 units = <int64_t> (powers[j] * UNIT) + FLOOR_UNITS
-                if j == n_classes - 1:
-                    units *= n_last
                 total += units
                 inside[index[r, j]] += units
             totals[r] = total / UNIT
@@ -101,13 +100,8 @@ def add_prior(
                             mass[f, segment] += share[r, f] * probability
 
 
-def add_exposures(
-    const Segment[:, ::1] index, const double[::1] factor, double[::1] out, double n_last=1.0
-):
-    """Add ``factor[r]`` to the segment of each cell of row r: a_j = sum_i C_ij factor_i.
-
-    The last column stands for ``n_last`` cells.
-    """
+def add_exposures(const Segment[:, ::1] index, const double[::1] factor, double[::1] out):
+    """Add ``factor[r]`` to the segment of each cell of row r: a_j = sum_i C_ij factor_i."""
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], r, j
     cdef double f
     with nogil:
@@ -116,27 +110,21 @@ def add_exposures(
             if f > 0.0:
                 for j in range(n_classes):
                     out[index[r, j]] += f
-                if n_last != 1.0:
-                    out[index[r, n_classes - 1]] += (n_last - 1.0) * f
 
 
 def collapse_rows(
     const Segment[:, ::1] index,
     const int32_t[::1] block_of,
-    const double[::1] sizes,
     Py_ssize_t n_blocks,
     int64_t[::1] pointers, int32_t[::1] blocks, float[::1] counts,
-    double n_last=1.0,
 ):
     """Count the cells of every row by block; returns the number of entries.
 
-    Cells of segments with a negative block are left out. ``sizes``, if there are any, are how much
-    a cell of each segment counts. The last column stands for ``n_last`` cells.
+    Cells of segments with a negative block are left out.
     """
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], entry = 0, r, j, n, at
-    cdef double[::1] tally = np.zeros(n_blocks)
+    cdef int32_t[::1] tally = np.zeros(n_blocks, dtype=np.int32)
     cdef int32_t[::1] met = np.empty(n_classes, dtype=np.int32)
-    cdef bint is_sized = sizes.shape[0] > 0
     cdef int32_t block, low, high
     pointers[0] = 0
     with nogil:
@@ -147,17 +135,12 @@ def collapse_rows(
             for j in range(n_classes):
                 block = block_of[index[r, j]]
                 if block >= 0:
-                    if tally[block] == 0.0:
+                    if tally[block] == 0:
                         met[n] = block
                         n += 1
-                    tally[block] += sizes[index[r, j]] if is_sized else 1.0
+                    tally[block] += 1
                     low = min(low, block)
                     high = max(high, block)
-            block = block_of[index[r, n_classes - 1]]
-            if n_last != 1.0 and block >= 0:
-                tally[block] += (n_last - 1.0) * (
-                    sizes[index[r, n_classes - 1]] if is_sized else 1.0
-                )
             if n * n < 4 * (high - low):  # sorting a few blocks is less than a walk past all
                 for j in range(1, n):
                     block = met[j]
@@ -169,15 +152,15 @@ def collapse_rows(
             else:
                 n = 0
                 for block in range(low, high + 1):
-                    if tally[block] > 0.0:
+                    if tally[block] > 0:
                         met[n] = block
                         n += 1
             for j in range(n):
                 block = met[j]
-                if tally[block] > 0.0:
+                if tally[block] > 0:
                     blocks[entry] = block
                     counts[entry] = <float> tally[block]
-                    tally[block] = 0.0
+                    tally[block] = 0
                     entry += 1
             pointers[r + 1] = entry
     return entry

@@ -14,6 +14,8 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from calibrant._kernels.lock cimport keep_lock
+
 cpdef enum:
     MIXED = 65535  # mark of a bucket with a step inside
     NODE_BITS = 9  # leading bits of the mantissa that choose the node of a power
@@ -122,6 +124,7 @@ def pack_rows(
     cdef Py_ssize_t n_rows = bits.shape[0], n_classes = bits.shape[1], i, j
     cdef int64_t one = bits_of(1.0)
     cdef uint64_t distance
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             for j in range(n_classes):
@@ -131,11 +134,11 @@ def pack_rows(
 
 
 cdef inline Py_ssize_t unpack_row(key_t* keys, Py_ssize_t n, key_t mask) noexcept nogil:
-    """Leave the columns in a row of sorted keys; returns how many pairs need a closer look."""
+    """Leave the columns in a row of keys; returns how many pairs need a closer look."""
     cdef Py_ssize_t r
     cdef key_t close = 0
     for r in range(n - 1):
-        close += (keys[r] ^ keys[r + 1]) <= mask
+        close += keys[r + 1] <= (keys[r] | mask)  # the same bits, or not sorted
     for r in range(n):
         keys[r] &= mask
     return close
@@ -160,18 +163,25 @@ cdef bint insert_columns(
     return True
 
 
-cdef bint repair_order(const double* row, key_t* order, Py_ssize_t n) noexcept nogil:
-    """Sort an order, quickly if it is almost sorted; returns whether there are ties."""
-    cdef Py_ssize_t gap = 1, r
-    cdef bint tied = False
+cdef void repair_order(const double* row, key_t* order, Py_ssize_t n) noexcept nogil:
+    """Sort an order, quickly if it is almost sorted."""
+    cdef Py_ssize_t gap = 1
     if not insert_columns(row, order, n, 1, 16 * n):
         while gap < n // 3:
             gap = 3 * gap + 1
         while gap > 0:
             insert_columns(row, order, n, gap, n * n)
             gap //= 3
+
+
+cdef inline bint has_ties(
+    const double* row, const key_t* order, Py_ssize_t n, double part
+) noexcept nogil:
+    """Whether an entry has at least this part of the one before it."""
+    cdef Py_ssize_t r
+    cdef bint tied = False
     for r in range(1, n):
-        tied |= row[order[r]] == row[order[r - 1]]
+        tied |= row[order[r]] >= part * row[order[r - 1]]
     return tied
 
 
@@ -221,13 +231,13 @@ cdef double steep_prior(
 
 
 cdef void share_ties(
-    const double* row, const key_t* order, Py_ssize_t n, double* out
+    const double* row, const key_t* order, Py_ssize_t n, double part, double* out
 ) noexcept nogil:
-    """Give tied classes the average of their outputs."""
+    """Give tied classes, each with this part of the one before it, the average of their outputs."""
     cdef Py_ssize_t first = 0, r, s
     cdef double total
     for r in range(1, n + 1):
-        if r == n or row[order[r]] != row[order[first]]:
+        if r == n or row[order[r]] < part * row[order[r - 1]]:
             if r - first > 1:
                 total = 0.0
                 for s in range(first, r):
@@ -292,6 +302,7 @@ def apply_ranked(
     lookup,
     double share,
     powers,
+    double part,
     double[:, ::1] out,
 ):
     """Calibrated rows: (1 - share) * differences of the step function + share * prior."""
@@ -302,10 +313,13 @@ def apply_ranked(
     cdef double keep = 1.0 - share, mass, factor, below, value
     cdef key_t* order
     cdef bint tied
+    keep_lock(n_rows * n)
     with nogil:
         for i in range(n_rows):
             order = &keys[i, 0]
-            tied = unpack_row(order, n, mask) > 0 and repair_order(&rows[i, 0], order, n)
+            if unpack_row(order, n, mask) > 0:
+                repair_order(&rows[i, 0], order, n)
+            tied = has_ties(&rows[i, 0], order, n, part)
             mass = gather_row(&rows[i, 0], &bits[i, 0], order, n, &power, &q[0], &prior[0])
             if power.is_steep:
                 mass = steep_prior(&rows[i, 0], order, n, &power, &prior[0])
@@ -317,4 +331,4 @@ def apply_ranked(
                 below = value
             out[i, order[n - 1]] = keep * (1.0 - below) + factor * prior[n - 1]
             if tied:
-                share_ties(&rows[i, 0], order, n, &out[i, 0])
+                share_ties(&rows[i, 0], order, n, part, &out[i, 0])

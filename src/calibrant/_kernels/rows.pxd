@@ -1,5 +1,6 @@
 """What kernels do with one row: ``row`` points to its first cell, ``n`` is the number of cells."""
 
+from libc.float cimport DBL_EPSILON
 from libc.math cimport exp, frexp, ldexp
 from libc.stdint cimport int64_t
 
@@ -45,25 +46,37 @@ cdef inline bint is_positive(const double* row, Py_ssize_t n, double* total) noe
     return fine and total[0] == total[0]  # what is no number is neither below nor above
 
 
-cdef inline double accurate_sum(const double* row, Py_ssize_t n) noexcept nogil:
-    """Sum with what rounding takes (Kahan), in eight parts: one large and many small terms add up."""
-    cdef double[8] sums, lost
-    cdef double term, grown
+cdef inline double reproducible_sum(const double* row, Py_ssize_t n) noexcept nogil:
+    """Sum of numbers in [-1, 1] that does not depend on their order, to the last digit.
+
+    Each is split into multiples of two units, of which ``n`` at most add up without rounding
+    (Demmel and Nguyen, 2013): (x + big) - big rounds x to a multiple of the last digit of ``big``.
+    """
+    cdef double[8] sums, rests
+    cdef double coarse, fine, big, small, power = 2.0
     cdef Py_ssize_t j, whole = n - n % 8
     cdef int c
+    while power <= n:
+        power *= 2.0
+    big = 3.0 * power
+    small = 1.5 * DBL_EPSILON * 2.0 * power * power
     for c in range(8):
         sums[c] = 0.0
-        lost[c] = 0.0
+        rests[c] = 0.0
     for j in range(0, whole, 8):
         for c in range(8):
-            term = row[j + c] - lost[c]
-            grown = sums[c] + term
-            lost[c] = (grown - sums[c]) - term
-            sums[c] = grown
+            coarse = (row[j + c] + big) - big
+            fine = ((row[j + c] - coarse) + small) - small
+            sums[c] += coarse
+            rests[c] += fine
     for j in range(whole, n):
-        sums[j - whole] += row[j] - lost[j - whole]
-        lost[j - whole] = 0.0
-    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+        coarse = (row[j] + big) - big
+        sums[0] += coarse
+        rests[0] += ((row[j] - coarse) + small) - small
+    for c in range(1, 8):
+        sums[0] += sums[c]
+        rests[0] += rests[c]
+    return sums[0] + rests[0]
 
 
 cdef inline Py_ssize_t top_column(const double* row, Py_ssize_t n) noexcept nogil:

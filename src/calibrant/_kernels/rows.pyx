@@ -7,6 +7,7 @@ from libc.math cimport INFINITY, copysign, exp, floor, isfinite, log, log2, sqrt
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
 from calibrant._kernels.exponential cimport exponentials
+from calibrant._kernels.lock cimport keep_lock
 from calibrant._kernels.logarithm cimport logarithm
 
 
@@ -61,6 +62,7 @@ def scan_probabilities(const double[:, ::1] rows, double clip_tolerance, double 
     cdef double rounding = 8 * DBL_EPSILON * sqrt(n_classes)
     cdef double value, total, gap
     cdef bint clipped, is_fine
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             clipped = False
@@ -101,6 +103,7 @@ def scan_range(const double[:, ::1] rows, double low, double high, bint is_logit
     """
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
     cdef double value, total
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             total = 0.0
@@ -127,6 +130,7 @@ def scan_range(const double[:, ::1] rows, double low, double high, bint is_logit
 def divide_by_sums(double[:, ::1] mapped, const double[:, ::1] rows):
     """Divide each mapped row by its sum; one of zeros becomes the row that it came from."""
     cdef Py_ssize_t n_rows = mapped.shape[0], n_classes = mapped.shape[1], i
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             divide_by_sum(&mapped[i, 0], &rows[i, 0], n_classes)
@@ -137,6 +141,7 @@ def normalise_rows(const double[:, ::1] rows, double[:, ::1] out):
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
     cdef double rounding = 8 * DBL_EPSILON * sqrt(n_classes)
     cdef double value, total
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             total = 0.0
@@ -156,6 +161,7 @@ def softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
     """Softmax of each row, by a sum that does not depend on the order of the columns."""
     cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
     cdef double top, total
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             top = row_top(&logits[i, 0], n_classes)
@@ -168,6 +174,7 @@ def softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
 def first_top_columns(const double[:, ::1] scores, Py_ssize_t[::1] out):
     """Write the column of each row's largest score to ``out``, the first of equal ones."""
     cdef Py_ssize_t n_rows = scores.shape[0], i
+    keep_lock(n_rows * scores.shape[1])
     with nogil:
         for i in range(n_rows):
             out[i] = top_column(&scores[i, 0], scores.shape[1])
@@ -182,6 +189,7 @@ def top_columns(
     """
     cdef Py_ssize_t n_rows = probabilities.shape[0], n_classes = probabilities.shape[1], i, j, best
     cdef double top
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             top = row_top(&probabilities[i, 0], n_classes) * (1.0 - 16 * DBL_EPSILON)
@@ -198,6 +206,7 @@ def log_rows(const double[:, ::1] probabilities, double zero_logit, double[:, ::
     cdef double found, smallest = exp(zero_logit)
     cdef const double* row
     cdef double* logs
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             row = &probabilities[i, 0]
@@ -211,6 +220,7 @@ def bound_logits(const double[:, ::1] logits, double zero_logit, double[:, ::1] 
     """Logits bounded below by their row's largest plus ``zero_logit``."""
     cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
     cdef double lowest
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             lowest = row_top(&logits[i, 0], n_classes) + zero_logit
@@ -224,6 +234,7 @@ def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
     cdef double top, total, mean
     cdef const double* row
     cdef double* logs
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             row = &logits[i, 0]
@@ -233,7 +244,7 @@ def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
                 logs[j] = row[j] - top
             if bound > 0.0:
                 exponentials(logs, logs, n_classes)
-                total = accurate_sum(logs, n_classes)
+                total = reproducible_sum(logs, n_classes)
                 for j in range(n_classes):
                     logs[j] = logarithm(logs[j] / total + bound)
             total = 0.0

@@ -7,7 +7,8 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from calibrant._kernels.exponential cimport block_height, exponentials
-from calibrant._kernels.rows cimport accurate_sum, row_top
+from calibrant._kernels.lock cimport keep_lock
+from calibrant._kernels.rows cimport reproducible_sum, row_top
 
 ctypedef fused real:
     float
@@ -25,13 +26,11 @@ def row_sums(
     double[::1] s0,
     double[::1] s1,
     double[::1] s2,
-    int64_t n_first=1,
 ):
     """Write s_n = sum_j d_j^n exp(beta d_j) over the positive cells of each row, n = 0, 1, 2.
 
     ``gaps`` d are logits less the largest of their row, in increasing order; the first ``n_zeros``
-    are those of exact zeros and are left out. The first one of all stands for ``n_first`` cells,
-    as the last place of a list does. With them the loss of temperature scaling at
+    are those of exact zeros and are left out. With them the loss of temperature scaling at
     1/T = beta is log s_0 - beta d_y, its slope s_1 / s_0 - d_y and its curvature
     s_2 / s_0 - (s_1 / s_0)^2: convex in beta, where the paper has T. Nothing of the size of the
     matrix is stored.
@@ -53,10 +52,10 @@ def row_sums(
                 exponentials(&scaled[0], &e[0], (stop - start) * n_classes)
             for i in range(start, stop):
                 offset = (i - start) * n_classes
-                sum0 = (n_first - 1) * e[offset] if n_zeros[i] == 0 else 0.0
-                sum1 = sum0 * gaps[i, 0]
-                sum2 = sum1 * gaps[i, 0]
-                for j in range(max(n_zeros[i] - n_first + 1, 0), n_classes):
+                sum0 = 0.0
+                sum1 = 0.0
+                sum2 = 0.0
+                for j in range(n_zeros[i], n_classes):
                     term = e[offset + j]
                     sum0 += term
                     term *= gaps[i, j]
@@ -74,6 +73,7 @@ def scaled_softmax(const double[:, ::1] logits, double beta, double[:, ::1] out)
     cdef double[::1] room = np.empty(2 * height * n_classes)
     cdef double top
     cdef double* row
+    keep_lock(n_rows * n_classes)
     with nogil:
         for block in range((n_rows + height - 1) // height):
             start = block * height
@@ -95,7 +95,7 @@ cdef void divide_exponentials(
     cdef double total
     exponentials(gaps, e, n_cells)
     while out <= last:
-        total = accurate_sum(e, n_classes)
+        total = reproducible_sum(e, n_classes)
         n_deep = 0
         for j in range(n_classes):
             n_deep += gaps[j] < -708.0  # where ``exponentials`` ends
@@ -122,6 +122,7 @@ def affine_rows(
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1]
     cdef Py_ssize_t row_block, column_block, row, column, height, width, i
     cdef double[HEIGHT][WIDTH] sums
+    keep_lock(n_rows * n_classes)
     with nogil:
         for column_block in range((n_classes + WIDTH - 1) // WIDTH):
             column = column_block * WIDTH
@@ -185,6 +186,7 @@ def map_logits(
 ):
     """Add alpha u + slope x + c to ``mapped``, which holds the part of the other classes."""
     cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    keep_lock(n_rows * n_classes)
     with nogil:
         for i in range(n_rows):
             for j in range(n_classes):
@@ -300,17 +302,3 @@ def common_curvature(
             out[0, 1] += ux - u * x / share[i]
             out[1, 1] += xx - x * x / share[i]
         out[1, 0] = out[0, 1]
-
-
-def sum_in_two_words(const double[::1] values, double first, double second, double unit):
-    """Sums of values times ``first`` times ``second``, rounded, and of the rest in 1 / ``unit``."""
-    cdef Py_ssize_t i
-    cdef double scaled, whole
-    cdef int64_t high = 0, low = 0
-    with nogil:
-        for i in range(values.shape[0]):
-            scaled = values[i] * first * second
-            whole = rint(scaled)
-            high += <int64_t> whole
-            low += <int64_t> rint((scaled - whole) * unit)
-    return high, low

@@ -9,7 +9,9 @@ two points of one rank and label act as one if no point of the other label tells
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 from calibrant._kernels.bit_set cimport BitSet, insert, next_member, point_to_set, remove
 from calibrant._kernels.point_sort cimport DIGIT, origin_t, scatter, sort_run
@@ -19,15 +21,20 @@ NEVER = 2.0
 
 
 def accumulate_rows(
-    double[:, ::1] rows, const double[::1] own, int64_t[::1] first, int64_t[::1] last
+    double[:, ::1] rows,
+    const double[::1] own,
+    double part,
+    int64_t[::1] first,
+    int64_t[::1] last,
 ):
     """Turn rows in increasing order into sums of their r largest entries, in place.
 
-    ``first`` and ``last`` get the ranks that the label may have: more than one if it is tied.
+    ``first`` and ``last`` get the ranks that the label may have: more than one if it is tied, which
+    an entry is with the one before it from this ``part`` of it on.
     """
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
-    cdef int64_t ahead, tied
-    cdef double total, value, label
+    cdef int64_t ahead, behind
+    cdef double total, value, label, before
     cdef double* row
     with nogil:
         for i in range(n_rows):
@@ -35,17 +42,22 @@ def accumulate_rows(
             for j in range(n_classes // 2):
                 row[j], row[n_classes - 1 - j] = row[n_classes - 1 - j], row[j]
             label = own[i]
-            ahead = 0
-            tied = 0
+            ahead = 0  # entries before the group of ties that has the label
+            behind = n_classes  # and up to its end
             total = 0.0
+            before = INFINITY
             for j in range(n_classes):
                 value = row[j]
-                ahead += value > label
-                tied += value == label
+                if value < part * before:
+                    if value >= label:
+                        ahead = j
+                    elif behind == n_classes:
+                        behind = j
+                before = value
                 total += value
                 row[j] = min(total, 1.0)
             first[i] = ahead + 1
-            last[i] = ahead + tied
+            last[i] = behind
 
 
 def trim_rows(
@@ -103,13 +115,31 @@ def list_points(
                 n += 1
 
 
-def sort_points(int64_t[:, ::1] keys, origin_t[:, ::1] origin, int row_bits, Py_ssize_t n_classes):
+cdef inline int64_t bits_beyond(int64_t bits, double part, double least) noexcept nogil:
+    """The bits of the largest sum that may differ by rounding only from the one with these bits."""
+    cdef double q
+    memcpy(&q, &bits, 8)
+    q += part * q * (1.0 - q) + least
+    memcpy(&bits, &q, 8)
+    return bits
+
+
+def sort_points(
+    int64_t[:, ::1] keys,
+    origin_t[:, ::1] origin,
+    int row_bits,
+    Py_ssize_t n_classes,
+    double part,
+    double least,
+):
     """Sort by q, then rank: radix sort of the bits of q, which have the order of the doubles.
 
-    The points are in the first row of ``keys`` and of ``origin``; returns the rows they end in.
+    Sums q that exceed another by no more than this ``part`` of q (1 - q), and the ``least``, are
+    taken for it. The points are in the first row of ``keys`` and of ``origin``; returns the rows
+    they end in.
     """
     cdef Py_ssize_t n = keys.shape[1], i, start = 0
-    cdef int64_t low, high
+    cdef int64_t low, high, beyond
     cdef int shift = 0, side = 0
     cdef int64_t[::1] counts = np.empty(n_classes, dtype=np.int64)
     if n == 0:
@@ -125,12 +155,17 @@ def sort_points(int64_t[:, ::1] keys, origin_t[:, ::1] origin, int row_bits, Py_
                     &keys[1 - side, 0], &origin[1 - side, 0])
             side = 1 - side
             shift += DIGIT
+        beyond = bits_beyond(keys[side, 0], part, least)
         for i in range(1, n + 1):
-            if i == n or keys[side, i] != keys[side, start]:
-                if i - start > 1:
-                    sort_run(&origin[side, 0], &origin[1 - side, 0], start, i, row_bits,
-                             &counts[0], n_classes)
-                start = i
+            if i < n and keys[side, i] <= beyond:
+                keys[side, i] = keys[side, start]
+                continue
+            if i - start > 1:
+                sort_run(&origin[side, 0], &origin[1 - side, 0], start, i, row_bits,
+                         &counts[0], n_classes)
+            start = i
+            if i < n:
+                beyond = bits_beyond(keys[side, i], part, least)
     return keys.base[side], origin.base[side]
 
 

@@ -25,6 +25,15 @@ TABLE_BYTES = 1 << 20
 MOST_CELLS = 1 << 22
 """Cells of a table of many ranks, unless the function has more steps than that."""
 
+SAME_SCORE, SAME_SUM = 2.0**-40, 2.0**-50
+"""Scores p that differ by this part of p (1 - p) are one: some hundred numbers, added up in another
+order, give 0.30000000000000004 instead of 0.3. Near 1 every bit counts, since there are saturated
+classifiers; sums over classes of one row differ by ``SAME_SUM`` even there."""
+
+TIED = 1.0 - 2.0**-16
+"""Part of a score from which on another one of the same row is tied with it. Runtimes add up the
+trees of a forest in float32, and so put classes with as many votes into any order."""
+
 LARGEST_POWER = 4.0
 """Beyond this exponent the table of powers is not accurate to rounding."""
 

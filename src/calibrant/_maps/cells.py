@@ -13,7 +13,7 @@ from calibrant._kernels.curves import apply_pieces, share_rest
 from calibrant._kernels.lookup import apply_step
 from calibrant._kernels.ranked_lookup import apply_ranked, pack_rows
 from calibrant._kernels.rows import divide_by_sums
-from calibrant._kernels.tables import Lookup, PowerTable, build_lookup, build_powers
+from calibrant._kernels.tables import TIED, Lookup, PowerTable, build_lookup, build_powers
 from calibrant._maps.base import (
     DEEPEST_LOGIT,
     CalibrationMap,
@@ -38,6 +38,9 @@ from calibrant._maps.steps import RankedStepFunction, StepFunction
 
 CELLS_AT_ONCE = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""
+
+FEW_CELLS = 1 << 12
+"""Cells below which the lock of the interpreter is kept; see ``_kernels.lock``."""
 
 MOST_SHORT_KEYS = 1 << 15
 """Classes up to which 32 bits are enough to sort a row by."""
@@ -119,8 +122,10 @@ class RankedSteps(CalibrationMap):
             bits = rows[part].view(np.int64)
             keys = room[: len(bits)]
             pack_rows(bits, shift, width, largest, keys)
-            keys.sort(axis=1)
-            apply_ranked(rows[part], bits, keys, mask, lookup, self.prior_share, powers, out[part])
+            if keys.size >= FEW_CELLS:
+                keys.sort(axis=1)  # of few, which the kernel sorts, numpy would let the lock go
+            how = keys, mask, lookup, self.prior_share, powers, TIED
+            apply_ranked(rows[part], bits, *how, out[part])
         return out
 
 
@@ -250,9 +255,9 @@ class TopLabelMap(CalibrationMap):
         if self.per_class:
             values = np.zeros_like(rows)  # of a class while it is the top one
             for j, curve in enumerate(self.curves):
-                here = rows[:, j] == top[:, 0]
+                here = rows[:, j] >= TIED * top[:, 0]
                 values[here, j] = curve(top[here, 0])
         else:
             values = np.repeat(self.curves[0](top), rows.shape[1], axis=1)
-        share_rest(rows, top[:, 0], self.normalize_output, values)
+        share_rest(rows, top[:, 0], TIED, self.normalize_output, values)
         return values

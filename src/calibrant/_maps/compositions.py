@@ -34,7 +34,9 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Flo
     of somebody else's may return rows in any layout, or those that it was ``given``, which are the
     caller's.
     """
-    if np.may_share_memory(rows, given):
+    # Asked only where it may be so: numpy lets the lock of the interpreter go to find out.
+    is_own = rows.flags.owndata and rows is not given and rows is not given.base
+    if not is_own and np.may_share_memory(rows, given):
         rows = rows.copy()
     if not (rows.dtype == np.float64 and rows.flags.carray):
         rows = np.require(rows, np.float64, ["C", "ALIGNED", "WRITEABLE"])

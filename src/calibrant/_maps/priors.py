@@ -20,7 +20,8 @@ from calibrant._maps.base import (
 class PriorMap(CalibrationMap):
     """p_c ratio_c, divided by the sum of the row: exact zeros stay.
 
-    A row that only has classes of ratio 0 stays as it is.
+    A row that only has classes of ratio 0 becomes the ratios, divided by their sum: the limit of
+    rows with equal small probabilities of the other classes.
     """
 
     ratio: Floats
@@ -55,5 +56,7 @@ class PriorMap(CalibrationMap):
         if self.keeps_order:  # no bit changes
             return rows
         out = rows * self.ratio
+        # Classes that never come keep no probability, also where a row has no other class.
+        out[~out.any(axis=1)] = self.ratio
         divide_by_sums(out, rows)
         return out

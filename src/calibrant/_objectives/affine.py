@@ -57,11 +57,13 @@ def split_parameters(point: Array, k: int) -> tuple[Array, Array]:
 class AffineObjective(Objective):
     """Penalised mean NLL of softmax(W z + b) in t = (W, b).
 
-        mean_i [log(sum_j exp(W_j z_i + b_j)) - (W_y z_i + b_y)] + sum_j w_j t_j^2,
+        mean_i [log(sum_j exp(W_j z_i + b_j)) - (W_y z_i + b_y)] + sum_j w_j t_j^2 - <g, t>,
 
-    z the logits over ``logit_unit``, W a diagonal or a full matrix, and w the
-    ``penalty_weights``. Parameters that are not ``free`` stay as they are. A ``unit`` of a
-    parameter changes the gradient by about one.
+    z the logits over ``logit_unit``, W a diagonal or a full matrix, w the ``penalty_weights``, and
+    g the ``prior_gradient``: rows labelled by the probabilities of the start, s of them beside n,
+    change the gradient by a constant, s / (s + n) times that of the rows at the start. Parameters
+    that are not ``free`` stay as they are. A ``unit`` of a parameter changes the gradient by about
+    one.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class AffineObjective(Objective):
     free: NDArray[np.bool_]
     start: Array  # temperature scaling
     unit: Array
+    prior_gradient: Array
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> AffineRows:
         """Return the loss of some rows."""
@@ -82,12 +85,8 @@ class AffineObjective(Objective):
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient."""
         slope = self.penalty_weights * point
-        return float(slope @ point), 2.0 * slope
-
-    def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Return the largest gradient of a free parameter, each times its unit."""
-        gradient = mean_gradient + self.penalty(point)[1]
-        return float(np.max(np.abs(gradient * self.unit)[self.free], initial=0.0))
+        prior = self.prior_gradient
+        return float((slope - prior) @ point), 2.0 * slope - prior
 
     def map(self, point: Array) -> AffineMap:
         """Return the map of a point."""
@@ -126,20 +125,23 @@ class AffineRows:
             out.fill(0.0)
             map_logits(self.logits, self.logits, 0.0, slope, intercept, out)
 
+    def map_logits(self, point: Array) -> Array:
+        """Return W z + b of every row."""
+        out = np.empty_like(self.logits)
+        self._map(point, out)
+        return out
+
     def hessian_product(self, direction: Array) -> Array:
         """Hessian times ``direction``."""
-        change = np.empty_like(self.logits)
-        self._map(direction, change)
+        change = self.map_logits(direction)
         curve_rows(self._weighted, self._share, change)
         return self._sums(change, self.logits)
 
-    def hessian_diagonal(self, power: int = 1) -> Array:
-        """Return sums over rows of what each adds to the diagonal, to some ``power``."""
-        spread, squares = np.empty_like(self.logits), self.logits**2
+    def hessian_diagonal(self) -> Array:
+        """Diagonal of the Hessian."""
+        spread = np.empty_like(self.logits)
         spread_rows(self._weighted, self._share, spread)
-        if power > 1:
-            spread, squares = spread**power, squares**power
-        return self._sums(spread, squares)
+        return self._sums(spread, self.logits**2)
 
     def _sums(self, rows: Array, features: Array) -> Array:
         """Sum rows times features, of each class or each pair of classes, and rows."""

@@ -1,14 +1,7 @@
-"""``Objective``: a penalised mean loss whose settings are fixed, of rows wherever they are.
+"""``Objective``: a penalised mean loss whose settings are fixed.
 
 A method minimises F(t) = mean_i loss_i(t) + penalty(t) over the rows i of a calibration set. What
-is settled before (units, reading of zeros, strength of penalties) is in a small frozen object. The
-rows may be all that there are, or a sample of those kept from a longer run over chunks: then
-
-    minimise  mean_kept loss(t) + penalty(t) - <linear_term, t>,
-    linear_term = mean_kept gradient(t0) - mean_all gradient(t0),
-
-has the gradient of all rows at t0 (the surrogate likelihood of Jordan, Lee and Yang, 2019). The
-mean gradient over all rows at the solution is both its certificate and the next linear term.
+is settled before (units, reading of zeros, strength of penalties) is in a small frozen object.
 """
 
 from __future__ import annotations
@@ -17,8 +10,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-
-from calibrant._simplex import small_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +27,7 @@ class RowLoss(Protocol):
 
 
 class Objective(ABC):
-    """Settings of a fit; with them, sums over rows at a point and the optimality conditions."""
+    """Settings of a fit: the loss of rows, a penalty, and bounds of the parameters."""
 
     __slots__ = ()
 
@@ -52,26 +43,6 @@ class Objective(ABC):
     @abstractmethod
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient of what is added to the mean loss."""
-
-    @abstractmethod
-    def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Violation of the optimality conditions if that is the rows' mean gradient.
-
-        The penalty is added here. In the units of the solver.
-        """
-
-    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array | None:  # noqa: ARG002
-        """Sum over rows what second derivatives ``adapt`` needs to know of all rows, if any."""
-        return None
-
-    def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
-        """Return sums over rows of weight * loss and of weight * gradient, without the penalty."""
-        loss, gradient = 0.0, np.zeros_like(point)
-        for own in small_chunks(batch.n_rows, batch.n_classes):
-            value, slope = self.row_loss(batch.take(own)).value(point)
-            loss += value
-            gradient += slope
-        return loss, gradient
 
 
 def held_by_bounds(

@@ -21,9 +21,8 @@ from calibrant._kernels import normalization_aware as kernels
 from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.steps import StepFunction
-from calibrant._objectives.base import Objective
-from calibrant._row_order import order_by_cells
-from calibrant._simplex import chunks, to_logits
+from calibrant._row_order import increasing_order, lay_thresholds, start_segments
+from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,11 +42,7 @@ finite, but a staircase of blocks, each far below the next, may lead out of the 
 
 @dataclass(frozen=True, slots=True)
 class SegmentedRows:
-    """A calibration set as the segment of every cell, rows in an order of their own.
-
-    Rows are sorted by the probability of their label and then by their other cells in any order
-    of columns, so nothing computed from here on depends on the order of rows.
-    """
+    """A calibration set as the segment of every cell, rows sorted by the label's probability."""
 
     starts: Array  # of the segments; no cell lies below the first
     empty: Array  # starts of octaves without a cell
@@ -56,7 +51,7 @@ class SegmentedRows:
     largest: Array  # probability of each row
     weight: Array
     order: NDArray[np.int64]  # where each row stands in the batch
-    n_last: int = 1  # cells that the last column stands for
+    bounds: Array  # least and largest cell of each segment
 
     @property
     def n_segments(self) -> int:
@@ -69,20 +64,14 @@ class SegmentedRows:
 
     def exposures(self, factor: Array) -> Array:
         """Sum a factor over cells: a = C' factor; with the weights, the weight of the cells."""
-        return sum_cells(self.index, factor, self.n_segments, n_last=self.n_last)
+        return sum_cells(self.index, factor, self.n_segments)
 
 
-def sum_cells(
-    index: NDArray[Any],
-    factor: Array,
-    n_segments: int,
-    sizes: Array | None = None,
-    n_last: int = 1,
-) -> Array:
-    """Sum of ``factor`` over the cells of each segment; the last column has ``n_last`` of them."""
+def sum_cells(index: NDArray[Any], factor: Array, n_segments: int) -> Array:
+    """Sum of ``factor`` over the cells of each segment."""
     out = np.zeros(n_segments)
-    kernels.add_exposures(index, factor, out, n_last)
-    return out if sizes is None else out * sizes
+    kernels.add_exposures(index, factor, out)
+    return out
 
 
 def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
@@ -101,28 +90,24 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
     ``smallest`` of them that is not 0, a segment starts at each power of two as well, so that a
     map close to the prior can follow it where there are no labels.
     """
-    starts = labels
+    scores = labels
     if smallest is not None:
         n_octaves = OCTAVES_BELOW - int(np.floor(np.log2(smallest)))
-        starts = np.union1d(starts, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
-    if starts[0] > 0.0:
-        starts = np.concatenate([[0.0], starts])
-    starts[0] = 0.0  # not -0.0
-    return starts
+        scores = np.union1d(scores, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
+    return start_segments(scores)
 
 
 def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
-    """Find the segment of every cell, rows in an order of their own."""
-    # Logits may differ by a constant where probabilities do not.
-    own_score = batch.scores[np.arange(batch.n_rows), batch.class_index]
-    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight, own_score)
-    rows, seen = _index_cells(batch, probabilities, starts, order)
+    """Find the segment of every cell, with rows sorted by the probability of their label."""
+    own = probabilities[np.arange(batch.n_rows), batch.class_index]
+    rows, seen = _index_cells(batch, probabilities, starts, increasing_order(own))
     if seen.all():
         return rows
     # A segment without cells is part of its neighbour.
     place = np.maximum(np.cumsum(seen) - 1, 0).astype(rows.index.dtype)
     index, own, empty = place[rows.index], place[rows.own].astype(np.intp), starts[~seen]
-    return replace(rows, starts=starts[seen], empty=empty[empty > 0.0], index=index, own=own)
+    starts, bounds, empty = starts[seen], rows.bounds[:, seen], empty[empty > 0.0]
+    return replace(rows, starts=starts, empty=empty, index=index, own=own, bounds=bounds)
 
 
 def _index_cells(
@@ -131,13 +116,13 @@ def _index_cells(
     """Find the segment of every cell, and which segments have any."""
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
-    seen = np.zeros(len(starts), dtype=np.bool_)
+    bounds = np.repeat([[np.inf], [-1.0]], len(starts), axis=1)
     bits = probabilities.view(np.int64)
-    kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
+    kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, bounds)
     own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.intp)
-    none = np.empty(0)
-    found = starts, none, index, own, largest, batch.weight[order], order, batch.n_last
-    return SegmentedRows(*found), seen
+    none, weight = np.empty(0), batch.weight[order]
+    rows = SegmentedRows(starts, none, index, own, largest, weight, order, bounds)
+    return rows, bounds[1] >= 0.0
 
 
 def prior_mass(
@@ -151,7 +136,7 @@ def prior_mass(
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     mass, totals = np.zeros((share.shape[1], rows.n_segments)), np.empty(len(rows.order))
     beta = temperature.inverse_temperature
-    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals, rows.n_last)
+    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
     return mass, totals
 
 
@@ -188,25 +173,14 @@ class RowCounts:
         return csr_array((self.counts, self.blocks, self.pointers), shape)
 
 
-def count_cells(
-    index: NDArray[Any],
-    block_of: NDArray[np.int32],
-    n_blocks: int,
-    sizes: Array | None = None,
-    n_last: int = 1,
-) -> RowCounts:
-    """Count the cells of each row by block; segments with a negative block are left out.
-
-    ``sizes`` are how much a cell of each segment counts, if that is not one; the last column has
-    ``n_last`` cells.
-    """
+def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int) -> RowCounts:
+    """Count the cells of each row by block; segments with a negative block are left out."""
     n_rows, n_classes = index.shape
     most = n_rows * min(n_classes, n_blocks)
     pointers = np.empty(n_rows + 1, dtype=np.int64)
     blocks = np.empty(most, dtype=np.int32)
     counts = np.empty(most, dtype=np.float32)
-    each = np.empty(0) if sizes is None else sizes
-    n = kernels.collapse_rows(index, block_of, each, n_blocks, pointers, blocks, counts, n_last)
+    n = kernels.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
     return RowCounts(pointers, blocks[:n], counts[:n])
 
 
@@ -243,17 +217,11 @@ class NormalizedLikelihood:
         violation = certificate(values, exposures, self.target, self.total)
         return self.objective(totals, values), violation
 
-    def value(self, point: Array) -> tuple[float, Array]:
-        """F and its gradient, for finite theta."""
-        values = np.exp(point - point[-1])
-        totals, exposures = self.at(values)
-        return self.objective(totals, values) * self.total, values * exposures - self.target
-
     def at(self, values: Array) -> tuple[Array, Array]:
         """T of each row, and the exposures of each segment."""
         first = block_starts(values)
-        block_of, n_last = block_of_segment(first, len(values)), self.rows.n_last
-        counts = count_cells(self.rows.index, block_of, len(first), n_last=n_last)
+        block_of = block_of_segment(first, len(values))
+        counts = count_cells(self.rows.index, block_of, len(first))
         totals = counts.totals(values[first])
         return totals, self.rows.exposures(self.weight / totals)
 
@@ -268,82 +236,38 @@ class NormalizedLikelihood:
         rows = self.rows
         sizes = rows.exposures(rows.weight)
         beta = self.prior_beta if self.prior_strength > 0.0 else None
-        return step_function(rows.starts, values, sizes, rows.empty, beta)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SegmentObjective(Objective):
-    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are."""
-
-    starts: Array  # of segments; no cell lies below the first
-    empty: Array  # starts of octaves without a cell
-    cells: Array  # weight of the cells of all rows in each segment
-    prior: TemperatureMap
-    ratio: float  # pseudo-observations for each row
-    target: Array | None = None  # mean of b over all rows, once it is known
-
-    def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> NormalizedLikelihood:
-        """Return the loss of some rows, whose weights are divided by ``total``."""
-        weight = batch.weight / total
-        every = np.arange(batch.n_rows)
-        edges = np.append(0.0, self.starts[1:])
-        rows, _ = _index_cells(batch, batch.probabilities(), edges, every)
-        rows = replace(rows, weight=weight)
-        mass, _ = prior_mass(batch, rows, np.ascontiguousarray(weight[:, None]), self.prior)
-        target = rows.positives(weight) + self.ratio * mass[0]
-        exposures = rows.exposures(weight)
-        return NormalizedLikelihood(rows, (1.0 + self.ratio) * weight, target, exposures)
-
-    def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
-        """Sum up weight * loss and weight * gradient over rows."""
-        loss, gradient = 0.0, np.zeros_like(point)
-        for own in chunks(batch.n_rows, batch.n_classes):
-            value, slope = self.row_loss(batch.take(own)).value(point)
-            loss, gradient = loss + value, gradient + slope
-        return loss, gradient
-
-    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array | None:
-        """Sum up the targets b, until they are known: the loss is linear in them."""
-        if self.target is not None:
-            return None
-        found = np.zeros_like(point)
-        for own in chunks(batch.n_rows, batch.n_classes):
-            found += self.row_loss(batch.take(own)).target
-        return found
-
-    def penalty(self, point: Array) -> tuple[float, Array]:
-        """Return nothing: pseudo-observations are a part of the rows' losses."""
-        return 0.0, np.zeros_like(point)
-
-    def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Violation of the optimality conditions; see ``certificate``."""
-        values = np.exp(point - point[-1])
-        return largest_violation(values, mean_gradient) / (1.0 + self.ratio)
-
-    def step_function(self, point: Array) -> StepFunction:
-        """Return the map of a point."""
-        beta = self.prior.inverse_temperature
-        values = np.exp(point - point[-1])
-        return step_function(self.starts, values, self.cells, self.empty, beta)
+        return step_function(rows.starts, values, sizes, rows.empty, beta, rows.bounds)
 
 
 def step_function(
-    starts: Array, values: Array, sizes: Array, empty: Array, prior_beta: float | None
+    starts: Array,
+    values: Array,
+    sizes: Array,
+    empty: Array,
+    prior_beta: float | None,
+    bounds: Array | None = None,
 ) -> StepFunction:
     """Step function with the largest value 1; neighbours of equal value are one block.
 
     With a prior, octaves without a cell, which start at ``empty``, get what it makes of their
-    neighbours.
+    neighbours. Where the ``bounds`` of the cells in each segment are known, steps lie about
+    half-way between two blocks.
     """
     values = values / values[-1]
+    least, largest = (starts, starts) if bounds is None else bounds
+    if bounds is not None and largest[0] == 0.0 and len(least) > 1:
+        # Below half the least score but 0, a score is 0, as a forest's is but for rounding.
+        empty = empty[empty >= least[1]]
     if prior_beta is not None:
         followed = _follow_prior(starts, values, empty, prior_beta)
-        starts = np.concatenate([starts, empty])
-        order = np.argsort(starts, kind="stable")
-        starts, values = starts[order], np.concatenate([values, followed])[order]
+        order = np.argsort(np.concatenate([starts, empty]), kind="stable")
+        least, largest = (np.concatenate([part, empty])[order] for part in (least, largest))
+        values = np.concatenate([values, followed])[order]
         sizes = np.concatenate([sizes, np.zeros_like(followed)])[order]
     first = block_starts(values)
-    thresholds = starts[first]
+    thresholds = least[first]
+    if bounds is not None:
+        thresholds = lay_thresholds(largest[first - 1], thresholds)
     thresholds[0] = 0.0
     return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
 

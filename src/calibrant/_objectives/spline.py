@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant._kernels.monotone_spline import find_bounds, spline_likelihood
 from calibrant._maps.logits import SplineMap, log_probabilities
-from calibrant._objectives.base import Objective, projected_gradient
+from calibrant._objectives.base import Objective
 from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
@@ -87,11 +87,6 @@ class SplineObjective(Objective):
         differences = np.diff(np.eye(len(self.prior_gradient)), axis=0)
         hessian: Array = self.rate * differences.T @ differences
         return hessian
-
-    def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Return the largest gradient, each times its unit, that no bound forbids to follow."""
-        gradient = mean_gradient + self.penalty(point)[1]
-        return projected_gradient(point, gradient, self.unit, SLOPE_BOUNDS)
 
     def map(self, point: Array) -> SplineMap:
         """Return the map of some slopes."""

@@ -25,8 +25,8 @@ from calibrant._kernels.softmax import (
     weighted_softmax,
 )
 from calibrant._maps.logits import StructuredMap, bounded_features
-from calibrant._objectives.base import Objective, projected_gradient
-from calibrant._simplex import small_chunks, to_logits
+from calibrant._objectives.base import Objective
+from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,13 +90,6 @@ class StructuredObjective(Objective):
         start[0] = 1.0
         return start
 
-    @property
-    def bounds(self) -> tuple[Array, float]:
-        """Alpha is not negative."""
-        lower = np.full_like(self.penalty_weights, -np.inf)
-        lower[0] = 0.0
-        return lower, np.inf
-
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> StructuredRows:
         """Return the loss of some rows."""
         logits = read_gaps(batch, self.zero_logit)
@@ -117,20 +110,6 @@ class StructuredObjective(Objective):
         held = self.penalty_weights * gap
         prior = self.prior_gradient
         return 0.5 * float(gap @ held) - float(gap @ prior), held - prior
-
-    def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Return the largest gradient, each times its unit, that no bound forbids to follow."""
-        gradient = mean_gradient + self.penalty(point)[1]
-        return projected_gradient(point, gradient, self.unit, self.bounds)
-
-    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array:
-        """Sum the weighted second derivatives in all parameters but alpha and gamma."""
-        found = np.zeros(len(point) - DIAGONAL)
-        for own in small_chunks(batch.n_rows, batch.n_classes):
-            rows = self.row_loss(batch.take(own))
-            rows.value(point)
-            found += rows.curvature()[1]
-        return found
 
     def map(self, point: Array) -> StructuredMap:
         """Return the map of a point."""

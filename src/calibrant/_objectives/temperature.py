@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calibrant._kernels.rows import lowest_score
-from calibrant._kernels.softmax import row_sums, sum_in_two_words
+from calibrant._kernels.softmax import row_sums
 from calibrant._maps.logits import TemperatureMap
 from calibrant._objectives.base import Objective
 from calibrant._simplex import LOG_OF_ZERO, to_logits
@@ -80,20 +80,6 @@ class TemperatureObjective(Objective):
         gradient = -np.array(self.prior_gradient)
         return float(gradient @ point), gradient
 
-    def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Return the largest derivative in beta or delta that no bound forbids to follow."""
-        (beta, delta), (slope, by_delta) = point.tolist(), mean_gradient - self.prior_gradient
-        rest = 0.0
-        if not self.reads_zeros:
-            pass
-        elif delta >= beta * self.reach and by_delta < 0.0:
-            slope += self.reach * by_delta  # delta moves with beta along its bound
-        else:
-            rest = abs(by_delta) if delta > 0.0 else max(-by_delta, 0.0)
-        if (beta == 0.0 and slope >= 0.0) or (beta >= LARGEST_BETA and slope <= 0.0):
-            return 0.0
-        return float(max(abs(slope), rest))
-
     def map(self, point: Array) -> TemperatureMap:
         """Return the map of a point."""
         beta, delta = point.tolist()
@@ -125,25 +111,24 @@ class TemperatureRows:
         total: float,
         unit: float,
         flat: Array,  # sums of each row at beta = 0
-        n_first: int = 1,  # cells that the first gap of each row stands for
     ) -> None:
         self.gaps, self.own, self.n_zeros, self.unit = gaps, own, n_zeros, unit
-        self.weight, self.total, self.n_first = weight, total, n_first
+        self.weight, self.total = weight, total
         self.zeros = np.flatnonzero(n_zeros)
-        self.zero_labels = sum_in_any_order(weight[zero_label]) / total
+        self.zero_labels = float(weight[zero_label].sum()) / total
         self._flat, self._sums = flat, np.empty_like(flat)
         self._beta = 0.0  # where these sums were taken, if it is positive
 
     def mean(self, values: Array) -> float:
         """Return the weighted mean of a number for each row."""
-        return sum_in_any_order(values * self.weight) / self.total
+        return float(values @ self.weight) / self.total
 
     def sums_at(self, beta: float) -> Array:
         """Return sums over positive cells of exp(beta d), times 1, d and d^2, of each row."""
         if beta == 0.0:
             return self._flat
         if beta != self._beta:
-            row_sums(self.gaps, self.n_zeros, beta, *self._sums, self.n_first)
+            row_sums(self.gaps, self.n_zeros, beta, *self._sums)
             self._beta = beta
         return self._sums
 
@@ -208,7 +193,6 @@ def read_rows(
     n_zeros = np.zeros(batch.n_rows, dtype=np.intp)
     if reads_zeros:
         n_zeros = np.count_nonzero(batch.scores == _zero_of(batch), axis=1)
-        n_zeros[n_zeros > 0] += batch.n_last - 1  # of lists, where no listed score is smaller
     place = np.arange(batch.n_rows), batch.class_index
     gaps = to_logits(batch.scores, batch.kind, zero_logit)
     gaps -= gaps.max(axis=1, keepdims=True)
@@ -216,32 +200,17 @@ def read_rows(
     gaps.sort(axis=1)
     sums = np.empty((3, batch.n_rows))
     if unit is None or not n_zeros.any():
-        row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums, batch.n_last)
+        row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums)
     if unit is None:
         mean = sums[1] / sums[0]
         spreads = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
-        spread = sum_in_any_order(spreads * batch.weight) / total
+        spread = float(spreads @ batch.weight) / total
         unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
     gaps /= unit
     if n_zeros.any():
-        row_sums(gaps, n_zeros, 0.0, *sums, batch.n_last)
+        row_sums(gaps, n_zeros, 0.0, *sums)
     else:
         sums[1] /= unit
         sums[2] /= unit**2
     zero_label = (batch.scores[place] == _zero_of(batch)) & (n_zeros > 0)
-    about = n_zeros, zero_label, batch.weight, total, unit, sums, batch.n_last
-    return TemperatureRows(gaps, own / unit, *about)
-
-
-def sum_in_any_order(values: Array) -> float:
-    """Sum that does not depend on the order: of whole numbers, in two words a term."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    if largest == 0.0 or not math.isfinite(largest):
-        return largest
-    bits = 62 - len(values).bit_length()
-    shift = bits - math.frexp(largest)[1]
-    first = shift // 2  # a power of two has no more than 1023 bits
-    high, low = sum_in_two_words(
-        np.ascontiguousarray(values), 2.0**first, 2.0 ** (shift - first), 2.0**bits
-    )
-    return math.ldexp((high << bits) + low, -shift - bits)
+    return TemperatureRows(gaps, own / unit, n_zeros, zero_label, batch.weight, total, unit, sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from calibrant._objectives.affine import AffineObjective, RidgePenalty
 from calibrant._simplex import to_logits
 from calibrant._solvers.merged_rows import divide_by_unit, merge_rows
 from calibrant._solvers.newton import PenalisedLoss, conjugate_gradients, minimise_newton
+from calibrant._solvers.pseudo_rows import REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
 from calibrant._solvers.temperature import solve_temperature
 
@@ -25,11 +27,22 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+ROUGH_TOLERANCE, ROUGH_ROUNDS = 1e-3, 50
+"""Gradient at which, or rounds after which, the number of pseudo-observations is adapted."""
+
 CHEAP_WORK = 1e9
 """Multiplications that Newton's steps may take in any case: about a second."""
 
 MOST_PRODUCTS = 500
 """Products with the Hessian for one step."""
+
+LONGEST_LAST_STEP = 0.1
+"""Change of a difference of logits by the step after the last, above which there is no minimum."""
+
+NO_MINIMUM = (
+    "there is no finite minimum: the rows do not limit some slopes and intercepts; use a positive "
+    "prior_strength or ridge"
+)
 
 STEEPEST_START = 64.0
 """Inverse temperature to start from at most, in units of the logits' range: beyond it every row is
@@ -46,16 +59,11 @@ def fit_affine(
     *,
     full: bool,
     penalty: RidgePenalty | None = None,
+    prior_strength: float = 0.0,
     zero_probability: float | None = None,
     temperature: TemperatureMap | None = None,
     tol: float = 1e-6,
     max_rounds: int = 500,
-    weight: float | None = None,
-    objective: AffineObjective | None = None,
-    linear_term: Array | None = None,
-    start: Array | None = None,
-    adapt: bool | None = None,  # noqa: ARG001  (there is nothing to adapt)
-    proximal: float = 1.0,
 ) -> ScalingFit[AffineMap, AffineObjective]:
     """Find the affine map of the logits of least penalised NLL; see ``AffineObjective``.
 
@@ -63,30 +71,48 @@ def fit_affine(
     logits of different classes differ in size by orders of magnitude. The violation is the largest
     gradient in these units. Classes without a label keep temperature scaling's parameters: the
     likelihood would send their intercepts to minus infinity.
-
-    The batch may be a sample of rows of a total ``weight``: then the mean loss less
-    <``linear_term``, t> is minimised, with half of ``proximal`` standard errors of the curvature
-    times squared distances from ``start``, since a few rows may have no minimum. An ``objective``
-    is that of an earlier fit.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
     # would tell a weight of 2 from two rows.
     batch = merge_rows(batch)
     total = float(batch.weight.sum())
-    if objective is None:
-        if temperature is None:
-            temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-        objective = _freeze(batch, temperature, penalty or RidgePenalty(), full=full)
-    rows = objective.row_loss(batch, total)
-    start = objective.start if start is None else start
-    problem = _AffineProblem(rows, objective, linear_term)
-    if weight is not None and weight > total:
-        rows.value(start)
-        problem.set_proximal_term(start, proximal * np.sqrt(rows.hessian_diagonal(2)))
+    if temperature is None:
+        temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+    objective = _freeze(batch, temperature, penalty or RidgePenalty(), full=full)
+    problem = _AffineProblem(objective.row_loss(batch, total), objective)
+    start = objective.start
+    if prior_strength > 0.0:
+        start = _adapt(problem, prior_strength, total, tol, max_rounds)
     point, report = _minimise(problem, start, tol, max_rounds)
+    objective = problem.objective
     report = replace(report, seconds=perf_counter() - started)
     return ScalingFit(objective.map(point), report, objective, point)
+
+
+def _adapt(
+    problem: _AffineProblem, prior_strength: float, total: float, tol: float, max_rounds: int
+) -> Array:
+    """Set as many pseudo-observations as the distance from the start leaves (``pseudo_rows``).
+
+    Returns a point close to the minimum.
+    """
+    tol, max_rounds = max(tol, ROUGH_TOLERANCE), min(max_rounds, ROUGH_ROUNDS)
+    start = point = problem.objective.start
+    loss, gradient = problem.rows.value(start)
+    gradient = np.where(problem.objective.free, gradient, 0.0)
+    # A fit of p parameters moves by p / 2n nats if there is nothing to learn: twice that proves
+    # nothing against the start. Without it, many classes with few rows would undo the prior.
+    by_chance = np.count_nonzero(problem.objective.free) / total
+    strength = prior_strength
+    for _ in range(REWEIGHTINGS):
+        problem.set_prior(share(strength, total) * gradient)
+        point = _minimise(problem, point, tol, max_rounds)[0]
+        # D: mean divergence of the rows at the point from those at the start.
+        divergence = problem.rows.value(point)[0] - loss - float(gradient @ (point - start))
+        strength = remaining(prior_strength, divergence - by_chance)
+    problem.set_prior(share(strength, total) * gradient)
+    return point
 
 
 def _freeze(
@@ -103,7 +129,7 @@ def _freeze(
     free = np.append(np.repeat(present, k if full else 1), present)
     weights = penalty.weights(k, unit, full=full)
     settings = batch.kind, k, zero_logit, unit, weights, free, start
-    objective = AffineObjective(*settings, np.ones_like(start))
+    objective = AffineObjective(*settings, np.ones_like(start), np.zeros_like(start))
     rows = objective.row_loss(batch, float(batch.weight.sum()))
     rows.value(start)
     curvature = rows.hessian_diagonal() + 2.0 * weights
@@ -118,6 +144,10 @@ class _AffineProblem(PenalisedLoss):
     rows: AffineRows
     objective: AffineObjective
 
+    def set_prior(self, gradient: Array) -> None:
+        """Set the part of the gradient that pseudo-observations have."""
+        self.objective = replace(self.objective, prior_gradient=gradient)
+
     def value(self, x: Array) -> tuple[float, Array]:
         """Value and gradient."""
         value, gradient = super().value(x)
@@ -131,7 +161,7 @@ class _AffineProblem(PenalisedLoss):
         The Hessian gets a little of its own diagonal, in proportion to the gradient: enough where
         the minimum lies at infinity, and too little to slow the last steps.
         """
-        added = 2.0 * self.objective.penalty_weights + self.proximal_weight
+        added = 2.0 * self.objective.penalty_weights
         free = free & self.objective.free
         diagonal = self.rows.hessian_diagonal() + added
         size = float(np.max(np.abs(gradient * self.objective.unit)))
@@ -176,5 +206,21 @@ def _minimise(
         max_rounds=n_last,
         max_products=max(max_rounds, int(CHEAP_WORK / work)),  # no longer than what came before
     )
-    numbers = found.value, found.violation, tol, found.rounds + int(result.nit)
-    return found.x, SolverReport("l-bfgs", *numbers, notes=found.notes)
+    violation, notes = found.violation, found.notes
+    if violation <= tol and _runs_away(problem, found.x):
+        violation, notes = math.inf, (*notes, NO_MINIMUM)
+    numbers = found.value, violation, tol, found.rounds + int(result.nit)
+    return found.x, SolverReport("l-bfgs", *numbers, notes=notes)
+
+
+def _runs_away(problem: _AffineProblem, x: Array) -> bool:
+    """Whether Newton's next step still moves a logit, though the gradient is all but zero.
+
+    Towards a minimum at infinity the loss falls as exp(-t) does, whose gradient and curvature are
+    equal: steps stay as long as they are while the gradient vanishes.
+    """
+    _, gradient = problem.value(x)
+    free = np.ones(len(x), dtype=bool)
+    step, _ = problem.newton_step(gradient, free, np.zeros_like(x), MOST_PRODUCTS)
+    change = problem.rows.map_logits(step)
+    return float(np.ptp(change, axis=1).max()) > LONGEST_LAST_STEP

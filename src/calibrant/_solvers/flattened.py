@@ -17,6 +17,7 @@ import numpy as np
 from calibrant._kernels.lookup import add_cells
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.cells import SharedSteps
+from calibrant._row_order import bound_blocks, start_segments
 from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 
 if TYPE_CHECKING:
@@ -27,30 +28,22 @@ if TYPE_CHECKING:
 
 
 def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None) -> BinaryProblem:
-    """Cells of all columns, or of some, merged down to the positive value at or below them.
-
-    The sums do not depend on the order of the rows or columns.
-    """
+    """Cells of all columns, or of some, merged down to the positive value at or below them."""
     probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
-    if not batch.has_whole_weights:
-        # Every segment then adds its weights in increasing order, whatever order they came in.
-        order = np.argsort(weight, kind="stable")
-        probabilities, weight, label = probabilities[order], weight[order], label[order]
     inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))
-    starts, segment = np.unique(probabilities[inside, label[inside]], return_inverse=True)
-    positives = np.bincount(segment, weights=weight[inside]).astype(np.float64)
-    if starts[0] > 0.0:
-        starts, positives = np.append(0.0, starts), np.append(0.0, positives)
-    starts[0] = 0.0  # not -0.0
-    cells = np.zeros(len(starts))
+    own = probabilities[inside, label[inside]] + 0.0  # not -0.0
+    starts = start_segments(np.unique(own))
+    segment = np.searchsorted(starts, own, side="right") - 1
+    n_segments = len(starts)
+    positives = np.bincount(segment, weight[inside], minlength=n_segments).astype(np.float64)
+    cells = np.zeros(n_segments)
     part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
     lookup = build_lookup(starts)
     add_cells(part.view(np.int64), weight, *lookup, cells)
-    if batch.n_last > 1:  # which are not all among the columns
-        last = np.ascontiguousarray(part[:, -1:])
-        add_cells(last.view(np.int64), (batch.n_last - 1.0) * weight, *lookup, cells)
+    least, largest = bound_blocks(part, starts)
     filled = cells > 0  # nothing may lie below the lowest positive value
-    return BinaryProblem(starts[filled], positives[filled], cells[filled])
+    about = least, largest, positives, cells
+    return BinaryProblem(*(array[filled] for array in about))
 
 
 def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:

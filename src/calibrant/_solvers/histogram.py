@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaln, logsumexp
 
+from calibrant._kernels.tables import TIED
 from calibrant._maps.curves import AveragedHistogram
 from calibrant._maps.steps import Histogram
-from calibrant._row_order import starts_of_runs
+from calibrant._row_order import GOLDEN, lay_thresholds, starts_of_runs
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class MassBins:
     """
 
     def __init__(self, problem: BinaryProblem) -> None:
-        self._values = problem.values
+        self._values, self._largest = problem.values, problem.largest
         self._below = np.zeros((2, len(problem.values) + 1))
         problem.positives.cumsum(out=self._below[0, 1:])
         problem.cells.cumsum(out=self._below[1, 1:])
@@ -52,16 +53,14 @@ class MassBins:
     def cut(self, *numbers: int) -> tuple[Array, ...]:
         """Thresholds, positives and cells of the bins that are not empty, at most so many.
 
-        A threshold lies halfway between the two values that it parts. Of several numbers of bins,
-        each begins at the threshold 0.
+        A threshold lies about half-way between the two values that it parts. Of several numbers of
+        bins, each begins at the threshold 0.
         """
         first = np.concatenate([self._first_values(n_bins) for n_bins in numbers])
         stop = np.zeros_like(first)
         stop[:-1] = first[1:]
         stop[stop == 0] = len(self._values)
-        low, high = self._values[first - 1], self._values[first]
-        thresholds = low + (high - low) / 2
-        np.copyto(thresholds, high, where=thresholds <= low)
+        thresholds = lay_thresholds(self._largest[first - 1], self._values[first])
         thresholds[first == 0] = 0.0
         return thresholds, *(self._below[:, stop] - self._below[:, first])
 
@@ -74,6 +73,19 @@ class MassBins:
         first = first[starts_of_runs(first)]
         found: NDArray[np.int64] = first[first < n]
         return found
+
+
+def lay_edges(edges: Array, problem: BinaryProblem) -> Array:
+    """Move edges of bins of equal width that a score lies on about half-way to the score below.
+
+    By less than half a bin. The score, rounded or computed elsewhere, then stays in its bin.
+    """
+    place = np.searchsorted(problem.largest, edges * TIED)
+    at = np.minimum(place, len(problem.values) - 1)
+    below, above = problem.largest[np.maximum(at - 1, 0)], problem.values[at]
+    is_on_edge = (edges > 0.0) & (place == at) & (above * TIED <= edges)
+    laid = lay_thresholds(np.where(at > 0, np.minimum(below, above), 0.0), above)
+    return np.where(is_on_edge, np.maximum(laid, edges - (1.0 - GOLDEN) * edges[1:2].sum()), edges)
 
 
 def sums_by_bin(thresholds: Array, values: Array, weight: Array) -> Array:
@@ -93,15 +105,16 @@ def solve_histogram(
     started = perf_counter()
     if strategy == "mass":
         thresholds, positives, cells = MassBins(problem).cut(n_bins)
+        edges = np.append(thresholds, 1.0)
     else:
-        thresholds = np.linspace(0.0, 1.0, n_bins + 1)[:-1]
+        edges = np.linspace(0.0, 1.0, n_bins + 1)
+        thresholds = lay_edges(edges[:-1], problem)
         positives = sums_by_bin(thresholds, problem.values, problem.positives)
         cells = sums_by_bin(thresholds, problem.values, problem.cells)
     filled = cells > 0
     values = positives / np.where(filled, cells, 1.0)
     if not filled.all():
-        midpoints = (thresholds + np.append(thresholds[1:], 1.0)) / 2
-        np.copyto(values, midpoints, where=~filled)
+        np.copyto(values, (edges[:-1] + edges[1:]) / 2, where=~filled)
     values = values.clip(0.0, 1.0)  # differences of sums of fractional weights round
     # Labels are 0 or 1, so the squared error of a bin is n * v * (1 - v).
     objective = float((positives * (1.0 - values)).sum()) / problem.total

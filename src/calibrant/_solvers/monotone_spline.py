@@ -47,6 +47,9 @@ N_FOLDS = 5
 DEEPEST_BIN, BIN_WIDTH = -60.0, 0.01
 """Bins of the temperature-scaled log-probabilities, in which knots are placed."""
 
+LARGEST_SCALE = 1e8
+"""Logarithms of rows that differ by less than its inverse are equal but for rounding."""
+
 
 def solve_monotone_spline(batch: SimplexBatch, **options: Any) -> tuple[SplineMap, SolverReport]:
     """Return map and report of ``fit_spline``."""
@@ -63,43 +66,26 @@ def fit_spline(
     max_rounds: int = 100,
     zero_probability: float | None = None,
     temperature: TemperatureMap | None = None,
-    weight: float | None = None,
-    objective: SplineObjective | None = None,
-    linear_term: Array | None = None,
-    start: Array | None = None,
-    adapt: bool | None = None,
 ) -> ScalingFit[SplineMap, SplineObjective]:
     """Find the slopes of least penalised NLL; see ``SplineObjective``.
 
     Without ``strength``, cross-validation chooses it. The ``temperature`` that it starts from may
     be known. The violation is the largest projected gradient, each in units of the square root of
     its curvature.
-
-    The batch may be a sample of rows of a total ``weight``: then the mean loss less
-    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
-    its number of pseudo-observations is found again.
     """
     started = perf_counter()
     batch = merge_rows(sort_cells(batch))
     total = float(batch.weight.sum())
-    weight = total if weight is None else weight
-    adapt = objective is None if adapt is None else adapt
     notes: tuple[str, ...] = ()
-    if objective is None:
-        if temperature is None:
-            temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-        objective, rows = _freeze(batch, temperature, n_knots)
-        if strength is None:
-            strength = choose_strength(rows, batch)
-            notes = (f"strength {strength:g} by cross-validation",)
-        objective = replace(objective, rate=min(strength, LARGEST_STRENGTH) / weight)
-    else:
-        rows = objective.row_loss(batch, total)
-    problem = _SplineProblem(rows, objective, linear_term)
-    straight = np.full_like(objective.prior_gradient, objective.start)
-    start = straight if start is None else start
-    if adapt:
-        start = _adapt(problem, start, straight, weight, prior_strength)
+    if temperature is None:
+        temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+    objective, rows = _freeze(batch, temperature, n_knots)
+    if strength is None:
+        strength = choose_strength(rows, batch)
+        notes = (f"strength {strength:g} by cross-validation",)
+    objective = replace(objective, rate=min(strength, LARGEST_STRENGTH) / total)
+    problem = _SplineProblem(rows, objective)
+    start = _adapt(problem, total, prior_strength)
     found = problem.minimise(start, tol, max_rounds)
     numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
     report = SolverReport("projected-newton", *numbers, notes=notes + found.notes)
@@ -114,7 +100,7 @@ def _freeze(
     unit = divide_by_unit(logs, batch.weight)
     beta = unit * temperature.inverse_temperature
     weights = batch.weight / batch.weight.sum()
-    scale = feature_scale(logs, weights, beta)
+    scale = min(feature_scale(logs, weights, beta), LARGEST_SCALE * unit)
     logs *= scale
     knots = place_knots(logs, weights, n_knots)
     start, none = float(np.clip(beta / scale, *SLOPE_BOUNDS)), np.zeros(len(knots) + 1)
@@ -130,8 +116,10 @@ def place_knots(values: Array, weights: Array, n_knots: int) -> Array:
     real classifiers this was better than quantiles of the labels' log-probabilities, most of
     which lie where every prediction is right.
     """
-    low = max(float(values.min()), DEEPEST_BIN)
-    n_bins, q = max(1, int(np.ceil(-low / BIN_WIDTH))), softmax(values)
+    # Log-probabilities are up to 0; those of nearly uniform rows, times a large scale, far below.
+    high = min(float(values.max()) - 0.5 * DEEPEST_BIN, 0.0)
+    low = max(float(values.min()), high + DEEPEST_BIN)
+    n_bins, q = max(1, int(np.ceil((high - low) / BIN_WIDTH))), softmax(values)
     q *= weights[:, None] * (1.0 - q)
     place = np.clip((values - low) / BIN_WIDTH, 0, n_bins - 1).astype(np.int32)
     cumulative = np.cumsum(np.bincount(place.ravel(), q.ravel(), minlength=n_bins))
@@ -178,15 +166,14 @@ def _curvature_of(hessian: Array) -> Array:
     return curvature
 
 
-def _adapt(
-    problem: _SplineProblem, x: Array, straight: Array, weight: float, prior_strength: float
-) -> Array:
+def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Array:
     """Draw to a straight line by pseudo-observations labelled as likely as it says.
 
     They draw the mean features of the labels to those expected at the line, which differ from
     them by the gradient there: a term that is linear in the slopes, their share times that.
     Returns slopes close to the best.
     """
+    x = straight = np.full_like(problem.objective.prior_gradient, problem.objective.start)
     loss, gradient = problem.loss(straight)
     left = prior_strength
     for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
@@ -222,7 +209,7 @@ def choose_strength(rows: SplineRows, batch: SimplexBatch) -> float:
             return
         train = rows.part(row[~held], weight[~held])
         rest = rows.part(row[held], weight[held])
-        slopes, problem = none + 1.0, _SplineProblem(train, objective, None)
+        slopes, problem = none + 1.0, _SplineProblem(train, objective)
         for i, strength in enumerate(STRENGTHS):
             rate = strength / weight[~held].sum()
             problem.objective = replace(objective, rate=rate)

@@ -119,36 +119,17 @@ def minimise_newton(
 
 
 class PenalisedLoss:
-    """Mean loss of rows + penalty(t) - <linear_term, t>: what a solver minimises."""
+    """Mean loss of rows + penalty(t): what a solver minimises."""
 
-    def __init__(self, rows: RowLoss, objective: Objective, linear_term: Array | None) -> None:
+    def __init__(self, rows: RowLoss, objective: Objective) -> None:
         self.rows, self.objective = rows, objective
-        self._linear_term = linear_term
-        self._anchor: Array | None = None
-        self.proximal_weight: Array | float = 0.0
         self._last: tuple[Array, float, Array] = np.empty(0), 0.0, np.empty(0)
-
-    def set_proximal_term(self, anchor: Array, weight: Array) -> None:
-        """Add half the sum of weight * (t - anchor)^2.
-
-        The curvature of a sample of rows may be less than that of all.
-        """
-        self._anchor, self.proximal_weight = anchor, weight
 
     def loss(self, x: Array) -> tuple[float, Array]:
         """Value and gradient without the penalty."""
-        if x is self._last[0]:  # where the rows' Hessian is, too
-            return self._last[1:]
-        value, gradient = self.rows.value(x)
-        if self._anchor is not None:
-            gap = x - self._anchor
-            force = self.proximal_weight * gap
-            value, gradient = value + 0.5 * float(gap @ force), gradient + force
-        if self._linear_term is not None:
-            value = value - float(self._linear_term @ x)
-            gradient = gradient - self._linear_term
-        self._last = x, value, gradient
-        return value, gradient
+        if x is not self._last[0]:  # where the rows' Hessian is, too
+            self._last = x, *self.rows.value(x)
+        return self._last[1:]
 
     def value(self, x: Array) -> tuple[float, Array]:
         """Value and gradient."""

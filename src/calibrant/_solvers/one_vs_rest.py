@@ -14,7 +14,12 @@ from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import IDENTITY, Curve, PiecewiseLinear
 from calibrant._maps.steps import StepFunction
-from calibrant._row_order import increasing_order, starts_of_runs
+from calibrant._row_order import (
+    distinct_scores,
+    increasing_order,
+    lay_thresholds,
+    starts_of_runs,
+)
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -36,6 +41,7 @@ class BinaryProblem:
     """Does a cell hold the label? Cells of equal value are one."""
 
     values: NDArray[np.float64]  # the distinct probabilities, increasing
+    largest: NDArray[np.float64]  # the largest that is taken for each of them
     positives: NDArray[np.float64]  # weight of the cells of each value that hold the label
     cells: NDArray[np.float64]  # weight of all cells of each value; positive
 
@@ -54,7 +60,8 @@ class BinaryProblem:
         if ratio == 0.0:
             return self
         cells = ratio * self.cells
-        return BinaryProblem(self.values, self.positives + cells * self.values, self.cells + cells)
+        positives = self.positives + cells * self.values
+        return BinaryProblem(self.values, self.largest, positives, self.cells + cells)
 
     @property
     def separates(self) -> bool:
@@ -73,15 +80,17 @@ def binary_problem(
 ) -> BinaryProblem:
     """Problem of cells in any order, with the weight of the label in each and its weight in all.
 
-    Sums of whole weights are exact, so a row of weight 2 and a row given twice are the same
-    problem to the bit.
+    Values that differ by rounding only are one, the least of them. Sums of whole weights are exact,
+    so a row of weight 2 and a row given twice are the same problem to the bit.
     """
     order = increasing_order(values)
     values = values[order] + 0.0  # not -0.0
-    starts, sums = starts_of_runs(values), (positives[order], cells[order])
+    starts, sums = distinct_scores(values), (positives[order], cells[order])
     if len(starts) == len(values):
-        return BinaryProblem(values, *sums)
-    return BinaryProblem(values[starts], *(np.add.reduceat(part, starts) for part in sums))
+        return BinaryProblem(values, values, *sums)
+    largest = values[np.append(starts[1:], len(values)) - 1]
+    sums = np.add.reduceat(sums[0], starts), np.add.reduceat(sums[1], starts)
+    return BinaryProblem(values[starts], largest, *sums)
 
 
 def solve_each(
@@ -133,8 +142,6 @@ def solve_one_vs_rest(
     a part of the scores that never held a label from the value 0.
     """
     started = perf_counter()
-    if not batch.has_whole_weights:
-        batch = batch.in_canonical_order()  # whole weights add up to the same in any order
     ratio = prior_strength / float(batch.weight.sum())
     problems = (
         None if problem is None else problem.with_prior(ratio) for problem in class_problems(batch)
@@ -184,14 +191,14 @@ def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverRepor
 
 
 def solve_isotonic_steps(problem: BinaryProblem) -> tuple[StepFunction, SolverReport]:
-    """Isotonic regression as a step function, with exact ties only and no interpolation.
+    """Isotonic regression as a step function, whose steps lie about half-way between two blocks.
 
     The objective reported is the mean squared error over cells.
     """
     started = perf_counter()
     first, positives, cells = pool_adjacent_violators(problem.positives, problem.cells)
     values = positives / cells
-    thresholds = problem.values[first]
+    thresholds = lay_thresholds(problem.largest[first - 1], problem.values[first])
     thresholds[0] = 0.0
     # Labels are 0 or 1, so the squared error of a block is n * v * (1 - v).
     objective = float(np.sum(positives * (1.0 - values)) / np.sum(cells))

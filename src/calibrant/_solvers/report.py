@@ -52,7 +52,7 @@ class SolverReport:
         Value of the objective, per unit of weight.
     violation : float
         Largest violation of the optimality conditions, relative to the total weight; 0 means a
-        closed form.
+        closed form, infinity that there is no finite minimum.
     tolerance : float
         Requested tolerance of ``violation``.
     rounds : int
@@ -66,6 +66,9 @@ class SolverReport:
         Remarks, such as a bound or a regulariser that was active.
     binning : Binning or None
         Bound on the effect of binning; None without binning.
+    score_range : tuple of float or None
+        Range of the calibration set: of the margins of two classes, or of the differences of the
+        last and the first logit. ``predict_proba`` warns if most rows are outside of it.
 
     Examples
     --------
@@ -83,6 +86,9 @@ class SolverReport:
     n_blocks: int | None = None
     notes: tuple[str, ...] = ()
     binning: Binning | None = field(default=None, metadata={"written": "unless None"})
+    score_range: tuple[float, ...] | None = field(
+        default=None, compare=False, metadata={"written": "unless None"}
+    )
 
     @property
     def converged(self) -> bool:
@@ -94,6 +100,8 @@ class SolverReport:
         """A warning, if the optimum was not reached."""
         if self.converged:
             return None
+        if math.isinf(self.violation):
+            return ConvergenceWarning(f"{self.solver}: {'; '.join(self.notes)}")
         found: Warning = ConvergenceWarning(
             f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
             f"rounds; the tolerance is {self.tolerance:.0e}"

@@ -62,7 +62,6 @@ def solve_shared_classwise(
 ) -> tuple[ClasswiseCurves, SolverReport]:
     """Return one curve for each group of classes, and the report."""
     started = perf_counter()
-    batch = batch.in_canonical_order()
     group = group_classes(batch, n_groups)
     columns = [np.flatnonzero(group == g) for g in range(int(group.max()) + 1)]
     if kind == "isotonic":

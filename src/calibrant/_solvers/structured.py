@@ -56,10 +56,10 @@ SINGLE_TOLERANCE = 1e-3
 MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
-MOST_WORK, FEWEST_PRODUCTS = 1e9, 2000
-"""Multiplications in all of them, after which a fit ends where it is, unless they were few
-products; usual are less than a hundred. Labels in no order, whose weights differ by twenty powers
-of ten, have their optimum so far out that hundreds of steps do not reach it."""
+MOST_WORK, FEWEST_PRODUCTS = 1e9, 120
+"""Limit of a fit: so many multiplications, or products with the Hessian if these are more. On real
+classifiers a fit takes at most 80 products. Weights that count rows as millions leave nothing of
+the penalties, and the optimum of many classes is then so far out that thousands do not reach it."""
 
 
 def solve_structured(batch: SimplexBatch, **options: Any) -> tuple[StructuredMap, SolverReport]:
@@ -77,8 +77,9 @@ def refit_structured(
     """
     penalties = weight / float(batch.weight.sum()) * whole.objective.penalty_weights
     objective = replace(whole.objective, penalty_weights=penalties)
-    options |= {"objective": objective, "start": whole.point, "adapt": False}
-    return fit_structured(batch, full=objective.full, **options)[:2]
+    return fit_structured(
+        batch, full=objective.full, objective=objective, start=whole.point, **options
+    )[:2]
 
 
 def fit_structured(
@@ -92,12 +93,8 @@ def fit_structured(
     max_rounds: int = 100,
     zero_probability: float | None = None,
     temperature: TemperatureMap | None = None,
-    weight: float | None = None,
     objective: StructuredObjective | None = None,
-    linear_term: Array | None = None,
     start: Array | None = None,
-    adapt: bool | None = None,
-    curvature: Array | None = None,
     like: StructuredFit | None = None,
 ) -> StructuredFit:
     """Find the map of least penalised NLL; see ``StructuredObjective``.
@@ -106,19 +103,16 @@ def fit_structured(
     starts from may be known. The violation is the largest gradient, each in units of the square
     root of its curvature.
 
-    The batch may be a sample of rows of a total ``weight``: then the mean loss less
-    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
-    its penalties and pseudo-observations are found again, by rough fits from temperature scaling
-    as for a new one, and by the mean ``curvature`` of all rows. They are adapted once, instead of
-    three times, from those of a fit ``like`` it, of the same rows and another bound.
+    An ``objective`` is that of an earlier fit, and ``start`` a point close to its minimum. Without
+    one, penalties are adapted three times, or once from those of a fit ``like`` it, of the same
+    rows and another bound.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
     # would tell a weight of 2 from two rows.
     batch = merge_rows(batch)
     total = float(batch.weight.sum())
-    weight = total if weight is None else weight
-    adapt = objective is None if adapt is None else adapt
+    is_new = objective is None
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
@@ -127,16 +121,16 @@ def fit_structured(
         rows = objective.row_loss(batch, total)
     known = None
     if like is not None and strength is None:
-        known = _scaled_penalties(like, weight, bound)
-    options = _Options(weight, strength, prior_strength, tol, max_rounds, known)
-    problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
-    found = problem.fit_adapted() if adapt else problem.fit(start)
+        known = _scaled_penalties(like, total, bound)
+    options = _Options(total, strength, prior_strength, tol, max_rounds, known)
+    problem = _StructuredProblem(rows, objective, options)
+    found = problem.fit_adapted() if is_new else problem.fit(start)
     if found.x[0] < 0.0:
         # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
         objective = replace(problem.objective, inverse_temperature=0.0)
         rows = objective.row_loss(batch, total)
-        problem = _StructuredProblem(rows, objective, linear_term, options)
-        found = problem.fit_adapted() if adapt else problem.fit(found.x)
+        problem = _StructuredProblem(rows, objective, options)
+        found = problem.fit_adapted() if is_new else problem.fit(found.x)
     penalties = problem.penalties()[DIAGONAL:]
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
@@ -193,10 +187,7 @@ class _Options(NamedTuple):
 
 
 class _StructuredProblem(PenalisedLoss):
-    """The penalised loss, with penalties that may be adapted.
-
-    Of a sample of rows, alpha is bounded from the start: the coordinates are to stay.
-    """
+    """The penalised loss, with penalties that may be adapted."""
 
     rows: StructuredRows
     objective: StructuredObjective
@@ -207,13 +198,10 @@ class _StructuredProblem(PenalisedLoss):
         self,
         rows: StructuredRows,
         objective: StructuredObjective,
-        linear_term: Array | None,
         options: _Options,
-        is_sample: bool = False,
-        curvature: Array | None = None,
     ) -> None:
-        super().__init__(rows, objective, linear_term)
-        self._options, self._is_sample, self._curvature = options, is_sample, curvature
+        super().__init__(rows, objective)
+        self._options = options
 
     @cached_property
     def _kinds(self) -> NDArray[np.int64]:
@@ -258,23 +246,17 @@ class _StructuredProblem(PenalisedLoss):
             tol=tol,
             max_rounds=self._options.max_rounds,
             max_products=most,
-            bounds=self.objective.bounds if self._is_sample else (-np.inf, np.inf),
         )
 
     def fit(self, x: Array | None) -> NewtonMinimum:
-        """Fit as exactly as asked for, in single precision as far as that goes.
-
-        Its last bits change with the chunks of all rows, so not where the batch is a sample.
-        """
+        """Fit as exactly as asked for, in single precision as far as that goes."""
         x, tol = self.objective.start if x is None else x, self._options.tol
-        if not self._is_sample:
-            self.rows.rough = True
-            found = self._minimise(x, max(tol, SINGLE_TOLERANCE))
-            if found.violation <= tol:
-                return found
-            x = found.x
+        self.rows.rough = True
+        found = self._minimise(x, max(tol, SINGLE_TOLERANCE))
+        if found.violation <= tol:
+            return found
         self.rows.rough = False
-        return self._minimise(x, tol)
+        return self._minimise(found.x, tol)
 
     def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
@@ -290,13 +272,10 @@ class _StructuredProblem(PenalisedLoss):
             divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))
             penalties = self.penalties()
             if strength is None:
-                known = self.rows.curvature()[1] if self._curvature is None else self._curvature
-                penalties = _evidence(self._options.weight * known, self._kinds, x, penalties)
-            left = remaining(prior, divergence)
-            self._set_penalties(penalties, float(f"{left:.3g}") if self._is_sample else left)
-        # Rough fits are in single precision, whose last bits change with the chunks of all rows:
-        # of a sample, they tell penalties and pseudo-observations to three digits, and no more.
-        return self.fit(start if self._is_sample else x)
+                known = self._options.weight * self.rows.curvature()[1]
+                penalties = _evidence(known, self._kinds, x, penalties)
+            self._set_penalties(penalties, remaining(prior, divergence))
+        return self.fit(x)
 
     def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""

@@ -24,7 +24,6 @@ from calibrant._objectives.temperature import (
     TemperatureRows,
     find_zeros,
     read_rows,
-    sum_in_any_order,
 )
 from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
@@ -44,15 +43,21 @@ HELD = 1e12
 """Pseudo-observations, the most there may be, that leave T at 1: to the last bit, as solvers and
 programs that export writes may not tell a factor from 1 that differs in its last digits."""
 
+LAST_STEP = 1e-3
+"""Part of beta that Newton's next step would add, above which there is no minimum."""
+
+NO_MINIMUM = (
+    "there is no finite minimum: no row limits the inverse temperature; use a positive "
+    "prior_strength"
+)
+
 ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
 
 
-def solve_temperature(
-    batch: SimplexBatch, *, start: float = 1.0, **options: Any
-) -> tuple[TemperatureMap, SolverReport]:
-    """Return map and report of ``fit_temperature``; ``start`` is a beta to begin with."""
-    return fit_temperature(batch, start=np.array([start, 0.0]), **options)[:2]
+def solve_temperature(batch: SimplexBatch, **options: Any) -> tuple[TemperatureMap, SolverReport]:
+    """Return map and report of ``fit_temperature``."""
+    return fit_temperature(batch, **options)[:2]
 
 
 def fit_temperature(
@@ -62,36 +67,21 @@ def fit_temperature(
     zero_probability: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 200,
-    weight: float | None = None,
-    objective: TemperatureObjective | None = None,
-    linear_term: Array | None = None,
-    start: Array | None = None,
-    adapt: bool | None = None,
+    start: float = 1.0,
 ) -> ScalingFit[TemperatureMap, TemperatureObjective]:
     """Find the inverse temperature, and the reading of exact zeros, of least NLL.
 
     ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
     violation is the slope in beta, in units of the spread of the logits, or that in delta.
-
-    The batch may be a sample of rows of a total ``weight``: then the mean loss less
-    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
-    its number of pseudo-observations is found again.
+    ``start`` is a beta to begin with.
     """
     started = perf_counter()
-    total = sum_in_any_order(batch.weight)
-    adapt = objective is None if adapt is None else adapt
-    if objective is None:
-        reads_zeros, zero_logit = find_zeros(batch, zero_probability)
-        rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
-        objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
-    else:
-        rows = objective.row_loss(batch, total)
-    problem = _Profile(rows, objective, linear_term)
-    first = 1.0 if start is None else float(start[0]) or 1.0
-    before = 0
-    if adapt:
-        weight = total if weight is None else weight
-        first, before = _adapt(problem, prior_strength, weight, first, tol, max_rounds)
+    total = float(batch.weight.sum())
+    reads_zeros, zero_logit = find_zeros(batch, zero_probability)
+    rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
+    objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
+    problem = _Profile(rows, objective)
+    first, before = _adapt(problem, prior_strength, total, start, tol, max_rounds)
     point, rounds, notes = _descend(problem, first, tol, max_rounds)
     objective, found = problem.objective, np.array([point.beta, point.delta])
     temperature = objective.map(found)
@@ -102,7 +92,9 @@ def fit_temperature(
         notes = (*notes, drawn)
     if objective.reads_zeros:
         notes = (*notes, f"an exact zero is read as {math.exp(temperature.zero_logit):.3g}")
-    violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST_BETA else point.violation
+    violation = 0.0 if point.beta == 0.0 else point.violation
+    if _runs_away(point, tol):
+        violation, notes = math.inf, (NO_MINIMUM, *notes)
     seconds = perf_counter() - started
     report = SolverReport(
         "newton", point.loss, violation, tol, before + rounds, seconds, notes=notes
@@ -136,11 +128,8 @@ class _ProfilePoint:
 class _Profile:
     """The objective as a function of beta alone: the best delta is found for each."""
 
-    def __init__(
-        self, rows: TemperatureRows, objective: TemperatureObjective, linear_term: Array | None
-    ) -> None:
+    def __init__(self, rows: TemperatureRows, objective: TemperatureObjective) -> None:
         self.rows, self.objective = rows, objective
-        self._linear = np.zeros(2) if linear_term is None else linear_term
         self._flat = rows.moments(0.0, 0.0)
 
     def start_at_scores(self) -> tuple[float, Array]:
@@ -148,20 +137,19 @@ class _Profile:
         rows = self.rows
         s0, s1, _ = rows.sums_at(rows.unit)
         gradient = np.array([rows.mean(s1 / s0 - rows.own), rows.zero_labels])
-        loss = rows.mean(np.log(s0) - rows.unit * rows.own) - rows.unit * float(self._linear[0])
-        return loss, gradient - self._linear
+        return rows.mean(np.log(s0) - rows.unit * rows.own), gradient
 
     def __call__(self, beta: float) -> _ProfilePoint:
         """Value, slope and curvature."""
         rows, reach = self.rows, self.objective.reach
-        linear = self._linear + self.objective.prior_gradient
+        prior_beta, prior_delta = self.objective.prior_gradient
         delta = 0.0
         if len(rows.zeros) and beta > 0.0:
-            rate = rows.zero_labels - float(linear[1])
+            rate = rows.zero_labels - prior_delta
             least = 1e-3 * ZERO_LABELS / (rows.total + self.objective.strength)
             delta = _best_delta(rows, beta, max(rate, least), reach)
         found = self._flat if beta == 0.0 else rows.moments(beta, delta)
-        slope, by_delta = found.by_beta - float(linear[0]), found.by_delta - float(linear[1])
+        slope, by_delta = found.by_beta - prior_beta, found.by_delta - prior_delta
         curvature, rest = found.beta_beta, 0.0
         if len(rows.zeros) == 0:
             pass
@@ -172,7 +160,7 @@ class _Profile:
             rest = abs(by_delta)
             if found.delta_delta > 0.0:
                 curvature = max(curvature - found.beta_delta**2 / found.delta_delta, 0.0)
-        loss = found.loss - float(linear @ [beta, delta])
+        loss = found.loss - prior_beta * beta - prior_delta * delta
         return _ProfilePoint(beta, delta, loss, slope, curvature, rest)
 
 
@@ -184,8 +172,8 @@ def _best_delta(rows: TemperatureRows, beta: float, rate: float, reach: float) -
     def excess(delta: float) -> tuple[float, float]:
         part = mass * math.exp(-delta)
         zero = part / (s0 + part)
-        mean = max(sum_in_any_order(weight * zero) / rows.total, 1e-300)
-        slope = -sum_in_any_order(weight * zero * (1.0 - zero)) / rows.total
+        mean = max(float(weight @ zero) / rows.total, 1e-300)
+        slope = -float(weight @ (zero * (1.0 - zero))) / rows.total
         return math.log(mean) - math.log(rate), slope / mean
 
     low, delta, (value, slope) = 0.0, 0.0, excess(0.0)
@@ -252,14 +240,22 @@ def _descend(
     while abs(point.slope) > tol and rounds < max_rounds:
         low, high = (point.beta, high) if point.slope < 0.0 else (low, point.beta)
         if low >= LARGEST_BETA:
-            note = f"no row limits the inverse temperature: it is at its bound {LARGEST_BETA:g}"
-            return point, rounds, (note,)
+            break
         beta = _next_beta(point, low, high)
         if beta in (low, high):  # two neighbouring floats: nothing is left to gain
             break
         point = problem(beta)
         rounds += 1
     return point, rounds, ()
+
+
+def _runs_away(point: _ProfilePoint, tol: float) -> bool:
+    """Whether beta is at its bound, or would go on growing though its slope is all but zero.
+
+    Without an error the loss falls as exp(-beta) does, whose slope and curvature are equal.
+    """
+    goes_on = -point.slope > LAST_STEP * point.beta * point.curvature
+    return point.beta >= LARGEST_BETA or (point.violation <= tol and goes_on)
 
 
 def _next_beta(point: _ProfilePoint, low: float, high: float) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant._kernels.tables import TIED
 from calibrant._maps.cells import TopLabelMap
 from calibrant._maps.curves import IDENTITY
 from calibrant._maps.steps import Histogram
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from calibrant._maps.curves import Curve
     from calibrant._simplex import SimplexBatch
 
-LARGEST_UNIT = 1 << 20
-"""Parts that a row is cut into at most, so that tied classes share it in whole numbers."""
-
 
 @dataclass(frozen=True, slots=True)
 class TopLabels:
@@ -32,25 +30,15 @@ class TopLabels:
 
     confidence: NDArray[np.float64]  # the largest probability of each row
     tied: NDArray[np.bool_]  # whether a class has it
-    share: NDArray[np.float64]  # weight of each predicted class of a row, times the unit
-    unit: int  # keeps shares of whole weights whole, so that their sums are exact
+    share: NDArray[np.float64]  # weight of each predicted class of a row
 
     @classmethod
     def of(cls, batch: SimplexBatch) -> TopLabels:
         """Find them."""
         probabilities = batch.probabilities()
         confidence = probabilities.max(axis=1)
-        tied = probabilities == confidence[:, None]
-        n_tied = tied.sum(axis=1)
-        unit = math.lcm(*np.unique(n_tied).tolist())
-        unit = unit if unit <= LARGEST_UNIT else 1
-        return cls(confidence, tied, batch.weight * (unit / n_tied), unit)
-
-    @property
-    def has_exact_sums(self) -> bool:
-        """Whether no sum of shares depends on the order of the rows: whole numbers, below 2**53."""
-        whole = np.all(self.share == np.floor(self.share))
-        return bool(whole and self.share.sum() * self.tied.shape[1] < 2.0**53)
+        tied = probabilities >= TIED * confidence[:, None]
+        return cls(confidence, tied, batch.weight / tied.sum(axis=1))
 
     def pooled(self, class_index: NDArray[np.int64]) -> BinaryProblem:
         """Return the problem "is the predicted class, whichever it is, the label?"."""
@@ -76,8 +64,7 @@ class TopLabels:
         share: NDArray[np.float64],
         cells: NDArray[np.float64],
     ) -> BinaryProblem:
-        sums = binary_problem(values, np.where(right, share, 0.0), cells)
-        return BinaryProblem(sums.values, sums.positives / self.unit, sums.cells / self.unit)
+        return binary_problem(values, np.where(right, share, 0.0), cells)
 
 
 def solve_points_histogram(
@@ -118,9 +105,6 @@ def solve_top_label(
     """
     started = perf_counter()
     top = TopLabels.of(batch)
-    if not top.has_exact_sums:
-        batch = batch.in_canonical_order()
-        top = TopLabels.of(batch)
     if not per_class:
         curve, report = solve(top.pooled(batch.class_index))
         if normalize_output:

@@ -39,10 +39,11 @@ def test_ends_between_the_start_and_the_optimum(way, strength):
     assert exact.objective <= report.objective + 1e-12
     left = (report.objective - exact.objective) / (start - exact.objective)
     assert left < (0.999 if slow else 0.01)
-    loss, violation = likelihood.evaluate(step(likelihood.rows.starts))
+    loss, violation = likelihood.evaluate(step(likelihood.rows.bounds[0]))
     assert report.objective == pytest.approx(loss, rel=1e-9)
     assert report.violation == pytest.approx(violation, rel=1e-3, abs=1e-9)
-    assert report.converged  # on all segments nothing was asked for
+    assert report.tolerance == exact.tolerance
+    assert report.converged == (violation <= report.tolerance)
 
 
 @pytest.mark.parametrize(

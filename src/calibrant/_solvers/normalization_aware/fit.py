@@ -21,16 +21,20 @@ from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.normalization_aware import add_hessian, add_hessian_product
 from calibrant._objectives.normalization_aware import (
     LOWEST,
+    Found,
     RowCounts,
     block_of_segment,
     certificate,
     count_cells,
+    is_bounded,
     sum_cells,
 )
 from calibrant._solvers.newton import conjugate_gradients
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from calibrant._objectives.normalization_aware import NormalizedLikelihood
 
     Array = NDArray[np.float64]
 
@@ -57,11 +61,7 @@ MAX_PRODUCTS = 200
 """Products with the Hessian for one Newton step; about ten are usual."""
 
 
-FINITE = 1e-12
-"""Part by which more is wanted below a jump of a sample than rows that lie there have."""
-
-LEAST_STEP = 0.1
-"""Part of its value that a block of a sample keeps at least where a round begins."""
+BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} times the highest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,91 +78,51 @@ class Minimum:
     rounds: int
 
 
+def solve_with_prior(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
+    """Minimise NA-FIR's objective with a prior, which keeps the minimum finite."""
+    index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
+    found = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
+    proof = likelihood.objective(found.totals, found.values), found.violation
+    return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
+
+
 def minimise(
     index: NDArray[Any],
     weight: Array,
     target: Array,
     exposures: Array,
-    n_last: int = 1,
     *,
     tol: float,
     max_rounds: int,
-    sample: Sample | None = None,
 ) -> Minimum:
     """Minimise F over non-decreasing g, from the exposures of any starting point.
 
     Leading segments without target get the value 0 if they have exposure, which is their limit,
-    and else that of their neighbour. A ``sample`` says that these rows stand for more. The last
-    column stands for ``n_last`` cells.
+    and else that of their neighbour.
     """
     total = float(np.sum(weight))
     n_segments = len(target)
-    dead = 0 if sample else int(np.argmax(target > 0.0))
-    sizes = sample.sizes if sample else None
+    dead = int(np.argmax(target > 0.0))
     violation = 1.0
     rounds = 0
     while True:
         rounds += 1
-        if sample:
-            first, tops, bottoms = sample.pool(target, exposures)
-        else:
-            first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
+        first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
         block_of = block_of_segment(first + dead, n_segments)
-        counts = count_cells(index, block_of, len(first), sizes, n_last)
+        counts = count_cells(index, block_of, len(first))
         theta = np.log(tops / bottoms)
         if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
             theta = np.clip(theta, -DEPTH, 0.0)
-        if sample:
-            tops = np.add.reduceat(target, first)
         pooled = _Pooled(counts, weight, tops, theta, total)
         # Blocks are not final yet: more digits than the last certificate deserves are lost work.
         group = pooled.descend(max(0.05 * tol, min(1e-4, 0.03 * violation)))
         values = np.empty(n_segments)
         values[dead:] = pooled.values[group[block_of[dead:]]]
         values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])
-        exposures = sum_cells(index, weight / pooled.totals, n_segments, sizes, n_last)
+        exposures = sum_cells(index, weight / pooled.totals, n_segments)
         violation = certificate(values, exposures, target, total)
-        if sample:
-            sample.values = values
         if violation <= tol or rounds >= max_rounds:
             return Minimum(values, pooled.totals, exposures, violation, rounds)
-
-
-@dataclass
-class Sample:
-    """Rows that stand for more, and what is known of all rows by segment.
-
-    Single segments of a sample have too few cells to be told apart by their exposures. Those of all
-    rows are known, or estimated, at the start, and change as those of the sample around do. So
-    blocks are pooled by PAVA of b / a with weights a of all rows; where b is not known, of
-    (a g - r) / a with r, the gradient by the sample: fixed points are the same.
-    """
-
-    values: Array  # g of each segment, at the last point
-    exposures: Array  # of all rows, at the start
-    target: Array | None  # b of all rows
-    group: NDArray[np.int64]  # of neighbouring segments
-    held: Array  # exposures of the sample at the start, by group
-    sizes: Array  # how much a cell counts
-    top: Array  # weight of the rows whose largest cell lies in each segment
-
-    def pool(self, target: Array, exposures: Array) -> tuple[NDArray[np.int64], Array, Array]:
-        """Return the first segments of the next blocks, and two sums whose ratio is their value.
-
-        Blocks are merged between which a jump could grow without bound: if what lies below wants
-        no more than the weight of the rows that have all their cells there.
-        """
-        change = np.bincount(self.group, exposures) / self.held
-        smooth = self.exposures * change[self.group]
-        now = smooth * self.values
-        wanted = now - (exposures * self.values - target) if self.target is None else self.target
-        first, _, _ = pool_adjacent_violators(wanted, smooth)
-        below, left = (np.cumsum(np.add.reduceat(part, first)) for part in (target, self.top))
-        is_start = np.append(True, below[:-1] > (1.0 + FINITE) * left[:-1])
-        first = first[is_start]
-        tops, bottoms, least = (np.add.reduceat(part, first) for part in (wanted, smooth, now))
-        means = np.maximum.accumulate(np.maximum(tops, LEAST_STEP * least) / bottoms)
-        return first, means * bottoms, bottoms
 
 
 class _Pooled:

@@ -1,4 +1,4 @@
-"""The exact fit, also where the optimum lies at infinity, as it usually does without a prior.
+"""The exact fit without a prior, whose optimum usually lies at infinity.
 
 A direction v (non-decreasing) lowers the objective for ever, or leaves it, if in every row the
 label has the largest v of all its cells. Then v may only jump at thresholds that no row has
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._objectives.normalization_aware import LOWEST, Found, is_bounded, sum_cells
+from calibrant._objectives.normalization_aware import Found, sum_cells
 from calibrant._solvers.normalization_aware.fit import minimise
 
 if TYPE_CHECKING:
@@ -25,28 +25,15 @@ if TYPE_CHECKING:
 SMALLEST = 1e-300
 """Smallest positive value of g."""
 
-BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} times the highest"
 
-
-def solve_exactly(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
-    """Minimise NA-FIR's objective over all non-decreasing functions of the probability."""
-    if likelihood.prior_strength == 0.0:
-        return _solve_by_levels(likelihood, tol, max_rounds)
-    index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
-    about = index, weight, target, likelihood.exposures, likelihood.rows.n_last
-    found = minimise(*about, tol=tol, max_rounds=max_rounds)
-    proof = likelihood.objective(found.totals, found.values), found.violation
-    return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
-
-
-def _solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
+def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
     """Solve each level by itself, from FIR, then put them on one scale.
 
     Segment 0 of a level's problem stands for all cells of lower levels.
     """
     first, row_start = split_levels(likelihood.rows)
     values = np.ones(likelihood.rows.n_segments)
-    rounds, n_last = 0, likelihood.rows.n_last
+    rounds = 0
     for v in np.flatnonzero(np.diff(first) > 1):
         low, high = int(first[v]), int(first[v + 1])
         rows = slice(int(row_start[v]), int(row_start[v + 1]))
@@ -55,9 +42,8 @@ def _solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: i
         index = np.where(index < low, 0, index - lower + (low == 0)).astype(index.dtype)
         weight = likelihood.weight[rows]
         target = np.concatenate([[0.0], likelihood.target[low:high]])
-        exposures = sum_cells(index, weight, len(target), n_last=n_last)
-        about = index, weight, target, exposures, n_last
-        found = minimise(*about, tol=0.5 * tol, max_rounds=max_rounds)
+        exposures = sum_cells(index, weight, len(target))
+        found = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
         values[low:high] = found.values[1:]
         rounds += found.rounds
     notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)
@@ -92,9 +78,7 @@ def _join_levels(
     if likelihood.target[0] == 0.0:
         values[0] = 0.0
         notes.append("no label lies in the lowest block: its value is 0, the limit")
-    n_cut = scale_levels(
-        likelihood.rows.index, row_start, first, epsilon, values, likelihood.rows.n_last
-    )
+    n_cut = scale_levels(likelihood.rows.index, row_start, first, epsilon, values)
     n_levels = len(first) - 1 - (values[0] == 0.0)
     if n_levels > 1:
         notes.append(
@@ -114,7 +98,6 @@ def scale_levels(
     first: NDArray[np.int64],
     epsilon: float,
     values: NDArray[np.float64],
-    n_last: int = 1,
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 
@@ -127,7 +110,6 @@ def scale_levels(
         if low > 0:
             cells = index[row_start[v] : row_start[v + 1]]
             each = values[cells]
-            each[:, -1] *= n_last
             inside = np.where(cells < low, 0.0, each).sum(axis=1)
             below = np.where(cells < low, each, 0.0).sum(axis=1)
             need = max(np.max(below / inside, initial=0.0) / epsilon, values[low - 1] / values[low])

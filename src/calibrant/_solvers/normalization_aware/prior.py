@@ -144,8 +144,7 @@ def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
     Rows that differ in the order of their cells at most have no order here: each has its part of
     what they have together in a fold, so that no sum depends on which of them came first.
     """
-    about = batch.scores, batch.kind, batch.class_index, batch.weight
-    share, group = deal_shares(*about, N_FOLDS, strata=batch.strata)
+    share, group = deal_shares(batch, N_FOLDS)
     if np.count_nonzero(share) == 1:  # one row, which cannot be held out
         share[:] = batch.weight[:, None] / N_FOLDS
     order = np.lexsort((*share.T, group))
@@ -188,8 +187,7 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
             w, target = add_pseudo_observations(rows, prior, weight, STRENGTHS[i], fold)
             if exposures is None:
                 exposures = rows.exposures(w / prior.totals)
-            about = rows.index, w, target, exposures, rows.n_last
-            minimum = minimise(*about, tol=FOLD_TOLERANCE, max_rounds=10)
+            minimum = minimise(rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
             own = minimum.values[rows.own] / minimum.totals
             gains[i] = held_out @ np.log(np.maximum(own, SMALLEST_HELD_OUT))

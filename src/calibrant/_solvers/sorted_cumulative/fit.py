@@ -16,7 +16,9 @@ import numpy as np
 from scipy.special import xlogy
 
 import calibrant._kernels.sorted_cumulative as kernels
+from calibrant._kernels.tables import SAME_SCORE, SAME_SUM, TIED
 from calibrant._maps.steps import RankedStepFunction
+from calibrant._row_order import bound_blocks, lay_thresholds, score_rounding, start_segments
 from calibrant._solvers.bivariate_isotonic import Split, split_points
 from calibrant._solvers.report import SolverReport
 
@@ -70,7 +72,7 @@ def accumulate(batch: SimplexBatch) -> CumulativeRows:
     rows.sort(axis=1)
     first = np.empty(batch.n_rows, dtype=np.int64)
     last = np.empty(batch.n_rows, dtype=np.int64)
-    kernels.accumulate_rows(rows, own, first, last)
+    kernels.accumulate_rows(rows, own, TIED, first, last)
     return CumulativeRows(rows, first, last, batch.weight)
 
 
@@ -110,14 +112,19 @@ def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
     outer, inner = np.flatnonzero(last > 1), np.flatnonzero(first < n_classes)
     zeros = np.minimum(last[outer] - 1, n_ranks), cumulative[outer, last[outer] - 2]
     ones = np.minimum(first[inner], n_ranks), cumulative[inner, first[inner] - 1]
-    trims = find_trims(zeros, ones, n_ranks, kernels.NEVER)
+    largest_zero, least_one = find_trims(zeros, ones, n_ranks, kernels.NEVER)
+    # What differs by rounding only from a point of the other label is not sure.
+    trims = (
+        largest_zero + score_rounding(largest_zero, SAME_SUM),
+        least_one - score_rounding(least_one, SAME_SUM),
+    )
     begin, end = np.empty((2, n_rows), dtype=np.int64)
     sure, n_points, n_zeros = kernels.trim_rows(cumulative, *trims, n_ranks, begin, end)
     row_bits = max(n_rows - 1, 1).bit_length()
     dtype = np.uint32 if row_bits + n_classes.bit_length() <= 32 else np.int64
     keys, origin = np.empty((2, n_points), dtype=np.int64), np.empty((2, n_points), dtype=dtype)
     kernels.list_points(cumulative.view(np.int64), begin, end, row_bits, keys[0], origin[0])
-    points = kernels.sort_points(keys, origin, row_bits, n_classes)
+    points = kernels.sort_points(keys, origin, row_bits, n_classes, SAME_SCORE, SAME_SUM)
     units, is_whole = whole_units(rows)
     slots = kernels.merge_points(*points, row_bits, first, last, units, n_ranks)
     rank, labels, weight, where = slots[0], slots[1], slots[2], slots[3].view(np.float64)
@@ -136,7 +143,28 @@ def fit_rows(
     started = perf_counter()
     n_ranks = rows.cumulative.shape[1] - 1
     n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
-    return fit_slots(merge(rows, n_ranks), n_ranks, started)[:2]
+    function, report, _ = fit_slots(merge(rows, n_ranks), n_ranks, started)
+    return lay_half_way(function, rows.cumulative[:, :-1]), report
+
+
+def lay_half_way(function: RankedStepFunction, sums: NDArray[np.float64]) -> RankedStepFunction:
+    """Lay the steps about half-way between a sum and the largest of all ranks below it.
+
+    All ranks have the same sums, and what a step is moved by depends on its sum alone: the function
+    still rises from rank to rank.
+    """
+    scores = np.unique(function.thresholds)
+    starts = start_segments(scores, SAME_SUM)
+    least, largest = bound_blocks(sums, starts)
+    laid = lay_thresholds(np.append(0.0, np.maximum.accumulate(largest[:-1])), least)
+    laid[0] = 0.0
+    block = np.searchsorted(starts, function.thresholds, side="right") - 1
+    thresholds = laid[block]
+    # Of sums that are one, in one rank, the last has the largest value.
+    kept = np.append(np.diff(thresholds) != 0.0, True)
+    kept[function.offsets[1:] - 1] = True
+    offsets = np.append(0, np.cumsum(kept)[function.offsets[1:] - 1])
+    return RankedStepFunction(thresholds[kept], function.values[kept], offsets)
 
 
 def raise_to_even(
