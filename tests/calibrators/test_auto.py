@@ -311,6 +311,23 @@ def test_scores_that_nothing_proves_wrong_keep_a_share():
     assert weights_of(free)["identity"] < shares[0]
 
 
+def test_a_set_without_mistakes_is_as_sharp_as_by_temperature_scaling():
+    """Its whole loss is no clear gain; with one mistake the scores have their share again."""
+    rng = np.random.default_rng(0)
+    top, off = rng.integers(0, 3, 3600), rng.exponential(0.002, 3600)
+    p = np.repeat(off[:, None] / 2.0, 3, axis=1)
+    p[np.arange(3600), top] = 1.0 - off
+    auto = AutoCalibrator(classes=range(3)).fit(p[:600], top[:600])
+    ts = TemperatureScaling(classes=range(3)).fit(p[:600], top[:600])
+    assert weights_of(auto)["identity"] < 0.1
+    loss, other = (negative_log_likelihood(top, each.predict_proba(p)) for each in (auto, ts))
+    assert loss < 1.5 * other  # it was three times as large
+    y = np.where(np.arange(600) == off[:600].argmax(), (top[:600] + 1) % 3, top[:600])
+    assert weights_of(AutoCalibrator(classes=range(3)).fit(p[:600], y))["identity"] > 0.2
+    even = np.vstack([p[:600], np.full((1, 3), 1 / 3)])  # which has no largest score
+    assert weights_of(AutoCalibrator().fit(even, np.append(top[:600], 0)))["identity"] > 0.2
+
+
 def test_a_bias_that_few_rows_tell_of_is_found_without_strong_penalties():
     """Each class gives half of its probability to the next; of 60 rows the evidence is weak."""
     rng = np.random.default_rng(0)

@@ -14,9 +14,10 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant._calibrators import class_balance
-from calibrant._calibrators.class_balance import find_wrong_share
+from calibrant._calibrators.class_balance import find_wrong_share, sample_of
 from calibrant._simplex import SimplexBatch
 from calibrant.errors import ClassShareWarning
+from calibrant.scale import RowSample
 from conftest import simulate
 
 SHARED = [
@@ -75,14 +76,18 @@ def test_it_is_said_once_of_the_whole_and_not_of_its_parts():
     Chain([TemperatureScaling(), StructuredScaling()]).fit(p, y)
 
 
-def test_it_is_said_of_fits_to_statistics_and_of_added_rows():
+def test_it_is_said_of_fits_to_samples_and_of_added_rows():
     p, y = balanced()
     with pytest.warns(ClassShareWarning):
         TemperatureScaling().partial_fit(p, y)
-    temperature = TemperatureScaling()
-    statistics = temperature.statistics([0, 1]).update(p, y)
     with pytest.warns(ClassShareWarning):
-        temperature.fit_statistics(statistics)
+        TemperatureScaling().fit(RowSample([0, 1]).update(p, y))
+
+
+def wrong_share(batch):
+    """What is said of a fit that changes nothing."""
+    some = sample_of(batch)
+    return find_wrong_share(some, some.scores)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 30])
@@ -104,14 +109,14 @@ def test_the_rate_of_false_alarms_is_below_what_is_said(monkeypatch):
         p = rng.dirichlet(np.full(5, 0.3), 200)
         y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
         weight = rng.choice([0.5, 1.0, 3.0], 200)
-        n_alarms += find_wrong_share(batch_of(p, y, weight), lambda rows: rows) is not None
+        n_alarms += wrong_share(batch_of(p, y, weight)) is not None
     assert n_alarms <= 0.1 * n_sets
 
 
 def test_a_difference_that_many_rows_prove_is_seen_and_one_of_few_is_not():
     p, y = balanced(40_000)
-    few = find_wrong_share(batch_of(p[:12], y[:12]), lambda rows: rows)
-    many = find_wrong_share(batch_of(p, y), lambda rows: rows)
+    few = wrong_share(batch_of(p[:12], y[:12]))
+    many = wrong_share(batch_of(p, y))
     assert few is None
     assert many.column == 1
     assert many.predicted == pytest.approx(p[:, 1].mean(), abs=0.01)
@@ -120,9 +125,7 @@ def test_a_difference_that_many_rows_prove_is_seen_and_one_of_few_is_not():
 
 def test_no_more_rows_are_looked_at_than_it_takes():
     p, y = balanced(200_000)
-    seen = []
-    find_wrong_share(batch_of(p, y), lambda rows: seen.append(len(rows)) or rows)
-    assert seen[0] <= class_balance.MOST_CELLS_CHECKED // 2
+    assert sample_of(batch_of(p, y)).n_rows <= class_balance.MOST_CELLS_CHECKED // 2
 
 
 def test_the_order_of_rows_does_not_matter():
@@ -131,11 +134,11 @@ def test_the_order_of_rows_does_not_matter():
     p1 = np.random.default_rng(0).uniform(0.2, 0.3, n_rows)
     y = np.zeros(n_rows, dtype=int)
     y[::4] = 1
-    assert find_wrong_share(batch_of(np.column_stack([1 - p1, p1]), y), lambda rows: rows) is None
+    assert wrong_share(batch_of(np.column_stack([1 - p1, p1]), y)) is None
     order = np.random.default_rng(1).permutation(n_rows)
     p, y = balanced(n_rows)
-    one = find_wrong_share(batch_of(p, y), lambda rows: rows)
-    two = find_wrong_share(batch_of(p[order], y[order]), lambda rows: rows)
+    one = wrong_share(batch_of(p, y))
+    two = wrong_share(batch_of(p[order], y[order]))
     np.testing.assert_allclose(one, two, rtol=1e-12)
 
 

@@ -8,20 +8,23 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from calibrant import (
     AutoCalibrator,
     CalibratedClassifier,
     FlattenedIsotonic,
+    GroupedCalibrator,
     OneVsRestIsotonic,
     OneVsRestPlatt,
     TemperatureScaling,
@@ -269,3 +272,139 @@ def test_frames_as_output_of_transformers_change_nothing(digits):
         out = CalibratedClassifier(plain, "ts", cv=3).fit(frame, y).predict_proba(new)
     assert isinstance(out, np.ndarray)
     np.testing.assert_allclose(out, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_rare_class_keeps_its_share_when_logarithms_are_averaged(n_classes):
+    """Classifiers differ most on a small probability, of which a geometric mean loses most."""
+    weights = [0.95] if n_classes == 2 else [0.85, 0.11]
+    X, y = make_classification(
+        6000, n_informative=4, n_classes=n_classes, weights=weights, class_sep=0.7, random_state=0
+    )
+    base = DecisionTreeClassifier(min_samples_leaf=10, random_state=0)
+    model = CalibratedClassifier(base, "structured").fit(X[:3000], y[:3000])
+    new, true = X[3000:], y[3000:]
+    pairs = model.calibrated_classifiers_
+    wanted = np.mean([pair.predict_proba(new).mean(axis=0) for pair in pairs], axis=0)
+    out = model.predict_proba(new)
+    np.testing.assert_allclose(out.mean(axis=0), wanted, rtol=0.04)
+    model.class_offsets_ = np.zeros(n_classes)
+    plain = model.predict_proba(new)
+    assert plain[:, -1].mean() < 0.93 * wanted[-1]
+    assert log_loss(true, out) < log_loss(true, plain)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_averaged_probabilities_have_no_offsets(digits, ensemble):
+    X, y, *_ = digits
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=2, ensemble=ensemble).fit(X, y)
+    np.testing.assert_array_equal(model.class_offsets_, np.zeros(10))
+
+
+def test_offsets_are_found_by_the_groups_of_a_calibrator(digits):
+    X, y, *_ = digits
+    groups = (y > 4).astype(int)
+    model = CalibratedClassifier(GaussianNB(), GroupedCalibrator(TemperatureScaling()), cv=3)
+    model.fit(X, y, groups=groups)
+    parts = [pair.predict_proba(X, groups=groups) for pair in model.calibrated_classifiers_]
+    out = model.predict_proba(X, groups=groups)
+    np.testing.assert_allclose(out.mean(axis=0), np.mean(parts, axis=(0, 1)), rtol=0.015)
+
+
+def test_one_map_for_all_classes_is_not_given_the_observed_shares():
+    """Temperature scaling is what was asked for; a calibrator that tells classes apart has them."""
+    X, y = make_classification(4000, weights=[0.9], class_sep=0.5, random_state=0)
+    base = LogisticRegression(class_weight="balanced")
+    shared = CalibratedClassifier(base, "ts").fit(X, y).predict_proba(X)
+    own = CalibratedClassifier(base, "two-class").fit(X, y).predict_proba(X)
+    assert shared[:, 1].mean() > 1.5 * y.mean()
+    assert own[:, 1].mean() == pytest.approx(y.mean(), rel=0.01)
+
+
+def test_groups_go_to_a_splitter_that_splits_by_them(digits):
+    X, y, *_ = digits
+    groups = np.arange(len(y)) // 10
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=GroupKFold(3)).fit(X, y, groups=groups)
+    rows = [test for _, test in GroupKFold(3).split(X, y, groups)]
+    splits = [(np.setdiff1d(np.arange(len(y)), test), test) for test in rows]
+    same = CalibratedClassifier(GaussianNB(), "ts", cv=splits).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+
+
+def test_groups_go_to_a_splitter_of_ones_own_and_to_the_calibrator(digits):
+    X, y, *_ = digits
+    groups = np.arange(len(y)) % 4
+
+    class Halves:
+        n_splits = 2
+
+        def split(self, X, y, groups):
+            yield from GroupKFold(2).split(X, y, groups)
+
+        def get_n_splits(self, *_):
+            return 2
+
+    model = CalibratedClassifier(GaussianNB(), GroupedCalibrator(TemperatureScaling()), cv=Halves())
+    model.fit(X, y, groups=groups)
+    assert len(model.calibrators_[0].groups_) == 4
+
+
+def test_groups_that_are_missing_or_not_used_are_refused_with_a_remedy(digits):
+    X, y, *_ = digits
+    with pytest.raises(ParameterError, match=r"cv=GroupKFold\(.*call fit\(X, y, groups=groups\)"):
+        CalibratedClassifier(GaussianNB(), "ts", cv=GroupKFold(3)).fit(X, y)
+    for cv in (5, KFold(3)):
+        with pytest.raises(ParameterError, match=r"neither cv=.*cv=sklearn.*GroupKFold\(\)"):
+            CalibratedClassifier(GaussianNB(), "ts", cv=cv).fit(X, y, groups=y)
+
+
+def test_frames_of_probabilities_have_the_names_of_the_classes(digits):
+    X, y, X_new, _ = digits
+    names = np.array([f"digit {i}" for i in range(10)])
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=2).set_output(transform="pandas")
+    out = model.fit(X, names[y]).transform(X_new)
+    assert list(out.columns) == list(names)
+    np.testing.assert_array_equal(out.to_numpy(), model.predict_proba(X_new))
+    assert list(model.set_output(transform="polars").transform(X_new).columns) == list(names)
+
+
+@ensembles
+def test_calibrators_are_found_under_the_names_of_scikit_learn(digits, ensemble):
+    X, y, *_ = digits
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=2, ensemble=ensemble)
+    with pytest.raises(NotFittedError):
+        _ = model.calibrators_
+    model.fit(X, y)
+    assert len(model.calibrators_) == (2 if ensemble is True else 1)
+    assert model.calibrated_classifiers_[-1].calibrators == [model.calibrators_[-1]]
+
+
+@pytest.mark.parametrize("ensemble", ["auto", True, False])
+def test_response_method_chooses_the_scores(ensemble):
+    X, y = make_classification(200, random_state=0)
+    how = {"cv": 2, "ensemble": ensemble}
+    given = {
+        method: CalibratedClassifier(LogisticRegression(), "ts", response_method=method, **how)
+        for method in ("auto", "decision_function", "predict_proba")
+    }
+    kinds = {
+        method: {pair.calibrator.scores for pair in model.fit(X, y).calibrated_classifiers_}
+        for method, model in given.items()
+    }
+    assert kinds == {
+        "auto": {"logits"},
+        "decision_function": {"logits"},
+        "predict_proba": {"probabilities"},
+    }
+    same = given["auto"].predict_proba(X)
+    np.testing.assert_array_equal(given["decision_function"].predict_proba(X), same)
+    np.testing.assert_allclose(given["predict_proba"].predict_proba(X), same, atol=1e-6)
+
+
+def test_a_response_method_that_is_not_there_is_named():
+    X, y = make_classification(60, random_state=0)
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=2, response_method="decision_function")
+    with pytest.raises(AttributeError, match=r"GaussianNB has none .*: decision_function$"):
+        model.fit(X, y)
+    with pytest.raises(ParameterError, match="response_method='scores'"):
+        CalibratedClassifier(GaussianNB(), response_method="scores").fit(X, y)

@@ -1,10 +1,14 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 from sklearn.base import clone
 
 from calibrant import Chain, FlattenedIsotonic, Mixture, TemperatureScaling, VectorScaling
 from calibrant._calibrators.composition import out_of_fold
+from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._simplex import check_batch
 from calibrant._solvers.mixture import solve_mixture
 from calibrant.errors import ParameterError
@@ -152,3 +156,34 @@ def test_weights_that_are_no_shares_are_refused(weights):
     parts = [TemperatureScaling(), FlattenedIsotonic()]
     with pytest.raises(ParameterError, match="2 finite numbers"):
         Mixture(parts, weights=weights).fit(*simulate(200, 3))
+
+
+SHARED = [name for name, own in methods().items() if own.same_for_all_classes]
+
+
+@st.composite
+def permuted_rows(draw):
+    """Rows with many ties, labels, and an order of the columns."""
+    n, k = draw(st.integers(4, 12)), draw(st.integers(3, 11))
+    rows = draw(arrays(float, (n, k), elements=st.integers(1, 6))) ** draw(st.sampled_from([1, 3]))
+    y = draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n))
+    return rows / rows.sum(axis=1, keepdims=True), np.array(y), draw(st.permutations(range(k)))
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+@pytest.mark.parametrize("first", SHARED)
+@settings(max_examples=25)
+@given(permuted_rows())
+def test_ties_stay_ties_in_any_order_of_columns(first, kind, data):
+    """A last bit that depends on the order of a sum would break ties, and change later stages."""
+    rows, y, order = data
+    scores = np.log(rows) if kind == "logits" else rows
+    chain = Chain([make_calibrator(first), FlattenedIsotonic()])
+    chain.set_params(scores=kind, classes=np.arange(len(order)))
+    own = chain.fit(scores, y).predict_proba(scores)
+    other = np.ascontiguousarray(scores[:, order])
+    first_own = chain.calibrators_[0].predict_proba(scores)[:, order]
+    other_out = chain.fit(other, np.argsort(order)[y]).predict_proba(other)
+    np.testing.assert_array_equal(chain.calibrators_[0].predict_proba(other), first_own)
+    np.testing.assert_array_equal(other_out, own[:, order])

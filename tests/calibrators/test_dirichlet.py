@@ -36,7 +36,9 @@ def test_agrees_with_dirichletcal():
     # ).fit(p, y)  # jax 0.12.0.1, Python 3.12
     # model.coef_[0], model.intercept_, model.predict_proba(p[:2])
     p, y = tilted()
-    calibrator = DirichletCalibration(odir=0.01, tol=1e-8, max_rounds=2000).fit(p, y)
+    calibrator = DirichletCalibration(prior_strength=0, odir=0.01, tol=1e-8, max_rounds=2000).fit(
+        p, y
+    )
     np.testing.assert_allclose(calibrator.predict_proba(p[:2]), rows, atol=1e-6)
     np.testing.assert_allclose(calibrator.coef_[0], first, atol=3e-5)
     np.testing.assert_allclose(calibrator.intercept_, intercept, atol=3e-5)
@@ -52,7 +54,7 @@ def test_agrees_with_the_published_formula_by_a_general_solver():
         nll = -np.mean(log_softmax(np.log(p) @ w.T + b, axis=1)[np.arange(len(y)), y])
         return nll + 0.3 * (np.sum((w * off) ** 2) / 12 + np.sum(b**2) / 4)
 
-    calibrator = DirichletCalibration(odir=0.3, tol=1e-8).fit(p, y)
+    calibrator = DirichletCalibration(prior_strength=0, odir=0.3, tol=1e-8).fit(p, y)
     other = minimize(loss, np.append(np.eye(4).ravel(), np.zeros(4)), method="BFGS")
     assert calibrator.solver_report_.objective <= other.fun + 1e-9
     found = np.append(calibrator.coef_.ravel(), calibrator.intercept_)

@@ -68,6 +68,7 @@ def name_of(variant):
 def assert_sound(calibrator, p, name):
     """Finite, on the simplex, in order where that is promised; the solver says that it is done."""
     may_stop = type(calibrator).__name__ in QUICK  # after few rounds
+    may_stop |= getattr(calibrator, "solver", "exact") != "exact"  # on the blocks of PAVA
     assert may_stop or calibrator.solver_report_.converged, name
     k = p.shape[1]
     new = np.vstack([np.random.default_rng(1).dirichlet(np.ones(k), 20), np.eye(k)])

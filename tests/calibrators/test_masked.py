@@ -34,8 +34,9 @@ def questions(n_rows, seed=0, widths=(2, 3, 4, 5), bias=0.0):
     return np.where(absent, -np.inf, logits), y
 
 
-def fit(part, z, y, **options):
-    return MaskedCalibrator(part, scores="logits", classes=np.arange(K), **options).fit(z, y)
+def fit(part, z, y, weight=None, **options):
+    made = MaskedCalibrator(part, scores="logits", classes=np.arange(K), **options)
+    return made.fit(z, y, sample_weight=weight)
 
 
 @pytest.mark.parametrize("method", CAPABLE)
@@ -163,3 +164,15 @@ def test_a_map_checks_itself():
         MaskedMap(Stage(TemperatureMap(1.0, -27.0), 1e-12), 10.0)
     rows = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
     np.testing.assert_allclose(MaskedMap(inside, 100.0)(rows), rows, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", CAPABLE)
+def test_a_weight_is_a_repetition(method):
+    """Also where the weighted rows have another scale, which sets where absent options lie."""
+    z, y = questions(80, seed=3)
+    z[:8] *= 0.01
+    weight = np.where(np.arange(80) < 8, 12, 1)
+    made = fit(methods()[method](), z, y, weight)
+    twice = fit(methods()[method](), np.repeat(z, weight, axis=0), np.repeat(y, weight))
+    assert made.depth_ == twice.depth_
+    np.testing.assert_allclose(made.predict_proba(z), twice.predict_proba(z), rtol=1e-9)

@@ -39,6 +39,14 @@ def test_bayes_rule_by_hand():
     assert calibrator.ratio_.tolist() == [0.5, 1.0, 2.0]
 
 
+def test_a_class_that_never_comes_gets_nothing_from_a_row_that_is_certain_of_it():
+    calibrator = PriorShift(from_priors=[0.5, 0.25, 0.25], to_priors=[0.0, 0.25, 0.75])
+    calibrator.fit(*rows_of(np.random.default_rng(0), 200, FROM))
+    certain, nearly = calibrator.predict_proba([[1.0, 0.0, 0.0], [1.0 - 2e-9, 1e-9, 1e-9]])
+    assert certain == pytest.approx([0.0, 0.25, 0.75], abs=1e-9)
+    assert certain == pytest.approx(nearly, abs=1e-6)
+
+
 def test_before_anything_is_known_rows_stay_as_they_are(fitted, shifted):
     assert np.array_equal(fitted.predict_proba(shifted[0]), shifted[0])
     assert fitted.priors_ is fitted.p_value_ is None
@@ -49,9 +57,8 @@ def test_mean_probabilities_are_the_priors_of_calibration():
     weight = np.random.default_rng(1).integers(0, 3, 500)
     found = PriorShift().fit(rows, y, weight).from_priors_
     assert found == pytest.approx(weight @ rows / weight.sum())
-    assert np.array_equal(
-        found, PriorShift().fit(np.repeat(rows, weight, axis=0), np.repeat(y, weight)).from_priors_
-    )
+    repeated = PriorShift().fit(np.repeat(rows, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(repeated.from_priors_, found, rtol=1e-12)
 
 
 def test_a_shift_is_found_and_followed(fitted, shifted):

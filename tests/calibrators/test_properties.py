@@ -96,14 +96,14 @@ def test_rows_are_on_the_simplex(cls, data):
 
 
 @holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99), equal=st.booleans())
-def test_order_of_rows_changes_no_bit(cls, data, seed, equal):
-    """With weights or without."""
+def test_order_of_rows_changes_nothing(cls, data, seed, equal):
+    """To 1e-9, with weights or without."""
     p, y = data
     rng = np.random.default_rng(seed)
     weight, order = rng.uniform(0.1, 3, len(p)), rng.permutation(len(p))
     one = fitted(cls, p, y, None if equal else weight)
     two = fitted(cls, p[order], y[order], None if equal else weight[order])
-    assert_same_map(one, two, p)
+    np.testing.assert_allclose(two.predict_proba(p), one.predict_proba(p), rtol=1e-9, atol=1e-9)
 
 
 @holds_for(PERMUTATION_INVARIANT, data=calibration_sets(), seed=st.integers(0, 99))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from calibrant._calibrators.scaling import TemperatureScaling
 from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant._maps import cells
-from calibrant.scale._isotonic import SortedCumulativeStatistics
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -91,13 +90,3 @@ def test_the_top_classes_have_at_least_their_share(n_classes, max_rank):
     pooled = ranks if max_rank is None else np.minimum(ranks, max_rank)
     assert np.all(sums >= pooled / n_classes - 1e-15)
     assert any("raised" in note for note in model.solver_report_.notes)
-
-
-def test_shares_of_the_top_classes_hold_in_chunks():
-    """As in memory, where the points were binned."""
-    rng = np.random.default_rng(1)
-    p = rng.dirichlet(np.full(3, 8.0), 400)
-    y = p.argmin(axis=1)
-    statistics = SortedCumulativeStatistics([0, 1, 2], max_rows=50, prior_share=0.0).update(p, y)
-    function = statistics.solve().step_function
-    assert function(np.full(2, 0.34), [1, 2]).tolist() == [1 / 3, 2 / 3]

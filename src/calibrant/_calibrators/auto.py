@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import clone
 
 from calibrant._calibrators.auto_report import BASELINE, AutoReport, report_of
 from calibrant._calibrators.auto_search import FINISH, STAGES, Search, make_stage, most_judged
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.chunked import fit_together
 from calibrant._calibrators.composition import Composed, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import CalibrationMap
     from calibrant._simplex import SimplexBatch
-    from calibrant.scale._chunks import Chunks
-    from calibrant.scale._statistics import Statistics
 
 STRUCTURED = ("structured", "structured-wide", "structured-loose")
 """Stages that tell classes apart: where no candidate does, no finishing stage does."""
@@ -62,7 +58,8 @@ PLAIN = ("ts", "identity")
 
 UNPROVEN, CLEAR_GAIN = 0.6, 1.5
 """Share of the scores as they are where nothing proves them wrong, and nats that the mixture has to
-gain on held-out rows for half of it; a nat more leaves e times less."""
+gain on held-out rows for half of it; a nat more leaves e times less. Without a mistake there is no
+such share."""
 
 MANY_NATS, LOW_LOSS, FEW_NATS = 100.0, 0.05, 10.0
 """Held-out loss of temperature scaling, on all rows in nats, and on a row, at which half is known
@@ -224,7 +221,7 @@ class AutoCalibrator(Composed):
         )
         few = 0.0
         if self.caution > 0.0 and home == BASELINE:
-            weights, few = _hold(weights, own, search.batch.weight, paths)
+            weights, few = _hold(weights, own, search.batch, paths)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         start("finish")
@@ -245,25 +242,6 @@ class AutoCalibrator(Composed):
             "report_": report_of(paths, own, weights, search, share, home),
             "solver_report_": report,
         }
-
-    def _fit_stages(
-        self, fitted: dict[str, Any], statistics: Statistics, chunks: Chunks
-    ) -> dict[str, Any] | None:
-        """Fit first stages to all rows; weights, and what follows, are those of the rows kept.
-
-        So are stages that have no statistics, as those of two classes mostly.
-        """
-        parts = {id(path[0]): clone(path[0]) for path in fitted["paths_"]}
-        if all(part._statistics is None for part in parts.values()):  # noqa: SLF001  (ours)
-            return None
-        for part in parts.values():
-            part.scores, part.classes = self.scores, statistics.classes
-            part.normalize = self.normalize
-        whole = dict(
-            zip(parts, fit_together(list(parts.values()), statistics, chunks), strict=True)
-        )
-        found = fitted | {"paths_": [[whole[id(p[0])], *p[1:]] for p in fitted["paths_"]]}
-        return found | {"map_": self._compose(found)}
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what parts with a share in the result say of classes without a label."""
@@ -302,7 +280,7 @@ def _share_of_finish(weights: dict[str, float], loss: float, few: float, nats: f
 def _hold(
     weights: NDArray[np.float64],
     own: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    batch: SimplexBatch,
     paths: list[str],
 ) -> tuple[NDArray[np.float64], float]:
     """Leave a share to temperature scaling where mistakes are few, and one to unrefuted scores.
@@ -310,6 +288,7 @@ def _hold(
     A price is not enough: what a few mistakes say is clear to the held-out likelihood, and all the
     same a matter of luck. Returns the first share, too.
     """
+    weight = batch.weight
     logs = np.log(np.maximum(np.column_stack([own @ weights, own]), SMALLEST))
     loss = -(weight @ logs)
     # Its own mistakes are few: where it has many that others mend, its share would do harm.
@@ -320,10 +299,19 @@ def _hold(
     held[paths.index(BASELINE)] += few
     if "identity" in paths:
         gain = loss[1 + paths.index("identity")] - loss[0]
-        share = UNPROVEN * expit(CLEAR_GAIN - gain)
+        # Without a mistake the whole loss is less than a clear gain, so nothing could refute the
+        # scores; what keeps T near 1 in temperature scaling is caution enough.
+        share = UNPROVEN * expit(CLEAR_GAIN - gain) * min(_count_mistakes(batch), 1.0)
         held *= 1.0 - share
         held[paths.index("identity")] += share
     return held, float(few)
+
+
+def _count_mistakes(batch: SimplexBatch) -> float:
+    """Weight of the rows whose label does not have the largest score, or not alone."""
+    own = batch.scores[np.arange(batch.n_rows), batch.class_index]
+    n_as_large = np.count_nonzero(batch.scores >= own[:, None], axis=1)
+    return float(batch.weight[n_as_large > 1].sum())
 
 
 def _priced_cells(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,18 +16,30 @@ from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._calibrators.chunked import FromChunks
-from calibrant._calibrators.class_balance import find_wrong_share
-from calibrant._calibrators.parameters import fitted, jobs, replace_state, take_state
+from calibrant._calibrators.chunked import (
+    check_sample,
+    classes_of_chunks,
+    classes_of_rows,
+    predict_lazily,
+)
+from calibrant._calibrators.class_balance import find_constant, find_wrong_share, sample_of
+from calibrant._calibrators.parameters import (
+    Parameters,
+    fitted,
+    jobs,
+    replace_state,
+    take_state,
+)
 from calibrant._columns import check_names, column_order, feature_names, order_of
-from calibrant._containers import column_names, output_dtype, single_name, to_matrix
+from calibrant._containers import column_names, fitted_names, output_dtype, single_name, to_matrix
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
-from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
+from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name, how_to_pass
+from calibrant._plausibility import find_other_range, score_range
 from calibrant._solvers.report import SolverReport
-from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import as_chunks, is_elsewhere
+from calibrant.scale._chunks import as_chunks, is_dask, is_elsewhere
+from calibrant.scale._sample import RowSample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +60,7 @@ def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     return logs
 
 
-class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
+class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base class of all calibrators: checks the input and stores the result of a solver.
 
     A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
@@ -82,7 +96,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     map_ : CalibrationMap
         Fitted map from checked scores to probabilities, before ``min_probability`` is applied.
     solver_report_ : SolverReport
-        Convergence of the solver.
+        Convergence of the solver; of a sample of rows, how many of how many were kept.
+    sample_ : RowSample
+        Rows that ``partial_fit`` has counted so far, which it goes on from.
     """
 
     method: ClassVar[str | None] = None
@@ -173,6 +189,12 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Whether rows are multiplied by a matrix at ``fit``: large ones have threads of BLAS."""
         return False
 
+    @property
+    def _kind(self) -> str:
+        """Kind of scores that the fitted calibrator takes."""
+        own: str = self.map_.kind
+        return self.scores if ONE_COLUMN.get(self.scores) == own else own
+
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
@@ -195,15 +217,16 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Names of the parameters: scikit-learn looks at signatures, for long, at every clone."""
         return super()._get_param_names()  # type: ignore[no-any-return]
 
-    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, scores: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the calibration map.
 
         Parameters
         ----------
         scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Predictions of the classifier, of the kind named by ``scores`` in the constructor,
-            with columns in the order of the sorted labels (or of ``classes``). Dask collections,
-            ``TopLists`` and ``StackedRows`` of ``scale`` are read in chunks: see its guide.
+            with columns in the order of the sorted labels (or of ``classes``). A Dask collection
+            and ``scale.Chunks`` are sampled where they are; a ``scale.RowSample`` is taken as it
+            is. The last two have labels of their own.
         y : array-like of shape (n_rows,)
             True labels, or one-hot rows.
         sample_weight : array-like of shape (n_rows,), optional
@@ -221,7 +244,12 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
-            return self._fit_chunks(chunks)
+            classes = classes_of_chunks(chunks, self.scores, self.classes)
+            simplex.check_floor(self.min_probability, len(classes))
+            sample = chunks.sample(classes, scores=self.scores, normalize=self.normalize)
+            return self._fit_sample(sample, chunks.names, **known)
+        if isinstance(scores, RowSample):
+            return self._fit_sample(scores, None, **known)
         batch = scores  # that was checked before
         if not isinstance(scores, simplex.SimplexBatch):
             batch = simplex.check_batch(
@@ -233,12 +261,98 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 normalize=self.normalize,
             )
         fitted = self._fit_batch(batch, **known)
+        self._adopt(batch, fitted, fitted_names(scores, self.scores))
+        return self
+
+    def _fit_sample(self, sample: RowSample, names: list[Any] | None, **known: Any) -> Self:
+        """Fit to the rows of a sample, whose columns may have names."""
+        check_sample(sample, self.scores, self.normalize, self.classes)
+        batch = sample.batch()
+        simplex.warn_of_batch(batch)
+        fitted = self._fit_batch(batch, **known)
+        report = fitted["solver_report_"]
+        if not sample.is_complete:
+            note = f"fitted to {sample.n_kept:,} of {sample.n_rows:,} rows, sampled by content"
+            fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
+        self._adopt(batch, fitted, names)
+        return self
+
+    def _adopt(self, batch: SimplexBatch, fitted: dict[str, Any], names: list[Any] | None) -> None:
+        """Take a fit over, and say what there is to say of it."""
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
             notices.warn(complaint)
-        replace_state(self, fitted | feature_names(column_names(scores, self.scores)))
+        fitted["solver_report_"] = self._with_range(fitted["solver_report_"], batch)
+        replace_state(self, fitted | feature_names(names))
+
+    def partial_fit(
+        self,
+        scores: Any,
+        y: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        decay: float = 1.0,
+    ) -> Self:
+        """Add rows to those of earlier calls, and fit to all of them.
+
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As in ``fit``, for example of one day.
+        classes : array-like of shape (n_classes,), optional
+            Label of each column; needed in the first call if ``y`` lacks a class.
+        decay : float, default=1.0
+            Factor on the weight of all earlier rows: 0.5 ** (1 / 30) halves it in thirty calls.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them;
+            ``model_file.save(calibrator, path, sample=True)`` keeps it.
+        """
+        self._check_parameters()
+        simplex.check_number("decay", decay, low=0.0, high=1.0)
+        chunks, before = as_chunks(scores, y, sample_weight), vars(self).get("sample_")
+        names = fitted_names(scores, self.scores) if chunks is None else chunks.names
+        if before is None:
+            self._warn_of_forgotten_rows()
+            known = self.classes if classes is None else classes
+            if chunks is None:
+                known = classes_of_rows(scores, y, self.scores, known)
+            else:
+                known = classes_of_chunks(chunks, self.scores, known)
+            sample = RowSample(known, scores=self.scores, normalize=self.normalize)
+        else:
+            if classes is not None and not np.array_equal(np.asarray(classes), before.classes):
+                raise errors.ParameterError(
+                    f"classes are not {errors.some_in_words(before.classes)}, as in the first "
+                    "call; pass None"
+                )
+            if names is not None and self.scores in ONE_COLUMN:
+                fitted = getattr(self, "feature_names_in_", None)
+                check_single_name(names[0], fitted, before.classes, type(self).__name__)
+            sample = copy.copy(before).scale(decay)
+        if chunks is None:
+            sample.update(scores, y, sample_weight)
+        else:
+            how: dict[str, Any] = {"scores": self.scores, "normalize": self.normalize}
+            sample.merge(chunks.sample(sample.classes, max_cells=sample.max_cells, **how))
+        self._fit_sample(sample, names)
+        vars(self)["sample_"] = sample
         return self
+
+    def _warn_of_forgotten_rows(self) -> None:
+        """Warn if rows of an earlier fit are not those that ``partial_fit`` goes on from."""
+        if "map_" in vars(self):
+            notices.warn(
+                errors.ForgottenRowsWarning(
+                    f"this {type(self).__name__} does not hold the rows it was fitted to (fit "
+                    "keeps none, nor does a model file), so partial_fit starts again without "
+                    "them; use partial_fit from the start, and save(..., sample=True)"
+                )
+            )
 
     def _fit_batch(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
         """Return all fitted attributes for a checked calibration set, without a warning.
@@ -257,6 +371,11 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
             return about | self._solve(batch, **known)
 
+    @staticmethod
+    def _with_range(report: SolverReport, batch: SimplexBatch) -> SolverReport:
+        """Return the report with the range of the scores, with which predictions are compared."""
+        return replace(report, score_range=score_range(batch.scores, batch.kind))
+
     def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
         if n_rows < needed:
@@ -268,14 +387,18 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             )
 
     def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
-        """Warn if a class is predicted more or less often than it comes, beyond chance.
+        """Warn if a class is predicted more or less often than it comes, or all rows are alike.
 
         Of the calibrator that the user fits only: parts of others, and fits in folds, are not
         what is predicted with.
         """
         if found.changes_shares:
             return
-        wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
+        some = sample_of(batch)
+        rows = Stage(found, float(self.min_probability))(some.scores)
+        constant, wrong = find_constant(some, rows), find_wrong_share(some, rows)
+        if constant is not None:
+            notices.warn(constant)
         if wrong is not None:
             reason = (
                 "has one map for all classes" if found.same_for_all_classes else "does not fix it"
@@ -294,11 +417,14 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows sum to 1, with columns in the order of ``classes_``; float32 for float32 and
-            float16 input. Lazy for Dask collections, and ``TopLists`` for ``TopLists``.
+            float16 input. Lazy for Dask collections and ``scale.Chunks``; that of a data frame
+            of Dask is one, with its index and a column for each class.
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
+            dtype, k = output_dtype(scores), self.n_features_in_
+            lazy: NDArray[Any] = predict_lazily(self, "predict_proba", scores, dtype, k)
+            return lazy
         is_checked = isinstance(scores, simplex.SimplexBatch)
         matrix = scores.scores if is_checked else to_matrix(scores, self._kind)
         dtype, shape = output_dtype(scores), (len(matrix), self.n_features_in_)
@@ -324,6 +450,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 checked = simplex.check_scores(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
                 simplex.warn_of_kind(checked, found.kind)
+                other = find_other_range(checked, found.kind, self.solver_report_.score_range)
+                if other is not None:
+                    notices.warn(other)
             if order is not None:
                 checked = np.take(checked, order, axis=1)
             mapped = found(checked, *(values[rows] for values in self._by_row))
@@ -345,8 +474,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             if asked != "default":
                 raise errors.ContainerError(
                     f"scores is a Dask collection, and transform_output={asked!r} would compute "
-                    "every row at once; call set_output(transform='default'), then make a lazy "
-                    "data frame with dask.dataframe.from_dask_array(result, columns=...)"
+                    "every row at once; call set_output(transform='default'): the result of a Dask "
+                    "data frame is a lazy one, with a column for each class"
                 )
         return self.predict_proba(scores)
 
@@ -357,7 +486,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            return self._lazily("predict", scores, self.classes_.dtype, None)
+            lazy: NDArray[Any] = predict_lazily(self, "predict", scores, self.classes_.dtype, None)
+            return lazy
         matrix = to_matrix(scores, self._kind)
         best = np.empty(len(matrix), dtype=np.intp)
         for rows, checked, calibrated in self._calibrate(scores, matrix):
@@ -378,7 +508,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if self._kind in ONE_COLUMN:
-            check_positive(self.classes_, single_name(scores), told=True)
+            name, fitted = single_name(scores), getattr(self, "feature_names_in_", None)
+            check_positive(self.classes_, name, told=True)
+            check_single_name(name, fitted, self.classes_, type(self).__name__)
             return None
         if shape[1] != self.n_features_in_:
             remedy = f" {how_to_pass(self.map_.kind)}" if shape[1] == 1 else ""

@@ -9,10 +9,9 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._kernels.rows import symmetric_hashes
+from calibrant._plausibility import FEWEST_ROWS_IN_DOUBT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from calibrant._simplex import SimplexBatch
@@ -23,6 +22,9 @@ FALSE_ALARMS = 1e-4
 MOST_CELLS_CHECKED = 1 << 17
 LEAST_ROWS_CHECKED = 2000
 """Of more rows, some are looked at: so many cells of them, but at least these rows."""
+
+LEAST_SCORES_DIFFER, MOST_ROWS_DIFFER = 1e-3, 1e-6
+"""By how much scores differ, and probabilities do not, where a fit is called constant."""
 
 
 class ClassShare(NamedTuple):
@@ -42,21 +44,40 @@ class ClassShare(NamedTuple):
         )
 
 
-def find_wrong_share(
-    batch: SimplexBatch, predict: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-) -> ClassShare | None:
+def sample_of(batch: SimplexBatch) -> SimplexBatch:
+    """Return the rows by which a fit is judged: some of many."""
+    most = max(MOST_CELLS_CHECKED // batch.n_classes, LEAST_ROWS_CHECKED)
+    return batch if batch.n_rows <= most else batch.take(_sample(batch.scores, most))
+
+
+def find_constant(some: SimplexBatch, rows: NDArray[np.float64]) -> Warning | None:
+    """Return a warning if all ``rows`` are the same although the scores they come from are not."""
+    if some.n_rows < FEWEST_ROWS_IN_DOUBT or np.all(some.class_index == some.class_index[0]):
+        return None
+    with np.errstate(invalid="ignore"):
+        do_scores_differ = not np.all(np.ptp(some.scores, axis=0) <= LEAST_SCORES_DIFFER)
+    if not do_scores_differ or float(np.ptp(rows, axis=0).max()) > MOST_ROWS_DIFFER:
+        return None
+    shown = ", ".join(f"{value:.3g}" for value in rows[0][:5])
+    shown += ", ..." if rows.shape[1] > 5 else ""
+    return errors.ConstantFitWarning(
+        f"every row gets the same probabilities, {shown}, although the scores differ: they tell "
+        "nothing of the labels that the method can use. Check that scores and labels are of the "
+        "same rows, and that a class is more frequent where its score is higher; if so, use a "
+        "method with parameters for each class, such as AutoCalibrator ('auto')"
+    )
+
+
+def find_wrong_share(some: SimplexBatch, rows: NDArray[np.float64]) -> ClassShare | None:
     """Return the class whose mean probability differs most from its share, if more than by chance.
 
-    If labels are drawn as ``predict`` says, the weighted sum of p - [y = c] over rows exceeds t in
-    size with a probability of at most 2 exp(-t^2 / (2 (V + w t / 3))): Bernstein's inequality,
-    where V sums w^2 p (1 - p) and w is the largest weight. It holds for any number of rows, also
-    where a class has one label. Classes without a label are left out: rows are conditioned on the
-    others.
+    If labels are drawn as the predicted ``rows`` say, the weighted sum of p - [y = c] over rows
+    exceeds t in size with a probability of at most 2 exp(-t^2 / (2 (V + w t / 3))): Bernstein's
+    inequality, where V sums w^2 p (1 - p) and w is the largest weight. It holds for any number of
+    rows, also where a class has one label. Classes without a label are left out: rows are
+    conditioned on the others.
     """
-    most = max(MOST_CELLS_CHECKED // batch.n_classes, LEAST_ROWS_CHECKED)
-    some = batch if batch.n_rows <= most else batch.take(_sample(batch.scores, most))
-    rows = predict(some.scores)
-    labels = np.bincount(some.class_index, some.weight, minlength=batch.n_classes)
+    labels = np.bincount(some.class_index, some.weight, minlength=some.n_classes)
     present = np.flatnonzero(labels)
     if len(present) < len(labels):
         rows = rows[:, present]

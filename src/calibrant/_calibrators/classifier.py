@@ -7,7 +7,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils.metadata_routing import (
@@ -28,8 +28,10 @@ from calibrant._calibrators.classifier_folds import (
     Folds,
     average_logarithms,
     keep_warnings,
+    needs_groups,
     read_labels,
     refuse_too_many_folds,
+    splits_by_groups,
     takes_groups,
 )
 from calibrant._calibrators.diagram import boxes
@@ -57,7 +59,9 @@ OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": 
 """The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
 
 
-class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class CalibratedClassifier(
+    Parameters, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator
+):
     """Classifier with calibrated probabilities.
 
     Follows scikit-learn's ``CalibratedClassifierCV``, with any calibrator of this package.
@@ -77,7 +81,8 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         as many rows as there are folds.
     ensemble : bool or "auto", default="auto"
         "auto" keeps the classifier of each fold, fits one calibrator to the predictions for all
-        held-out rows, and averages the logarithms of the calibrated probabilities. True is as in
+        held-out rows, and averages the logarithms of the calibrated probabilities, with an offset
+        for each class that keeps the class shares. True is as in
         scikit-learn: each classifier has its own calibrator, fitted to its fold, and probabilities
         are averaged, which makes them under-confident. False fits one classifier to all data, with
         the calibrator of "auto". For a frozen estimator all three are the same.
@@ -89,6 +94,9 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         Whether to print the progress of a fit on standard error.
     method : str, optional
         Name of a method, as in scikit-learn; an alternative to ``calibrator``.
+    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
+        Which scores of the classifier are calibrated. "auto" takes ``decision_function`` if there
+        is one, as that of LightGBM, else ``predict_proba``.
 
     Attributes
     ----------
@@ -96,8 +104,13 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         Class labels.
     calibrated_classifiers_ : list of CalibratedPair
         One pair for each fold, or a single one. With ``ensemble="auto"`` they share a calibrator.
+    calibrators_ : list of Calibrator
+        The calibrators of these pairs, each once.
     pooling_ : {"logarithms", "probabilities"}
         Whether logarithms or probabilities are averaged over the folds.
+    class_offsets_ : ndarray of shape (n_classes,)
+        Added to averaged logarithms, whose mean probabilities would else be too small for rare
+        classes; zeros where probabilities are averaged.
 
     Notes
     -----
@@ -125,6 +138,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
     n_jobs: int | None = jobs(default=None)
     verbose: bool = choice(default=False)
     method: str | None = None
+    response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
 
     def _get_estimator(self) -> Any:
         if self.estimator is not None:
@@ -146,8 +160,9 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         sample_weight : array-like of shape (n_samples,), optional
             Sample weights, used by the calibrator, and by the estimator if it takes weights.
         **fit_params : dict
-            Passed to the estimator; ``groups`` to a calibrator that takes them. With metadata
-            routing, to whoever requests them.
+            Passed to the estimator. ``groups``, the group of each row, goes to a ``cv`` that splits
+            by them, such as ``GroupKFold()``, and to a calibrator that takes them. With metadata
+            routing, all go to whoever requests them.
 
         Returns
         -------
@@ -163,18 +178,19 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
             classes = np.union1d(classes, estimator.classes_)
         job = Folds(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
-        job = replace(job, calibrator_params=routed.calibrator.fit)
+        own = {"calibrator_params": routed.calibrator.fit}
+        job = replace(job, **own, response_method=self.response_method)
         with threads.jobs(self.n_jobs):
             if isinstance(estimator, FrozenEstimator):
                 everything = np.arange(len(labels))
-                pairs = [job.run(everything, everything)]
+                pairs, offsets = [job.run(everything, everything)], None
             else:
-                pairs = self._cross_validate(job, routed.splitter.split)
-        is_shared = self.ensemble == "auto" and len(pairs) > 1
+                pairs, offsets = self._cross_validate(job, routed.splitter.split)
         found = {
             "classes_": classes,
             "calibrated_classifiers_": pairs,
-            "pooling_": "logarithms" if is_shared else "probabilities",
+            "pooling_": "probabilities" if offsets is None else "logarithms",
+            "class_offsets_": np.zeros(len(classes)) if offsets is None else offsets,
         }
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
@@ -213,8 +229,17 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
-        own = {"groups"} & {*fit_params} if takes_groups(calibrator) else set()
-        own_params = {name: fit_params.pop(name) for name in own}
+        own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
+        to_splitter = own if splits_by_groups(self.cv) else {}
+        to_calibrator = own if takes_groups(calibrator) else {}
+        if own and "groups" not in signature(estimator.fit).parameters:
+            if not (to_splitter or to_calibrator):
+                raise ParameterError(
+                    f"groups is given, but neither cv={in_words(self.cv)} nor the calibrator takes "
+                    "it; pass cv=sklearn.model_selection.GroupKFold() to keep the rows of a group "
+                    "in one fold, or calibrator=GroupedCalibrator(...) for a map of each group"
+                )
+            del fit_params["groups"]
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
         if sample_weight is not None and not takes_weights:
             notices.warn(
@@ -225,13 +250,20 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
             )
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
-        parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=own_params)}
-        return Bunch(splitter=Bunch(split={}), **parts)
+        parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=to_calibrator)}
+        return Bunch(splitter=Bunch(split=to_splitter), **parts)
 
-    def _cross_validate(self, job: Folds, split_params: dict[str, Any]) -> list[CalibratedPair]:
+    def _cross_validate(
+        self, job: Folds, split_params: dict[str, Any]
+    ) -> tuple[list[CalibratedPair], NDArray[np.float64] | None]:
+        """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
         refuse_too_many_folds(self.cv, job.y, self.ensemble)
+        if needs_groups(self.cv) and split_params.get("groups") is None:
+            raise ParameterError(
+                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, groups=groups)"
+            )
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
         work = job.run if self.ensemble is True else job.predict
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
@@ -248,12 +280,14 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         for warning in complaints.values():  # one of a kind: folds are much alike
             notices.warn(warning)
         if self.ensemble is True:
-            return parts
-        calibrator = job.calibrate(parts, np.concatenate([test for _, test in splits]))
-        trained = [part.estimator for part in parts]
+            return parts, None
+        rows = np.concatenate([test for _, test in splits])
+        calibrator = job.calibrate(parts, rows)
         if self.ensemble is False:
-            trained = [job.train(np.arange(len(job.y)))]
-        return [CalibratedPair(estimator, calibrator, job.classes) for estimator in trained]
+            trained = job.train(np.arange(len(job.y)))
+            return [CalibratedPair(trained, calibrator, job.classes)], None
+        pairs = [CalibratedPair(part.estimator, calibrator, job.classes) for part in parts]
+        return pairs, job.find_offsets(pairs, parts, rows) if len(pairs) > 1 else None
 
     def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
         """Return calibrated probabilities, averaged over the folds of an ensemble.
@@ -275,6 +309,22 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X, **params))
 
+    def transform(self, X: Any, **params: Any) -> NDArray[np.float64]:
+        """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
+        return self.predict_proba(X, **params)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return the names of the columns of ``transform``: the classes."""
+        check_is_fitted(self)
+        return np.array([str(label) for label in self.classes_], dtype=object)
+
+    @property
+    def calibrators_(self) -> list[Calibrator]:
+        """Fitted calibrators: one for all folds, or one for each with ``ensemble=True``."""
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        return list({id(pair.calibrator): pair.calibrator for pair in pairs}.values())
+
     def predict(self, X: Any, **params: Any) -> NDArray[Any]:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
@@ -293,7 +343,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         average = sum(scores[1:], scores[0]) / len(scores)
         if self.pooling_ == "logarithms":
             known = [pair.is_known for pair in self.calibrated_classifiers_]
-            return average_logarithms(parts, known), average
+            return average_logarithms(parts, known, self.class_offsets_), average
         return sum(parts[1:], parts[0]) / len(parts), average
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -323,8 +373,7 @@ class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, Base
         return boxes("serial", [("estimator", estimator), ("calibrator", calibrator)])
 
     def _certified(self) -> Iterator[Any]:
-        pairs = getattr(self, "calibrated_classifiers_", ())
-        for calibrator in {id(pair.calibrator): pair.calibrator for pair in pairs}.values():
+        for calibrator in self.calibrators_ if hasattr(self, "calibrated_classifiers_") else ():
             yield from calibrator._certified()  # noqa: SLF001  (ours)
 
     def __sklearn_tags__(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ class MaskedCalibrator(Composed):
         yield from part._complaints(batch, vars(part))  # noqa: SLF001  (ours)
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        gaps, absent = fill_absent(batch.scores, batch.kind, np.inf)
+        _, absent = fill_absent(batch.scores, batch.kind, np.inf)
         on_absent = absent[np.arange(batch.n_rows), batch.class_index]
         if on_absent.any():
             row = int(np.argmax(on_absent))
@@ -120,7 +121,12 @@ class MaskedCalibrator(Composed):
                 f"y: row {row} of those with a weight has the label {label}, but this option is "
                 "absent (probability 0, or a logit of minus infinity); drop the row"
             )
-        depth = DEPTH * (float(np.std(gaps[~absent])) or 1.0)
+        batch = batch.merged()  # so that a weight of 2 is two rows to the bit
+        gaps, absent = fill_absent(batch.scores, batch.kind, np.inf)
+        present, weight = gaps[~absent], np.broadcast_to(batch.weight[:, None], gaps.shape)[~absent]
+        mean = np.average(present, weights=weight)
+        spread = math.sqrt(np.average((present - mean) ** 2, weights=weight))
+        depth = DEPTH * (spread or 1.0)
         filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")
         part = fit_part(self._inside, filled)
         return {"calibrator_": part, "depth_": depth, "solver_report_": part.solver_report_}

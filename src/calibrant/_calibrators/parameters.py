@@ -159,7 +159,7 @@ def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
     dictionary takes the place of the old one in a single assignment.
     """
     kept = vars(estimator).copy()
-    for name in ("feature_names_in_", "statistics_"):  # not every fit sets these
+    for name in ("feature_names_in_", "sample_"):  # not every fit sets these
         kept.pop(name, None)
     estimator.__dict__ = kept | fitted
 

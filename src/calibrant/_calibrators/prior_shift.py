@@ -128,13 +128,11 @@ class PriorShift(Calibrator):
         return n_classes if self.from_priors is None else 1
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        batch = batch.merged()
-        total = math.fsum(batch.weight)
+        total = float(batch.weight.sum())
         from_priors = _read_priors("from_priors", self.from_priors, batch.classes)
         if from_priors is None:
-            cells = batch.probabilities() * (batch.weight / total)[:, None]
-            from_priors = np.array([math.fsum(column) for column in cells.T])
-            from_priors /= math.fsum(from_priors)
+            from_priors = batch.weight @ batch.probabilities()
+            from_priors /= from_priors.sum()
         to_priors = _read_priors("to_priors", self.to_priors, batch.classes)
         n_rows = total if self.from_priors is None else math.inf
         return self._shift(from_priors, to_priors, n_rows, batch.classes, batch.kind)

@@ -15,7 +15,6 @@ from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
 from calibrant._solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
 from calibrant._solvers.temperature import HELD, solve_temperature
-from calibrant.scale._scaling import SplineStatistics, TemperatureStatistics, VectorStatistics
 
 if TYPE_CHECKING:
     from calibrant._simplex import SimplexBatch
@@ -92,8 +91,6 @@ class TemperatureScaling(LogitCalibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
-    _takes_lists = True
-    _statistics = TemperatureStatistics
     _solver = staticmethod(solve_temperature)
 
     tol: float = number(default=1e-10)
@@ -114,6 +111,10 @@ class _AffineScaling(LogitCalibrator):
 
     Parameters
     ----------
+    prior_strength : float, default=1000
+        Number of pseudo-observations, rows of the calibration set labelled by temperature scaling,
+        that shrink the map towards it. 0 is the paper's, which overfits where a class has few rows,
+        and has no finite minimum where a class is never mistaken.
     ridge : float, default=0.0
         Strength of the squared penalty on all parameters.
     tol : float, default=1e-6
@@ -138,6 +139,7 @@ class _AffineScaling(LogitCalibrator):
     _unlabelled = "they keep the temperature-scaled logit"
     _copies = 6
 
+    prior_strength: float = number(default=AT_TEMPERATURE)
     ridge: float = number(default=0.0)
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=500, low=1, whole=True)
@@ -177,7 +179,6 @@ class VectorScaling(_AffineScaling):
     summary = "a slope and an intercept for each logit"
     good_for = "few classes, many rows"
     place, in_paper = 5, True
-    _statistics = VectorStatistics
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes
@@ -323,7 +324,6 @@ class MonotoneSpline(LogitCalibrator):
     place, keeps_order = 16, True
     _copies = 12
     _starts_at_temperature = True
-    _statistics = SplineStatistics
     _solver = staticmethod(solve_monotone_spline)
 
     n_knots: int = number(default=12, low=1, high=1000, whole=True)

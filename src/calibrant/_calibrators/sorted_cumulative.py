@@ -7,7 +7,6 @@ from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.cells import RankedSteps
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.sorted_cumulative import solve_sorted_cumulative
-from calibrant.scale._isotonic import SortedCumulativeStatistics
 
 
 class SortedCumulativeIsotonic(LogitCalibrator):
@@ -72,7 +71,6 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     place, in_paper = 1, True
     _copies = 9
     _starts_at_temperature = True
-    _statistics = SortedCumulativeStatistics
     _solver = staticmethod(solve_sorted_cumulative)
     _found = ("map_", "solver_report_", "prior_report_")
 

@@ -9,12 +9,13 @@ from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.logits import StructuredMap
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant._solvers.structured import fit_structured, refit_structured
-from calibrant.scale._scaling import FORMS, StructuredStatistics
 
 if TYPE_CHECKING:
     from calibrant._maps.logits import TemperatureMap
     from calibrant._simplex import SimplexBatch
     from calibrant._solvers.structured import StructuredFit
+
+FORMS = ("auto", "matrix", "diagonal")
 
 MOST_CLASSES = 200
 """Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
@@ -100,7 +101,6 @@ class StructuredScaling(LogitCalibrator):
     _unlabelled = "their probabilities are shrunk, like those of rare classes"
     _copies = 8
     _starts_at_temperature = True
-    _statistics = StructuredStatistics
 
     form: str = choice(FORMS, default="auto")
     strength: str | float = number(default="evidence", high=1e12, words=("evidence",))
