@@ -1,6 +1,7 @@
 """The command line from outside: files in, files and exit codes out."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -50,37 +51,38 @@ def test_fit_and_apply_write_what_python_would(files, capsys):
     np.testing.assert_array_equal(np.load(out), direct)
 
 
-@pytest.mark.parametrize("chunks", [False, True])
-def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, chunks):
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
+def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, monkeypatch, large_bytes):
     proba, y = simulate(300, 2)
     lines = ["a,b,label", *(f"{a},{b},{'ab'[i]}" for (a, b), i in zip(proba, y, strict=True))]
     file = tmp_path / "p.csv"
     file.write_text("\n".join(lines))
-    more = ["--chunks"] if chunks else []
-    assert call("evaluate", file, "--resamples", "30", "--json", *more) == 0
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    assert call("evaluate", file, "--resamples", "30", "--json") == 0
     numbers = json.loads(capsys.readouterr().out)
     assert numbers["n_resamples"] == 30
     assert round(151 * numbers["p_value"]) == pytest.approx(151 * numbers["p_value"])
     assert numbers["shares"]["classes"] == ["a", "b"]
-    assert call("evaluate", file, "--resamples", "0", "--json", *more) == 0
+    assert call("evaluate", file, "--resamples", "0", "--json") == 0
     numbers = json.loads(capsys.readouterr().out)
     assert numbers["p_value"] is None
-    assert call("evaluate", file, "--resamples", "0", *more) == 0
+    assert call("evaluate", file, "--resamples", "0") == 0
     shown = capsys.readouterr().out
     assert "interval" not in shown
     assert "pos-ECE" in shown
-    assert call("evaluate", file, "--resamples", "-1", *more) == 2
+    assert call("evaluate", file, "--resamples", "-1") == 2
 
 
-@pytest.mark.parametrize("more", [[], ["--chunks"]])
-def test_evaluate_ordered_classes(tmp_path, capsys, more):
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
+def test_evaluate_ordered_classes(tmp_path, capsys, monkeypatch, large_bytes):
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
     proba, y = simulate(300, 3)
     file = tmp_path / "p.csv"
     pd.DataFrame(proba, columns=["0", "1", "2"]).assign(label=y).to_csv(file, index=False)
-    assert call("evaluate", file, "--resamples", "0", "--json", "--ordered", *more) == 0
+    assert call("evaluate", file, "--resamples", "0", "--json", "--ordered") == 0
     found = json.loads(capsys.readouterr().out)["ranked_probability_score"]["value"]
     assert found == pytest.approx(ranked_probability_score(y, proba))
-    assert call("evaluate", file, "--resamples", "0", *more) == 0
+    assert call("evaluate", file, "--resamples", "0") == 0
     assert "RPS" not in capsys.readouterr().out
 
 
@@ -254,12 +256,13 @@ def test_the_docs_name_every_option():
 
 
 @pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
-@pytest.mark.parametrize("chunks", [[], ["--chunks"]])
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
 @pytest.mark.parametrize("names", [("no", "yes"), ("0", "1")])
 def test_the_positive_class_does_not_depend_on_the_order_of_columns(
-    tmp_path, capsys, names, chunks
+    tmp_path, capsys, monkeypatch, names, large_bytes
 ):
     """Columns are matched by their names: the second of the sorted labels is positive."""
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
     rng = np.random.default_rng(0)
     p = rng.beta(1, 3, size=500)
     label = np.array(names)[(rng.random(500) < p**2).astype(int)]
@@ -267,11 +270,12 @@ def test_the_positive_class_does_not_depend_on_the_order_of_columns(
     found = []
     for number, columns in enumerate((list(frame), [*frame.columns[[1, 0]], "label"])):
         frame[columns].to_csv(tmp_path / f"{number}.csv", index=False)
-        words = ["evaluate", tmp_path / f"{number}.csv", "--resamples", 20, *chunks]
+        words = ["evaluate", tmp_path / f"{number}.csv", "--resamples", 20]
         assert run([str(word) for word in words]) == 0
         out, err = capsys.readouterr()
         assert f"Calibration test of class {names[1]}:" in out
-        assert f"Over-predicted: class {names[1]} (" in out
+        name = names[1] if names[1].isdecimal() else repr(names[1])
+        assert f"Class {name} is over-predicted (" in out
         assert err == ""
         found.append(out.replace(f"{number}.csv", ""))
     assert found[0] == found[1]
@@ -280,3 +284,81 @@ def test_the_positive_class_does_not_depend_on_the_order_of_columns(
         out, err = capsys.readouterr()
         assert f"Class {names[1]} is over-predicted" in out
         assert err == ""
+
+
+def test_stated_confidences_show_the_share_of_right_answers(tmp_path, capsys):
+    """And not how often "confidence above one half" agrees with being right."""
+    rng = np.random.default_rng(0)
+    sure, right = rng.integers(20, 100, 400), rng.random(400) < 0.73
+    rows = [
+        {"confidence": c, "correct": y} for c, y in zip(sure.tolist(), right.tolist(), strict=True)
+    ]
+    file = tmp_path / "stated.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    of_half = np.mean((sure > 50) == right)
+    assert abs(of_half - right.mean()) > 0.1
+    assert call("evaluate", file, "--resamples", "20") == 0
+    shown = capsys.readouterr().out
+    assert re.search(rf"right answers, % +{100 * right.mean():.2f}  ", shown)
+    assert "accuracy" not in shown
+    assert call("evaluate", file, "--resamples", "20", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    share = found["right_answers"]
+    assert share["value"] == pytest.approx(right.mean())
+    assert share["low"] < share["value"] < share["high"]
+    assert "accuracy" not in found
+    told = ["compare", file, "--split", "0.5", "--methods", "ts"]
+    assert call(*told, "--report", tmp_path / "r.html") == 0
+    shown = capsys.readouterr().out
+    assert "Right answers: 7" in shown
+    assert "accuracy" not in shown
+    assert "<dt>accuracy</dt>" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert call(*told, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0.6 < found["right_answers"] < 0.85
+    assert not any("accuracy" in method for method in found["methods"])
+
+
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
+def test_a_reversed_rare_class_is_seen_and_named(tmp_path, capsys, monkeypatch, large_bytes):
+    """With bins of equal width, nearly all rows are in the first one, and nothing is seen."""
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    rng = np.random.default_rng(0)
+    z = rng.normal(-4.5, 1.2, 8000)
+    y = (rng.random(8000) < 1 / (1 + np.exp(-z))).astype(int)
+    said = 1 / (1 + np.exp(9 + z))
+    file = tmp_path / "p.csv"
+    pd.DataFrame({"p": said, "label": y}).to_csv(file, index=False)
+    told = ["evaluate", file, "--scores", "positive", "--resamples", "20"]
+    assert call(*told) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "it is not calibrated. The predictions are reversed: AUC 0." in shown
+    for title in ("AUC", "predicted/observed", "slope", "intercept"):
+        assert title in shown
+    errors_found = []
+    for strategy in ("uniform", "quantile"):
+        assert call(*told, "--strategy", strategy, "--json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["strategy"] == strategy
+        assert found["binary"]["findings"] == ["reversed"]
+        assert found["p_value"] < 0.03
+        errors_found.append(found["positive_ece"]["value"])
+    assert errors_found[0] < 0.5 * errors_found[1]
+    assert call(*told, "--strategy", "mass") == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of the size of files are POSIX's")
+@pytest.mark.parametrize("name", ["o.npy", "o.npz", "o.csv", "o.csv.gz", "o.parquet", "o.arrow"])
+def test_a_file_that_cannot_be_written_whole_is_named(files, tmp_path, capsys, name):
+    """As on a full disk: the system says what, and not where."""
+    import resource
+
+    out, soft = tmp_path / name, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, soft[1]))
+    try:
+        code = call("apply", files / "m.calibrant", files / "test.npz", "-o", out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, soft)
+    assert code == 3
+    assert capsys.readouterr().err == f"calibrant: {out}: File too large\n"
+    assert not [*tmp_path.iterdir()]

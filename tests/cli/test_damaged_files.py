@@ -1,6 +1,8 @@
 """Damaged files get an exit code and one line that names them, never a traceback."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -85,14 +87,23 @@ def codes(capsys, tmp_path, model, kind):
     return found
 
 
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FLIPPED])
-def test_damaged_files_through_every_command(tmp_path, capsys, model, kind):
+def test_damaged_files_through_every_command(
+    tmp_path, capsys, monkeypatch, model, kind, large_bytes
+):
+    """Whether they are read whole or in chunks."""
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
     wanted = [0, 0, 0] if kind in HARMLESS else [3, 3, 0 if kind in NO_LABELS else 3]
     assert codes(capsys, tmp_path, model, kind) == wanted
 
 
-def test_flipped_bits_are_refused_or_change_a_number(tmp_path, capsys, model):
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
+def test_flipped_bits_are_refused_or_change_a_number(
+    tmp_path, capsys, monkeypatch, model, large_bytes
+):
     """Which of the two depends on where they are, and on the reader."""
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
     found = []
     for kind in FLIPPED:
         (home := tmp_path / kind).mkdir()
@@ -104,3 +115,20 @@ def test_every_kind_is_known():
     assert {*HARMLESS, *NO_LABELS} <= KINDS.keys()
     assert len(KINDS) >= 100
     assert len(FLIPPED) == 48
+
+
+@pytest.mark.slow
+def test_400_refused_tables_beside_busy_processes_end_with_their_exit_code(tmp_path):
+    """A thread of Arrow that held a file of Python aborted one of forty: exit 134."""
+    path = tmp_path / "bad.csv"
+    path.write_text("ant,bee,label\n0.5,0.5,ant\n0.5,x,bee\n")
+    command = [sys.executable, "-m", "calibrant", "fit", path, "-o", tmp_path / "m.calibrant"]
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        options = {"capture_output": True, "text": True}
+        ends = [subprocess.run(command, check=False, **options) for _ in range(400)]
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert {(end.returncode, end.stderr.count("\n")) for end in ends} == {(3, 1)}

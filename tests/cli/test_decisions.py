@@ -1,6 +1,7 @@
 """Costs, groups, sets and priors by the command, beside the same calls in Python."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from calibrant._cli.main import run
 from calibrant.decisions import CostSensitive, expected_cost, prediction_sets
 from calibrant.metrics import evaluate
 from calibrant.report import compare
+from conftest import simulate
 
 COSTS = "true,refuse,pay\nno,0,1\nyes,20,0\n"
 
@@ -46,7 +48,7 @@ def test_evaluate_tells_costs_groups_and_sets(credit, capsys):
     words = ["--costs", home / "costs.csv", "--groups", "region", "--coverage", "0.9"]
     found = json.loads(call(capsys, "evaluate", home / "test.csv", *words, "--json"))
     y, p = test["label"], scores(test)
-    own = expected_cost(y, p, [[0, 1], [20, 0]], n_resamples=200)
+    own = expected_cost(y, p, [[0, 1], [20, 0]])
     assert found["cost"] == json.loads(json.dumps(own.to_dict()))
     sets = prediction_sets(p, 0.9, y_true=y)
     assert found["sets"]["measured"]["value"] == sets.measured.value
@@ -108,6 +110,7 @@ def test_decide_wants_the_groups_of_the_fit_and_no_others(credit, capsys, tmp_pa
     call(capsys, *fit, grouped, "--groups", "region")
     call(capsys, *fit, pooled, "--ignore", "region")
     words = [home / "test.csv", "-o", tmp_path / "out.csv", "--coverage", "0.9"]
+    words += ["--calibration", home / "val.csv"]
     for model, option in ((grouped, "--ignore"), (pooled, "--groups")):
         assert run([*map(str, ["decide", model, *words, option, "region"])]) == 2
         assert "--groups" in capsys.readouterr().err
@@ -169,16 +172,22 @@ def test_decisions_are_written(credit, capsys, tmp_path):
     model, out = tmp_path / "m.calibrant", tmp_path / "decisions.csv"
     call(capsys, "fit", home / "val.csv", "-m", "auto", "-o", model, "--ignore", "region")
     words = ["decide", model, home / "test.csv", "-o", out, "--ignore", "region"]
-    found = json.loads(
-        call(capsys, *words, "--costs", home / "costs.csv", "--coverage", "0.95", "--json")
-    )
+    by = ["--costs", home / "costs.csv", "--coverage", "0.95", "--calibration", home / "val.csv"]
+    found = json.loads(call(capsys, *words, *by, "--json"))
     p = model_file.load(model).predict_proba(scores(test))
     costs = pd.DataFrame([[0, 1], [20, 0]], ["no", "yes"], ["refuse", "pay"])
     policy = CostSensitive(costs).fit(p, test["label"])
     written = pd.read_csv(out)
     assert written["decision"].tolist() == policy.predict(p).tolist()
     assert found["expected_cost"] == pytest.approx(policy.expected_costs(p).min(axis=1).mean())
-    assert set(written["set"]) <= {"no", "yes", "no;yes"}
+    assert set(written["set"].fillna("")) <= {"", "no", "yes", "no;yes"}
+    # The columns of the file, with calibrated scores, so that each decision has its row.
+    assert [*written] == [*test, "decision", "cost", "set"]
+    for name in set(test) - set(scores(test)):
+        assert written[name].tolist() == test[name].tolist()
+    np.testing.assert_allclose(written[[*scores(test)]], p, atol=1e-12)
+    assert run([*map(str, [*words, "--coverage", "0.9"])]) == 2
+    assert "--calibration FILE" in capsys.readouterr().err
     assert run([*map(str, words)]) == 2
     assert "--costs" in capsys.readouterr().err
 
@@ -280,7 +289,6 @@ def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, capsys, 
         test[["bad", "good"]].to_numpy(),
         {"false_positive": 1, "false_negative": 20},
         pos_label="bad",
-        n_resamples=0,
     )
     cost = found["decisions"]["costs"]["uncalibrated"]["realised"]["value"]
     assert cost == pytest.approx(own.realised.value, rel=1e-9)
@@ -294,6 +302,7 @@ def test_costs_that_are_nested_too_deeply_are_refused(credit, capsys, tmp_path):
     assert "is neither CSV with a row for each true class" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("always::calibrant.errors.SmallSampleWarning")
 def test_options_that_a_row_lacks_are_not_decided(capsys, tmp_path):
     """Also by a model that knows of no absent ones: the best of the others is."""
     rng = np.random.default_rng(0)
@@ -308,5 +317,108 @@ def test_options_that_a_row_lacks_are_not_decided(capsys, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
     model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
     call(capsys, "fit", tmp_path / "val.jsonl", "-m", "ts", "-o", model)
-    call(capsys, "decide", model, tmp_path / "new.jsonl", "-o", out, "--coverage", "1")
+    words = ["--coverage", "0.999", "--calibration", tmp_path / "val.jsonl"]
+    words = ["decide", model, tmp_path / "new.jsonl", "-o", out, *words]
+    assert run([*map(str, words)]) == 0
+    assert "so every set has all classes" in capsys.readouterr().err
     assert pd.read_csv(out)["set"][0] == "A;B"
+
+
+def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(capsys, tmp_path):
+    """Sums of probabilities would hold the label of 96 % of these rows."""
+    p, y = simulate(6000, 5, 3)
+    parts = {"fit": slice(0, 1000), "calibration": slice(1000, 2500), "new": slice(2500, None)}
+    names = np.array([*"abcde"])
+    for name, part in parts.items():
+        table = pd.DataFrame(p[part], columns=names).assign(label=names[y[part]])
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
+    call(capsys, "fit", tmp_path / "fit.csv", "-m", "ts", "-o", model)
+    words = ["decide", model, tmp_path / "new.csv", "-o", out, "--coverage", "0.9"]
+    call(capsys, *words, "--calibration", tmp_path / "calibration.csv")
+    written = pd.read_csv(out, keep_default_na=False)
+    held = [
+        label in own.split(";")
+        for label, own in zip(*written[["label", "set"]].T.to_numpy(), strict=True)
+    ]
+    assert abs(np.mean(held) - 0.9) < 0.03
+    unlabelled = tmp_path / "unlabelled.csv"
+    pd.DataFrame(p[:9], columns=names).to_csv(unlabelled, index=False)
+    assert run([*map(str, [*words, "--calibration", unlabelled])]) == 3
+    assert "unlabelled.csv has no labels; --calibration needs" in capsys.readouterr().err
+
+
+@pytest.fixture
+def loans(tmp_path):
+    """Loans with an amount, which is lost where they are not paid back; a model and a file."""
+    p, y = simulate(900, 2, 5)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": [f"x{i}" for i in range(900)], "paid": p[:, 0], "lost": p[:, 1]})
+    frame = frame.assign(amount=rng.integers(1, 20, 900), label=np.array(["paid", "lost"])[y])
+    frame[:400].drop(columns="amount").to_csv(tmp_path / "val.csv", index=False)
+    frame[400:].to_csv(tmp_path / "new.csv", index=False)
+    model = tmp_path / "m.calibrant"
+    assert (
+        run(["fit", str(tmp_path / "val.csv"), "-m", "ts", "-o", str(model), "--ignore", "id"]) == 0
+    )
+    return tmp_path, model, frame[400:].reset_index(drop=True)
+
+
+COSTS_BY_ROW = {
+    "c.csv": "true,lend,refuse\nlost,amount,0\npaid,0,1.5\n",
+    "c.json": '{"false_positive": 1.5, "false_negative": "amount"}',
+}
+
+
+@pytest.mark.parametrize("name", [*COSTS_BY_ROW])
+def test_costs_may_name_a_column(loans, capsys, name):
+    home, model, frame = loans
+    costs, out = home / name, home / "out.csv"
+    costs.write_text(COSTS_BY_ROW[name])
+    words = [model, home / "new.csv", "-o", out, "--positive", "lost", "--costs", costs]
+    found = json.loads(call(capsys, "decide", *words, "--json"))
+    p = model_file.load(model).predict_proba(frame[["paid", "lost"]])[:, 1]
+    lend, refuse = p * frame["amount"], (1 - p) * 1.5
+    actions = {"c.csv": ("lend", "refuse"), "c.json": ("paid", "lost")}[name]
+    written = pd.read_csv(out)
+    assert written["decision"].tolist() == np.where(lend <= refuse, *actions).tolist()
+    np.testing.assert_allclose(written["cost"], np.minimum(lend, refuse), atol=1e-12)
+    assert written["id"].tolist() == frame["id"].tolist()
+    assert found["expected_cost"] == pytest.approx(np.minimum(lend, refuse).mean())
+    words = ["evaluate", home / "new.csv", "--positive", "lost", "--costs", costs, "--ignore", "id"]
+    judged = json.loads(call(capsys, *words, "--resamples", 20, "--json"))["cost"]
+    by_row = {"false_positive": 1.5, "false_negative": frame["amount"]}
+    own = expected_cost(frame["label"], frame[["lost", "paid"]], by_row, pos_label="lost")
+    assert judged["realised"]["value"] == pytest.approx(own.realised.value)
+    assert judged["predicted"]["value"] == pytest.approx(own.predicted.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("true,lend,refuse\nlost,income,0\npaid,0,1\n", 3, "has no column 'income'"),
+        (
+            "true,lend,refuse\nlost,id,0\npaid,0,1\n",
+            3,
+            "row 0 .from 0., column 'id': 'x400' is not",
+        ),
+    ],
+)
+def test_a_column_of_costs_that_is_none_is_named(loans, capsys, text, code, message):
+    home, model, _ = loans
+    (home / "c.csv").write_text(text)
+    words = ["decide", model, home / "new.csv", "-o", home / "o.csv", "--costs", home / "c.csv"]
+    assert run([*map(str, [*words, "--ignore", "amount"])]) == code
+    assert re.search(message, capsys.readouterr().err)
+    words = ["compare", home / "val.csv", "--split", "0.5", "--costs", home / "c.csv"]
+    assert run([*map(str, [*words, "--methods", "ts", "--ignore", "id"])]) == 3
+    assert "costs that name a column are for decide and evaluate" in capsys.readouterr().err
+
+
+def test_a_column_that_decide_writes_is_not_there_before(loans, capsys):
+    home, model, frame = loans
+    frame.rename(columns={"amount": "cost"}).to_csv(home / "new.csv", index=False)
+    (home / "c.json").write_text('{"false_positive": 1, "false_negative": "cost"}')
+    words = ["decide", model, home / "new.csv", "-o", home / "o.csv", "--costs", home / "c.json"]
+    assert run([*map(str, [*words, "--positive", "lost"])]) == 2
+    assert "has a column 'cost', which decide writes; rename it" in capsys.readouterr().err

@@ -24,6 +24,10 @@ def make(names):
     return pd.DataFrame({"no": 1 - p, "yes": p, "label": y, "group": group})
 
 
+def sets_by(path):
+    return ["--coverage", "0.8", "--calibration", path]
+
+
 def call(capsys, *words):
     """What a command that succeeds prints."""
     assert run([*map(str, words)]) == 0, capsys.readouterr().err
@@ -60,7 +64,7 @@ def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(capsys, tmp_p
     out, wanted = tmp_path / "out.csv", by_python(frame, frame["group"])
     call(capsys, "apply", model, tmp_path / "val.csv", "--groups", "group", "-o", out)
     np.testing.assert_allclose(pd.read_csv(out)[SCORES], wanted, rtol=1e-12)
-    words = ["--groups", "group", "-o", tmp_path / "sets.csv", "--coverage", "0.8"]
+    words = ["--groups", "group", "-o", tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv")]
     call(capsys, "decide", model, tmp_path / "val.csv", *words)
     found = json.loads(
         call(capsys, "evaluate", tmp_path / "val.csv", "--groups", "group", "--json")
@@ -80,7 +84,7 @@ def test_the_names_of_groups_do_not_depend_on_what_else_is_there(capsys, tmp_pat
     call(capsys, "apply", *words, tmp_path / "out.csv")
     wanted = by_python(frame, frame["group"], fresh, fresh["group"])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
-    call(capsys, "decide", *words, tmp_path / "sets.csv", "--coverage", "0.8")
+    call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))
     state = tmp_path / "state.json"
     for file in ("new.csv", "val.csv"):  # names of both are of one type
         words = ["monitor", model, tmp_path / file, "--groups", "group", "--state", state]
@@ -106,9 +110,8 @@ def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
         frame.to_csv(path, index=False, sep=";")
     call(capsys, "apply", model, path, "--groups", "group", "-o", out)
     np.testing.assert_allclose(np.load(out)["probs"], by_python(frame, frame["group"]), rtol=1e-12)
-    call(
-        capsys, "decide", model, path, "--groups", "group", "--coverage", "0.9", "-o", f"{out}.csv"
-    )
+    words = ["decide", model, path, "--groups", "group", *sets_by(tmp_path / "val.csv")]
+    call(capsys, *words, "-o", f"{out}.csv")
 
 
 def test_chunks_of_an_archive_have_their_own_groups(capsys, tmp_path, monkeypatch):
@@ -156,7 +159,7 @@ def test_groups_of_a_model_made_in_python_may_be_numbers(capsys, tmp_path, names
     wanted = own.predict_proba(frame[SCORES], groups=groups)
     wanted[:5] = own.for_group(None).predict_proba(frame[SCORES][:5])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
-    call(capsys, "decide", *words, tmp_path / "sets.csv", "--coverage", "0.8")
+    call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "new.csv"))
 
 
 @pytest.mark.parametrize("command", ["fit", "apply", "decide", "evaluate"])
@@ -166,7 +169,7 @@ def test_a_row_without_a_group_is_named(capsys, tmp_path, command):
     frame.loc[1, "group"] = None
     frame.to_csv(path := tmp_path / "new.csv", index=False)
     more = {"fit": ["-o", tmp_path / "n.calibrant"], "apply": ["-o", tmp_path / "o.csv"]}
-    more["decide"] = ["-o", tmp_path / "o.csv", "--coverage", "0.9"]
+    more["decide"] = ["-o", tmp_path / "o.csv", *sets_by(path)]
     words = [model, path] if command in ("apply", "decide") else [path]
     words = [command, *words, "--groups", "group", *more.get(command, [])]
     assert run([*map(str, words)]) == 3
@@ -184,7 +187,7 @@ def test_a_fit_by_group_is_monitored_by_group(capsys, tmp_path):
 def test_a_column_of_groups_that_is_not_there_is_named(capsys, tmp_path, command):
     model = fit(capsys, tmp_path, make(["a", "b"]))
     words = [command, model, tmp_path / "val.csv", "--groups", "county", "-o", tmp_path / "o.csv"]
-    words += ["--coverage", "0.9"] if command == "decide" else []
+    words += sets_by(tmp_path / "val.csv") if command == "decide" else []
     assert run([*map(str, words)]) == 3
     told = capsys.readouterr().err
     assert "'county'" in told

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ import pandas as pd
 import pytest
 
 from calibrant._cli.main import run
+from calibrant._files.chunks import FileChunks
 from calibrant.datasets import simulated_scores
-from calibrant.scale import _statistics as statistics
 from conftest import needs_pages
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
@@ -81,49 +80,14 @@ def test_every_command_prints_what_the_page_says(home, call):
     assert documented("study run")
 
 
-def test_fit_tells_the_rows_that_the_method_saw(home, call, capsys, monkeypatch):
-    monkeypatch.setattr(statistics, "FEWER_CELLS", 300)
-    monkeypatch.setattr("calibrant.scale._kept_rows.FEWEST_ROWS", 100)
+def test_fit_tells_the_rows_that_the_method_saw(home, call, monkeypatch):
     out = home / "m.calibrant"
-    _, text, err = call("fit", home / "days", "-m", "ms", "-o", out)
-    found = strict(text)
-    assert (found["rows"], found["rows_read"]) == (100, 900)
-    assert any("100 of 900" in told for told in found["warnings"])
-    assert "100 of 900" in err
-    _, text, _ = call("fit", home / "days", "-m", "fir", "-o", out)
-    assert (strict(text)["rows"], strict(text)["rows_read"]) == (900, 900)
-    _, text, _ = call("fit", home / "days", "-m", "auto", "-o", out)
-    assert (strict(text)["rows"], strict(text)["rows_read"]) == (900, 900)
-    assert run(["fit", str(home / "days"), "-m", "ms", "-o", str(out)]) == 0
-    assert "ms fitted to 100 of 900 rows of" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("method", "n_rows"), [("ts", 100), ("fir", 900), ("scir", 900)])
-def test_a_night_that_decays_tells_the_rows_that_were_kept(home, call, monkeypatch, method, n_rows):
-    """Rows of older nights weigh less than their files say, so these are not read again."""
-    monkeypatch.setattr(statistics, "usual_limit", lambda *_: 100)
-    out, whole, last = home / "m.calibrant", home / "days", home / "nights"
-    last.mkdir()
-    files = sorted(whole.iterdir())
-    options = "-m", method, "-o", out, "--statistics", home / "kept", "--decay", "0.9"
-    for some in (files[:1], files[1:]):
-        for file in some:
-            shutil.copy(file, last)
-        code, text, err = call("fit", last, *options)
-        assert code == 0, err
-    assert (strict(text)["rows"], strict(text)["rows_read"]) == (n_rows, 900)
-
-
-def test_inspect_shows_every_note(home, call, capsys, monkeypatch):
-    monkeypatch.setattr(statistics, "usual_limit", lambda *_: 100)
-    out = home / "noted.calibrant"
-    code, _, err = call("fit", home / "days", "-m", "ts", "-o", out)
-    assert code == 0, err
-    capsys.readouterr()
-    assert run(["inspect", str(out)]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"\d+ rows stand for 900\n", shown)
-    assert "all 900 rows were read" in shown
+    for most, n_rows in ((1 << 24, 900), (300, 100)):
+        monkeypatch.setitem(FileChunks.sample.__kwdefaults__, "max_cells", most)
+        for method in ("ms", "fir", "auto"):
+            code, text, err = call("fit", home / "days", "-m", method, "-o", out)
+            assert code == 0, err
+            assert (strict(text)["rows"], strict(text)["rows_read"]) == (n_rows, 900)
 
 
 def test_an_error_has_no_other_fields_and_its_line_for_people_stays(home, call):

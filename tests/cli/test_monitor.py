@@ -125,8 +125,65 @@ def test_a_table_of_rows_without_labels_alone(home, capsys):
 def test_a_day_counts_once(call):
     call("monday.parquet", "--groups", "region", "--time-column", "when")
     code, found, err = call("monday.parquet", "--ignore", "region,when")
-    assert (code, found["n_rows"], found["repeated"]) == (0, 1500, True)
-    assert "not counted again" in err
+    assert (code, found["n_rows"], found["repeated"]) == (7, 1500, True)
+    assert "monday.parquet is not counted again" in err
+    assert "--again" in err
+    code, found, _ = call("monday.parquet", "--ignore", "region,when", "--again")
+    assert (code, found["n_rows"], found["repeated"]) == (0, 3000, False)
+
+
+def test_a_file_is_known_by_its_path_and_bytes(call, home):
+    """Days of few scores may be equal; a renamed and shuffled day of many is the same."""
+    q = np.tile([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]], (30, 1))
+    labels = NAMES[[0, 2, 0, 2, 0, 0, 1, 2, 1, 1] * 6]
+    table = pd.DataFrame(q, columns=NAMES).assign(label=labels)
+    for i in range(12):
+        table.to_csv(home / f"day-{i}.csv", index=False)
+        code, found, _ = call(f"day-{i}.csv")
+        assert (code, found["n_rows"]) == (0, 60 * (i + 1))
+    assert call("day-3.csv")[0] == 7
+    table[::-1].to_csv(home / "day-3.csv", index=False)  # another one under an old name
+    assert call("day-3.csv")[0] == 0
+    call("monday.parquet", "--ignore", "region,when")
+    monday = pd.read_parquet(home / "monday.parquet").sample(frac=1, random_state=0)
+    monday.to_parquet(home / "copy.parquet")
+    assert call("copy.parquet", "--ignore", "region,when")[0] == 7
+
+
+def test_the_rows_of_another_model_are_refused(call, home):
+    call("monday.npz")
+    before = (home / "state.json").read_bytes()
+    p, y = honest(np.random.default_rng(5), 2000, 3)
+    save(TemperatureScaling().fit(p, NAMES[y]), home / "model.calibrant")
+    code, found, _ = call("tuesday.npz")
+    assert code == 3
+    assert "start a new state file" in found["error"]["message"]
+    assert (home / "state.json").read_bytes() == before
+
+
+def test_terminal_page_and_json_tell_the_same_changes(home, call, capsys):
+    """One shift is one change, drawn red where it alarms, with the gap of the last rows."""
+    rng = np.random.default_rng(1)
+    for day, power in enumerate([1.0] * 4 + [0.4] * 5):
+        p, y = shifted(rng, 1000, 3, power=power)
+        table = pd.DataFrame(p, columns=NAMES).assign(label=NAMES[y])
+        table.to_parquet(home / f"{day}.parquet")
+        page = home / "page.html"
+        code, found, _ = call(f"{day}.parquet", "--page", page)
+    assert (code, len(found["changes"]), found["n_recent"]) == (6, 1, 2000)
+    assert found["recent_gap"]["high"] < found["gap"]["value"] < 0
+    assert found["metrics"]["calibrant_recent_gap"] == found["recent_gap"]["value"]
+    told = f"1, at row {found['changes'][0]:,}"
+    text = page.read_text()
+    assert told in text
+    assert 'class="headline alarm"' in text
+    assert 'class="line alarm"' in text
+    assert "the last 2,000 rows" in text
+    files = [home / "model.calibrant", home / "8.parquet", "--state", home / "state.json"]
+    assert run(["monitor", *map(str, files)]) == 7
+    out = capsys.readouterr().out
+    assert told in out
+    assert "gap, last 2,000 rows" in out
 
 
 def test_a_promise_is_not_changed(call):
@@ -175,7 +232,7 @@ def test_killed_between_state_and_page(home, call):
     assert killed.returncode == -signal.SIGKILL
     assert not page.exists()
     code, found, _ = call("tuesday.npz", "--page", page)
-    assert (code, found["n_rows"], found["repeated"]) == (0, 3000, True)
+    assert (code, found["n_rows"], found["repeated"]) == (7, 3000, True)
     assert "3,000 labelled rows" in page.read_text()
     counted = CalibrationMonitor.load(home / "state.json").status()
     (home / "state.json").unlink()

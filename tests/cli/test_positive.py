@@ -67,7 +67,8 @@ def test_decisions_by_one_column(risks, one, capsys, tmp_path, served):
 
 def test_a_single_column_of_the_other_class_is_refused(risks, one, capsys, tmp_path):
     home, _ = risks
-    words = ["decide", one, home / "other.csv", "--coverage", "0.9", "-o", tmp_path / "out.csv"]
+    other, out = home / "other.csv", tmp_path / "out.csv"
+    words = ["decide", one, other, "--coverage", "0.9", "--calibration", other, "-o", out]
     assert run([*map(str, words)]) == 3
     assert "read as the column of 'bad'" in capsys.readouterr().err
 
@@ -149,7 +150,7 @@ def test_costs_of_mistakes_are_those_of_the_positive_class_of_the_fit(risks, cap
     words = ["evaluate", home / "two.csv", "--positive", "bad", "--costs", home / "costs.json"]
     judged = json.loads(call(capsys, *words, "--json"))
     table = pd.DataFrame([[0, 1], [5, 0]], ["good", "bad"], ["good", "bad"])
-    wanted = expected_cost(frame["label"], frame[["bad", "good"]], table, n_resamples=0)
+    wanted = expected_cost(frame["label"], frame[["bad", "good"]], table)
     assert judged["cost"]["realised"]["value"] == pytest.approx(wanted.realised.value)
 
 

@@ -1,16 +1,22 @@
 """Files as people have them: columns in any order, other columns, other formats, other words."""
 
 import json
+import os
 import re
 import shlex
+import sys
 
+import click
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from calibrant import TemperatureScaling, model_file
-from calibrant._cli.main import run
+from calibrant._cli.main import cli, run
+from calibrant._cli.outputs import OutputPath
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
@@ -264,6 +270,19 @@ def test_the_report_prints_commands_that_work_on_these_files(tmp_path, monkeypat
         "compare v.npz t.npz --report v.npz",
         "compare v.npz t.npz --report t.npz",
         "study run . -o .",
+        "apply m.calibrant v.npz -o missing/../v.npz",
+        "decide m.calibrant v.npz -o missing/../c.json --costs c.json",
+        "decide m.calibrant v.npz -o missing/../v.npz --costs c.json",
+        "judge v.npz t.npz -o t.npz",
+        "monitor m.calibrant v.npz --state state.json --page v.npz",
+        "monitor m.calibrant v.npz --state state.json --page m.calibrant",
+        "monitor m.calibrant v.npz --state missing/../v.npz",
+        "export m.calibrant --behind net.onnx -o net.onnx",
+        "fit days -o days/1.csv",
+        "fit days -o days/deep/2.csv",
+        "fit days -o one.csv",
+        "fit v.npz -o t.npz --priors t.npz",
+        "apply m.calibrant - -o days/1.csv",
     ],
 )
 def test_no_input_is_written_over(home, tmp_path, monkeypatch, capsys, command):
@@ -274,7 +293,83 @@ def test_no_input_is_written_over(home, tmp_path, monkeypatch, capsys, command):
     np.save("y.npy", Y)
     (tmp_path / "link.npz").symlink_to("v.npz")
     (tmp_path / "m.calibrant").write_bytes((home / "m.calibrant").read_bytes())
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert run(command.split()) == 3
+    for name in ("c.json", "net.onnx"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "days" / "deep").mkdir(parents=True)
+    for name in ("days/1.csv", "days/deep/2.csv"):
+        write(tmp_path / name)
+    os.link("days/1.csv", "one.csv")
+    before = contents(tmp_path)
+    with open("days/1.csv") as file:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", file)
+        assert run(command.split()) == 3
     assert "is also an input" in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
+
+
+def contents(home):
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "monitor m.calibrant v.csv --state s.json --page s.json",
+        "monitor m.calibrant v.csv --state s.json --page missing/../s.json",
+        "monitor m.calibrant v.csv --state s.json --page s.json.lock",
+    ],
+)
+def test_no_output_is_written_over_by_another(home, tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "days").mkdir()
+    write(tmp_path / "v.csv")
+    write(tmp_path / "days" / "1.csv")
+    (tmp_path / "m.calibrant").write_bytes((home / "m.calibrant").read_bytes())
+    before = contents(tmp_path)
+    assert run(command.split()) == 3
+    assert re.search(r"is named by --\w+ and by --\w+; write to two files", capsys.readouterr().err)
+    assert contents(tmp_path) == before
+
+
+def test_a_model_beside_its_tables_can_be_written_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "days").mkdir()
+    write(tmp_path / "days" / "1.csv")
+    for _ in range(2):
+        assert run(["fit", "days", "-m", "ts", "-o", "days/model.calibrant"]) == 0
+
+
+def leaves(command):
+    own = getattr(command, "commands", None)
+    return [command] if own is None else [leaf for one in own.values() for leaf in leaves(one)]
+
+
+def test_every_path_that_a_command_writes_to_is_known_as_such():
+    names = {
+        param.name
+        for command in leaves(cli)
+        for param in command.params
+        if isinstance(param.type, OutputPath)
+    }
+    assert names == {"output", "report", "page", "state"}
+    for command in leaves(cli):
+        for param in command.params:
+            says_so = re.search("[Ww]rite|Keep|Table of", getattr(param, "help", None) or "")
+            is_path = isinstance(param.type, click.Path)
+            assert isinstance(param.type, OutputPath) == bool(is_path and says_so) or (
+                param.name == "state"
+            )
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_the_index_of_pandas_stays_one(home, tmp_path, suffix):
+    frame = pd.DataFrame(NEW, columns=["prob_cat", "prob_dog", "prob_emu"]).sample(50)
+    path, out = tmp_path / f"new.{suffix}", tmp_path / f"out.{suffix}"
+    schema = pa.Schema.from_pandas(frame, preserve_index=True)
+    table = pa.Table.from_pandas(frame, schema)
+    assert "__index_level_0__" in table.column_names
+    pq.write_table(table, path) if suffix == "parquet" else feather.write_feather(table, path)
+    assert call("apply", home / "m.calibrant", path, "-o", out) == 0
+    written = (pd.read_parquet if suffix == "parquet" else pd.read_feather)(out)
+    assert written.columns.tolist() == frame.columns.tolist()
+    assert written.index.equals(frame.index)

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import zipfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 from calibrant import model_file
 from calibrant._cli import main
+from calibrant._files import records
 from calibrant._files.logs import read_log
 from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
@@ -70,6 +72,8 @@ def test_a_group_of_tasks_is_a_directory(tmp_path):
         (tmp_path / f"samples_{name}.jsonl").write_bytes((LOGS / f"{name}.jsonl").read_bytes())
     (tmp_path / "results_2026.json").write_text("{}")
     log = read_log(tmp_path)
+    assert "samples_lm_eval_letters.jsonl (16)" in log.note
+    assert "ignored results_2026.json (no samples)" in log.note
     assert log.classes == list("01234")
     assert (len(log.labels), accuracy_of(log)) == (32, (0.3125 + 0.1875) / 2)
     found = run("evaluate", tmp_path, "--resamples", 0, "--json")
@@ -86,15 +90,20 @@ def test_a_group_of_tasks_is_a_directory(tmp_path):
     [
         ("samples_a_2026-06-05T13-01-35.123456.jsonl", "samples_a_2026-06-06T01-01-35.5.jsonl"),
         (f"2026-06-05T13-01-35+00-00_a_{'x' * 22}.eval", f"2026-06-06T01-00-00Z_a_{'y' * 22}.eval"),
+        (f"2026-06-05T13-01-35+00-00_a_{'x' * 22}.eval", f"2026-06-06T01-00-00Z_a_{'y' * 22}.json"),
+        ("one/samples_a_2026-06-05T13-01-35.1.jsonl", "two/samples_a_2026-06-05T13-01-35.1.jsonl"),
     ],
 )
 def test_two_runs_of_a_task_in_a_directory_are_refused(tmp_path, first, second):
-    name = "inspect.eval" if first.endswith(".eval") else "lm_eval_letters.jsonl"
-    stored = (LOGS / name).read_bytes()
-    (tmp_path / first).write_bytes(stored)
+    def store(path):
+        name = "lm_eval_letters" if path.suffix == ".jsonl" else "inspect"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes((LOGS / f"{name}{path.suffix}").read_bytes())
+
+    store(tmp_path / first)
     n_rows = len(read_log(tmp_path).labels)
     other = tmp_path / second.replace("_a_", "_b_")
-    other.write_bytes(stored)
+    store(other)
     assert len(read_log(tmp_path).labels) == 2 * n_rows
     other.rename(tmp_path / second)
     with pytest.raises(PredictionFileError, match="runs of the same task; keep one"):
@@ -322,10 +331,12 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
     two = {"probs": np.c_[1 - sure / 100, sure / 100], "classes": ["false", "true"]}
     np.savez(tmp_path / "a.npz", labels=log.labels, **two)
     first, second = (
-        numbers(json.loads(run("evaluate", file, "--json", "--resamples", 0).stdout))
+        json.loads(run("evaluate", file, "--json", "--resamples", 0).stdout)
         for file in (path, tmp_path / "a.npz")
     )
-    np.testing.assert_allclose(first, second, atol=1e-12)
+    assert first.pop("right_answers")["value"] == pytest.approx(right.mean(), abs=1e-12)
+    del second["accuracy"]  # that of "confidence above one half"
+    np.testing.assert_allclose(numbers(first), numbers(second), atol=1e-12)
     model, out = tmp_path / "m.calibrant", tmp_path / "o.jsonl"
     assert run("fit", path, "-o", model).exit_code == 0
     assert run("apply", model, path, "-o", out).exit_code == 0
@@ -430,3 +441,106 @@ def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
     assert len(found[0]) > 10
     np.testing.assert_allclose(*found, rtol=0, atol=1e-12)
     np.testing.assert_allclose(*outputs, rtol=0, atol=1e-12)
+
+
+def test_every_kind_of_log_below_a_directory_is_read_and_told(tmp_path):
+    """Of Inspect .eval beside .json, and the folder that lm-eval makes of a model's name."""
+    model = tmp_path / "output" / "org__model"
+    model.mkdir(parents=True)
+    of_task = {"samples_a_2026-06-05T13-01-35.1.jsonl": "lm_eval_letters.jsonl"}
+    of_task |= {"2026_b_x.eval": "inspect.eval", "2026_c_x.json": "inspect.json"}
+    for name, source in of_task.items():
+        (model / name).write_bytes((LOGS / source).read_bytes())
+    (model / "results_2026-06-05T13-01-35.1.json").write_text('{"results": {}}')
+    text = {"resps": [["The answer is 5."]], "filtered_resps": ["5"], "target": "5"}
+    write(model / "samples_gsm8k_2026-06-05T13-01-35.1.jsonl", text)
+    (model / "readme.md").write_text("Read me.")
+    for path in (tmp_path, tmp_path / "output"):
+        log = read_log(path)
+        assert len(log.labels) == 16 + 8 + 8
+        found = run("evaluate", path, "--resamples", 0)
+        assert found.exit_code == 0
+        for told in (
+            "2026_c_x.json (8)",
+            "gsm8k_2026-06-05T13-01-35.1.jsonl (generated text)",
+            "results_2026-06-05T13-01-35.1.json (no samples)",
+            "readme.md (no log)",
+        ):
+            assert told in found.stderr
+    (model / "2026_b_x.eval").unlink()
+    (model / "2026_c_x.json").unlink()
+    (model / next(iter(of_task))).unlink()
+    found = run("evaluate", tmp_path)
+    assert found.exit_code == 3
+    assert "without scores of options" in found.stderr
+    assert "generated text" in found.stderr
+
+
+def test_files_beside_tables_that_are_not_read_are_told(tmp_path):
+    rows = "".join(f"0.75,0.25,{'ab'[i % 4 == 0]}\n" for i in range(40))
+    (tmp_path / "1.csv").write_text("a,b,label\n" + rows)
+    write(tmp_path / "more.jsonl", {"probs": {"a": 0.5, "b": 0.5}, "label": "a"})
+    found = run("fit", tmp_path, "-m", "ts", "-o", tmp_path.parent / "m.calibrant")
+    assert found.exit_code == 0
+    assert "1 table read; ignored 'more.jsonl'" in found.stderr
+
+
+def test_samples_of_an_archive_are_read_by_one_list_of_its_members(tmp_path, monkeypatch):
+    """It was read again for each: quadratic in the samples."""
+    opened = []
+
+    class Counted(zipfile.ZipFile):
+        def _RealGetContents(self):  # noqa: N802  (zipfile's, which reads the list)
+            opened.append(self)
+            super()._RealGetContents()
+
+    monkeypatch.setattr(records, "ZipFile", Counted)
+    path = tmp_path / "log.eval"
+    samples = json.loads((LOGS / "inspect.json").read_text())["samples"]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(50):
+            archive.writestr(f"samples/{i}.json", json.dumps(samples[i % len(samples)]))
+    assert len([*records.read_records(path)]) == 50
+    assert len(opened) == 1
+
+
+def winogrande(doc, scores, **more):
+    """Options stand in the questions, and the target is what follows them."""
+    asked = {f"gen_args_{j}": {"arg_0": f"Option {j}", "arg_1": " is tall."} for j in range(2)}
+    found = [[str(score), "False"] for score in scores]
+    return {"doc": doc, "target": "is tall.", "arguments": asked, "filtered_resps": found} | more
+
+
+def test_the_answer_of_winogrande_is_that_of_its_document(tmp_path):
+    records = [
+        winogrande({"answer": "1"}, [-2.0, -1.0]),
+        winogrande({"answer": "2"}, [-2.0, -1.0], acc=1.0),
+        winogrande({"label": 0}, [-1.0, -2.0], acc=1.0),
+    ]
+    log = read_log(write(tmp_path / "samples_winogrande.jsonl", *records))
+    assert log.classes == ["0", "1"]
+    assert log.labels.tolist() == ["0", "1", "0"]
+    assert log.scores.tolist() == [[-2.0, -1.0], [-2.0, -1.0], [-1.0, -2.0]]
+    for doc, more, message in [
+        ({}, {}, r"line 1: all 2 continuations are the same, and 'doc' has no 'answer'"),
+        ({"answer": "3"}, {}, "line 1: all 2 continuations"),
+        ({"answer": "1"}, {"acc": 1.0}, r"line 1: .*acc is 1\.0"),
+    ]:
+        with pytest.raises(PredictionFileError, match=message):
+            read_log(write(tmp_path / "bad.jsonl", winogrande(doc, [-2.0, -1.0], **more)))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"label": "A", "logprobs": None},
+        {"label": "A", "response": {"choices": [{"message": {}, "logprobs": None}]}},
+        {"label": "A", "choices": [{"message": {"content": "A"}, "logprobs": None}]},
+    ],
+)
+def test_logprobs_of_null_are_told_as_what_they_are(tmp_path, record):
+    path = write(tmp_path / "answers.jsonl", record, {"label": "B", **record})
+    with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
+        read_log(path, classes=["A", "B"])
+    with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
+        read_log(path)

@@ -3,14 +3,16 @@ import io
 import os
 import threading
 import tracemalloc
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from calibrant._files import column
 from calibrant._files import text as text_tables
 from calibrant._files.align import align
-from calibrant._files.directory import TableChunks
-from calibrant._files.predictions import read_prediction_file
+from calibrant._files.chunks import FileChunks
+from calibrant._files.predictions import open_source, read_prediction_file
 from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
 
@@ -73,7 +75,6 @@ def test_separators_are_seen_in_the_header(tmp_path, sign, name):
         (GOOD.replace("bee,cow", "bee,bee"), "'bee' appears twice"),
         (GOOD.replace("bee,cow", "bee,"), "column 4 has no name"),
         (GOOD.replace(",0.8", ",80%"), "line 3, column 'bee': '80%' .* percent .*--normalize"),
-        (GOOD.replace(",", ";").replace("0.", "0,"), "line 2, column 'ant': '0,7' .* a point"),
         (GOOD.replace("\nbee", "\n\nbee").replace("0.8", "x"), "line 4, column 'bee': 'x'"),
         ("label,ant\nant,1\n", "two or more classes"),
         ("label,ant,bee\nant,1,NA\nbee,0,NA\n", "line 2, column 'bee': 'NA' is not a number"),
@@ -220,8 +221,114 @@ def test_a_few_bytes_of_gzip_do_not_become_any_number_of_rows(tmp_path, monkeypa
     path = tmp_path / "p.csv.gz"
     path.write_bytes(gzip.compress(b"label,a,b\n" + ROWS.encode() * 2000))
     told = r"p\.csv\.gz grows more than 100 times .* decompress it first"
-    chunked = lambda path: TableChunks(path, selection=ColumnSelection()).labels()  # noqa: E731
+    chunked = lambda path: FileChunks(path, open_source, ColumnSelection()).settle(align)  # noqa: E731
     with pytest.raises(PredictionFileError, match=told):
         (chunked if is_chunked else read_prediction_file)(path)
     path.write_bytes(gzip.compress(b"label,a,b\n" + ROWS.encode()))
     assert len(read_prediction_file(path).scores) == 200
+
+
+def test_line_breaks_in_quotes_are_read_beyond_any_block(tmp_path, monkeypatch):
+    note = '"said ""no"",\n\nthen, 5\n"'
+    rows = [f"{note if i % 3 else 'n'},ant,0.{i:04d},0.5,0.25" for i in range(1, 9000)]
+    text = "note,label,ant,bee,cow\n" + "\n".join(rows) + "\n"
+    assert len(text) > 4 * text_tables.SAMPLE_BYTES
+    wanted = [float(f"0.{i:04d}") for i in range(1, 9000)]
+    assert read_text(tmp_path, text).scores[:, 0].tolist() == wanted
+    monkeypatch.setattr(text_tables, "BLOCK_BYTES", text_tables.SAMPLE_BYTES + 999)
+    assert read_text(tmp_path, text).scores[:, 0].tolist() == wanted
+    bad = text.replace("0.8000,0.5", "0.8000,half")
+    line = text[: text.index("0.8000,0.5")].count("\n") + 1
+    with pytest.raises(PredictionFileError, match=rf"line {line}, column 'bee': 'half'"):
+        read_text(tmp_path, bad)
+
+
+def test_a_quote_within_a_cell_is_a_character(tmp_path, monkeypatch):
+    rows = [f'{i}" wide,ant,0.25,0.5,0.25' for i in range(9000)]
+    text = "note,label,ant,bee,cow\n" + "\n".join(rows) + "\n"
+    monkeypatch.setattr(text_tables, "BLOCK_BYTES", text_tables.SAMPLE_BYTES + 999)
+    assert read_text(tmp_path, text).scores.shape == (9000, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD.replace(",", ";").replace(".", ","),
+        GOOD.replace(",", "\t").replace(".", ","),
+        GOOD.replace("0.7", '"0,7"')
+        .replace("0.2", '"0,2"')
+        .replace("0.1", '"0,1"')
+        .replace("0.8", '"0,8"'),
+    ],
+    ids=["semicolons", "tabs", "quoted"],
+)
+def test_decimal_commas_are_read(tmp_path, text):
+    np.testing.assert_array_equal(read_text(tmp_path, text).scores, P)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            GOOD.replace(",", ";").replace("0.8", "0,8"),
+            "line 3, column 'bee': '0,8' .*with a point",
+        ),
+        (
+            GOOD.replace(",", ";").replace(".", ",")
+            + "cow;0,1;0,1;0,8\n" * text_tables.SAMPLE_ROWS
+            + "cow;0,1;0.1;0,8\n",
+            "line 104, column 'bee': '0.1' .*other decimals have a comma",
+        ),
+        (GOOD.encode("utf-16"), r"p\.csv, line 1 is UTF-16 text; save the table as UTF-8"),
+    ],
+    ids=["a comma", "a point", "utf-16"],
+)
+def test_other_ways_of_writing_are_refused_by_name(tmp_path, text, message):
+    with pytest.raises(PredictionFileError, match=message):
+        read_text(tmp_path, text)
+
+
+def test_probabilities_may_be_called_predictions(tmp_path):
+    found = read_text(tmp_path, "id,y_true,y_pred\nx,0,0.25\ny,1,0.75\n")
+    assert found.kind == "positive"
+    assert found.place.names == ["y_pred"]
+    assert found.scores.tolist() == [[0.25], [0.75]]
+    beside = read_text(tmp_path, "label,a,b,y_pred\na,0.75,0.25,0.75\nb,0.25,0.75,0.5\n")
+    assert beside.place.names == ["a", "b"]
+    with pytest.raises(
+        PredictionFileError, match=r"no columns of scores \('y_pred' holds predicted"
+    ):
+        read_text(tmp_path, "id,y_true,y_pred\nx,0,0\ny,1,1\n")
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.csv.gz"])
+def test_no_thread_in_the_background_reads_a_table(tmp_path, monkeypatch, name):
+    """One that waits for the interpreter when it ends aborts the process: exit 134, not 3."""
+    threads = set()
+
+    class Watched:
+        def __init__(self, file):
+            self._file = file
+
+        def read(self, *size):
+            threads.add(threading.get_ident())
+            return self._file.read(*size)
+
+        def readline(self, *size):
+            return self._file.readline(*size)
+
+    @contextmanager
+    def watched(path):
+        with whole(path) as file:
+            yield Watched(file)
+
+    whole = text_tables.open_text
+    monkeypatch.setattr(text_tables, "open_text", watched)
+    monkeypatch.setattr(column, "open_text", watched)
+    text = (GOOD + "cow,0.1,0.1,0.8\n" * 9000).encode()
+    text = gzip.compress(text) if name.endswith("gz") else text
+    read_text(tmp_path, text, name)
+    column.read_column(tmp_path / name, "label", "")
+    with pytest.raises(PredictionFileError, match="line 3"):
+        read_text(tmp_path, GOOD.replace("0.8", "x"))
+    assert threads == {threading.get_ident()}

@@ -73,7 +73,11 @@ LABELS = {
         ("classes that do not fit", vector("int", "int8", [0, 1, 256]), "cannot be stored"),
         ("bytes not hexadecimal", vector("bytes", "bytes", ["0g", "00", "01"]), "hexadecimal"),
         ("classes without their array", entry("vector/0", name="vector/9"), "no array"),
-        ("names of columns that are numbers", part(feature_names=0), "not have 3 names"),
+        (
+            "names of columns that are numbers",
+            part(feature_names=0),
+            "not have a name for each column",
+        ),
     ],
     (e.HeaderFieldError, "ts"): [
         ("classes by a wrong index", part(classes=5), "no vector"),

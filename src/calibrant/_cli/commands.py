@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.chunked import chunks_option, evaluate_chunks, evaluate_file, is_of_tables
+from calibrant._cli.cost_files import cost_columns
 from calibrant._cli.deciding import (
     check_groups,
     costs_option,
@@ -19,8 +21,9 @@ from calibrant._cli.deciding import (
 )
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
-from calibrant._cli.fitting import check_output, fit, jobs_option, part_option
+from calibrant._cli.fitting import fit, jobs_option, part_option
 from calibrant._cli.judge import judge
+from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
 from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
@@ -28,8 +31,17 @@ from calibrant._progress import progress_bar
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from calibrant._files.align import Aligned
+    from calibrant._files.chunks import FileChunks
+    from calibrant._result import Estimate
+    from calibrant.metrics._cumulative import ClassShares
+    from calibrant.metrics._evaluation import Evaluation
+    from calibrant.metrics._significance import CalibrationTest
 
 BAD_ROWS = click.Choice(["error", "skip", "nan"])
+
+TEST_DRAWS = 5
+"""Draws of the calibration test for each resample behind the intervals."""
 
 
 @click.command()
@@ -38,73 +50,147 @@ BAD_ROWS = click.Choice(["error", "skip", "nan"])
 @reading_options()
 @click.option("--bins", default=15, help="Number of bins of the calibration errors.")
 @click.option(
+    "--strategy",
+    type=click.Choice(["uniform", "quantile"]),
+    help="Bins of equal width or of equal mass, of pos-ECE, conf-ECE and the test. By default "
+    "equal mass for the positive class of two, and equal width for the confidence.",
+)
+@click.option(
     "--resamples",
     type=click.IntRange(min=0),
     default=200,
-    help="Resamples for intervals; 0 for none.",
+    help="Draws for the interval of the calibration error; 0 for no intervals and no test.",
 )
-@click.option("--seed", default=0, help="Seed of the bootstrap.")
+@click.option("--seed", default=0, help="Seed of the draws.")
 @click.option(
     "--ordered", is_flag=True, help="Add the ranked probability score, for ordered classes."
 )
 @costs_option
 @coverage_option
 @groups_option
-@chunks_option
 @jobs_option
 @json_option
 def evaluate(
     file: Path,
     part: str | None,
     reading: Reading,
+    bins: int,
+    strategy: str | None,
+    resamples: int,
+    seed: int,
+    ordered: bool,
     costs: Path | None,
     coverage: float | None,
     groups: str | None,
-    chunks: bool,
     as_json: bool,
-    **draws: Any,
 ) -> None:
     """Measure the calibration of the probabilities in FILE.
 
-    FILE may be a directory of tables.
+    FILE may be a directory of tables. If not all rows fit into memory, metrics that need them in
+    an order, and intervals, are of a sample.
 
     \b
     Example:
       calibrant evaluate predictions.csv
     """  # noqa: D301
     from calibrant._cli.showing import evaluation_table
+    from calibrant._files.align import Aligned
 
     decided: dict[str, Any] = {}
     lines: list[str] = []
-    if chunks or is_of_tables(file):
-        if costs or coverage or groups:
-            raise click.UsageError("--costs, --coverage and --groups need a file without --chunks")
-        source = str(file)
-        result, test, shares = evaluate_chunks(file, part, reading, **draws)
-    else:
-        with progress_bar(f"reading {file}"):
-            named = read_groups(file, groups, part or "test")
-            reading = without_groups(reading, file, groups)
-            found = reading.read(file, part=part, usual_part="test", positive_last=True)
-        source = found.place.source
-        with progress_bar(f"measuring {source}") as advance, found.explained():
-            result, test, shares = evaluate_file(found, advance, groups=named, **draws)
-            decided, lines = judge_decisions(found, costs, coverage, reading.positive, **draws)
+    with progress_bar(f"reading {file}") as advance:
+        for name in (groups, *cost_columns(costs)):
+            reading = without_groups(reading, file, name)
+        found = reading.open(
+            file,
+            part=part,
+            usual_part="test",
+            positive_last=True,
+            needs_whole={"--costs": costs, "--coverage": coverage, "--groups": groups},
+            progress=advance,
+        )
+        named = read_groups(file, groups, part or "test")
+        advance(0, None, f"measuring {found.source}")
+        with found.explained():
+            rows, classes = found.to_measure()
+            how = bins, strategy, resamples, seed, ordered
+            result, test, shares = _measure(rows, classes, named, *how)
+            if isinstance(found, Aligned):
+                told = costs, coverage, reading.positive, part or "test"
+                decided, lines = judge_decisions(found, rows, *told, has_intervals=resamples > 0)
+    right_answers = _share_of_answers(found, result)
     summary = {
-        "source": source,
+        "source": found.source,
         **result.to_dict(),
         "p_value": None if test is None else test.p_value,
         "shares": shares.to_dict(),
         **decided,
     }
-    show(summary, as_json, evaluation_table(source, result, test, shares, lines))
+    if right_answers is not None:
+        del summary["accuracy"]  # that of "confidence above 1/2", which nobody predicted
+        summary["right_answers"] = right_answers._asdict()
+    table = evaluation_table(found.source, result, test, shares, lines, right_answers=right_answers)
+    show(summary, as_json, table)
+
+
+def _measure(
+    rows: Any,
+    classes: list[Any] | None,
+    groups: Any,
+    bins: int,
+    strategy: Any,
+    resamples: int,
+    seed: int,
+    ordered: bool,
+) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
+    """Return every metric, the test of calibration if there are draws, and shares of classes.
+
+    ``rows`` are predictions that were checked, or chunks with the class of each column.
+    """
+    from calibrant import metrics
+
+    shares = metrics.class_shares(rows, classes=classes)
+    result = metrics.evaluate(
+        rows,
+        n_bins=bins,
+        strategy=strategy,
+        ordered=ordered,
+        groups=groups,
+        n_resamples=resamples,
+        random_state=seed,
+        classes=classes,
+    )
+    if resamples == 0:
+        return result, None, shares
+    test = metrics.calibration_test(
+        rows,
+        n_bins=bins,
+        strategy=strategy,
+        n_resamples=resamples * TEST_DRAWS,
+        random_state=seed,
+        classes=classes,
+    )
+    return result, test, shares
+
+
+def _share_of_answers(found: Aligned | FileChunks, result: Evaluation) -> Estimate | None:
+    """Return the share of right answers, if a file holds confidences that a model stated."""
+    from calibrant.metrics._intervals import share_interval
+
+    if not found.is_stated or result.binary is None:
+        return None
+    return share_interval(result.binary.observed, result.n_rows, result.confidence_level)
 
 
 @click.command(name="apply")
 @click.argument("model", type=path_argument)
 @click.argument("file", type=file_argument)
 @click.option(
-    "-o", "--output", type=file_argument, required=True, help="File to write; - is standard output."
+    "-o",
+    "--output",
+    type=OutputPath(allow_dash=True),
+    required=True,
+    help="File to write; - is standard output.",
 )
 @part_option
 @reading_options("normalize", "label_column", "columns", "ignore")
@@ -135,9 +221,9 @@ def apply_command(
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant._files.apply import apply_directory, apply_file, refuse_inputs
+    from calibrant._files.apply import apply_directory, apply_file
+    from calibrant._files.records import is_log
 
-    refuse_inputs(output, model)
     with naming(model):
         calibrator = model_file.load(model, sha256=sha256)
     if reading.normalize and calibrator.scores != "probabilities":
@@ -146,18 +232,25 @@ def apply_command(
         )
     if reading.normalize:
         calibrator.set_params(normalize="rows")
-    if check_groups(calibrator, model, groups) and is_of_tables(file):
+    is_of_tables = file.is_dir() and not is_log(file)
+    if check_groups(calibrator, model, groups) and is_of_tables:
         raise click.UsageError(f"{model} was fitted with groups; name a table, not a directory")
     reading = without_groups(reading, file, groups)
-    options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
+    apply = partial(
+        apply_file,
+        calibrator,
+        part=part,
+        selection=reading.selection,
+        on_bad_row=on_bad_row,
+        tell=reading.tell,
+        groups=groups,
+    )
     with progress_bar(f"calibrating {file}") as advance:
-        if is_of_tables(file):
-            if part is not None:
-                raise click.UsageError(f"--part is for npz files; {file} is a directory")
-            done = apply_directory(calibrator, file, output, progress=advance, **options)
+        if is_of_tables:
+            reading.look_at_directory(file, part)
+            done = apply_directory(apply, file, output, advance)
         else:
-            options |= {"part": part, "tell": reading.tell, "groups": groups}
-            done = apply_file(calibrator, file, output, progress=advance, **options)
+            done = apply(file, output, progress=advance)
     if done.n_bad_rows:
         from calibrant.errors import number_of  # numpy comes with it
 
@@ -172,7 +265,7 @@ def apply_command(
 @click.argument("val", type=file_argument)
 @click.argument("test", type=file_argument, required=False)
 @click.option("--methods", help="Methods, separated by commas; all by default.")
-@click.option("--report", type=path_argument, help="Write a report to this HTML file.")
+@click.option("--report", type=OutputPath(), help="Write a report to this HTML file.")
 @click.option(
     "--split",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -215,8 +308,6 @@ def compare(
     from calibrant._cli.compared import how_to_apply, read_two, read_two_costs
     from calibrant._cli.showing import comparison_numbers, comparison_table
 
-    if report is not None:
-        check_output(report, val, test, reading.labels, test_labels, costs)
     with progress_bar("reading"):
         told: dict[str, Any] = {"test_labels": test_labels, "split": split, "seed": seed}
         two = read_two(val, test, reading, groups=groups, **told)
@@ -244,6 +335,9 @@ def compare(
             sources=two.sources,
             progress=advance,
         )
+    if two.test.is_stated:
+        settings = comparison.settings | {"stated_confidences": True}
+        comparison = replace(comparison, settings=settings)
     for text in comparison.warnings:
         click.echo(f"calibrant: warning: {text}", err=True)
     if report is not None:

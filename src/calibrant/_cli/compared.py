@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant._cli.deciding import classes_of, read_cost_file, read_groups, without_groups
+from calibrant._cli.cost_files import read_cost_file
+from calibrant._cli.deciding import classes_of, read_groups, without_groups
 from calibrant._cli.showing import naming
 from calibrant._files.predictions import has_parts
 from calibrant.errors import PredictionFileError

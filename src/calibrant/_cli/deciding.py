@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from calibrant._cli.cost_files import cost_columns, read_cost_file, row_costs
+from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import file_argument, names, path_argument, reading_options
 from calibrant._cli.showing import json_option, naming, plain_table, show, write_columns
+from calibrant._html import short_number
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
+    from calibrant._result import Estimate
+    from calibrant.metrics import Predictions
 
 costs_option = click.option(
     "--costs",
     type=path_argument,
     help="Costs of decisions: CSV with a row for each true class and a column for each action, or "
-    'JSON {"false_positive": 1, "false_negative": 20}.',
+    'JSON {"false_positive": 1, "false_negative": 20}. A name in place of a number is a column of '
+    "FILE, for costs that differ by row.",
 )
 groups_option = click.option(
     "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
@@ -29,7 +35,7 @@ groups_option = click.option(
 coverage_option = click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Make a set of classes for each row; this share of sets contains the label.",
+    help="Measure sets of the most probable classes whose probabilities sum to this share.",
 )
 priors_option = click.option(
     "--priors",
@@ -81,94 +87,48 @@ def classes_of(*parts: Aligned) -> list[Any] | None:
     )
 
 
-def read_cost_file(
-    path: Path, classes: Any, positive: str | None = None, *, is_single: bool = False
-) -> Any:
-    """Return costs as ``calibrant.decisions`` takes them, with the classes as names of rows.
-
-    The last class is positive if there ``is_single`` column of scores.
-    """
-    import pandas as pd
-
-    from calibrant.errors import PredictionFileError
-
-    is_json = path.suffix.lower() == ".json"
-    try:
-        if is_json:
-            told = json.loads(path.read_text(encoding="utf-8"))
-        else:
-            frame = pd.read_csv(path, index_col=0, dtype={0: str})
-    except (ValueError, RecursionError) as error:
-        raise PredictionFileError(
-            f"{path} is neither CSV with a row for each true class and a column for each action, "
-            f"nor JSON: {error}"
-        ) from error
-    if is_json:
-        return _named_costs(told, classes, positive, is_single=is_single)
-    if classes is not None:
-        by_text = {str(label): label for label in classes}
-        frame.index = [by_text.get(str(name), name) for name in frame.index]
-    return frame
-
-
-def _named_costs(told: Any, classes: Any, positive: str | None, *, is_single: bool) -> Any:
-    """Return costs of a JSON file; those by name as a table, of which the positive class is known.
-
-    In files the classes of columns are always told, which does not tell the positive one.
-    """
-    import numpy as np
-    import pandas as pd
-
-    from calibrant._one_column import tells_positive
-    from calibrant.decisions._cost_tables import read_costs
-    from calibrant.errors import ParameterError, some_in_words
-
-    if not isinstance(told, dict) or classes is None:
-        return told
-    known = np.asarray(classes)
-    by_text = {str(label): label for label in known.tolist()}
-    is_known = is_single or len(known) != 2 or tells_positive(known)
-    if (positive is None and not is_known) or (positive is not None and positive not in by_text):
-        wrong = "the positive one is not known" if positive is None else f"{positive!r} is not one"
-        raise ParameterError(
-            "costs are 'false_positive' and 'false_negative', but of the classes "
-            f"{some_in_words(known)} {wrong}; name the positive class with --positive, or write "
-            "the costs as CSV with a named row for each true class and a column for each action"
-        )
-    pos_label = None if positive is None else by_text[positive]
-    matrix = read_costs(told, known, pos_label=pos_label, is_told=True).matrix
-    return pd.DataFrame(matrix, known.tolist(), known.tolist())
-
-
 def judge_decisions(
     found: Aligned,
+    rows: Predictions,
     costs: Path | None,
     coverage: float | None,
-    positive: str | None = None,
-    **draws: int,
+    positive: str | None,
+    part: str,
+    *,
+    has_intervals: bool,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Measure what decisions cost, and how often sets hold the label; as numbers and in words."""
+    """Measure what decisions cost, and how often sets hold the label; as numbers and in words.
+
+    ``rows`` are those of the file, as metrics have them.
+    """
     from calibrant import _notices as notices
     from calibrant._one_column import ONE_COLUMN
     from calibrant.decisions import expected_cost
     from calibrant.report._decisions import money, set_sizes
 
-    options: dict[str, Any] = {"classes": found.classes}
-    probabilities, result, lines = found.probabilities(), {}, []
+    result: dict[str, Any] = {}
+    lines = []
     if costs is not None:
         with naming(costs), notices.kept():  # of the order of columns metrics have warned
             known, is_single = classes_of(found), found.kind in ONE_COLUMN
-            table = read_cost_file(costs, known, positive, is_single=is_single)
-            drawn = options | {"n_resamples": draws["resamples"], "random_state": draws["seed"]}
-            own = expected_cost(found.y, probabilities, table, **drawn)
+            rows_of = row_costs(found.place.path, part)
+            told: Any = read_cost_file(costs, known, positive, is_single=is_single, rows_of=rows_of)
+            own = expected_cost(rows, costs=getattr(told, "matrix", told))
+        if not has_intervals:
+            realised, predicted = map(_without_interval, (own.realised, own.predicted))
+            own = replace(own, realised=realised, predicted=predicted)
         result["cost"] = own.to_dict()
         words = f"{money(own.realised)}; predicted by the probabilities: {money(own.predicted)}"
         lines.append(f"Mean cost per decision: {words}.")
     if coverage is not None:
-        sets = set_sizes(found.y, probabilities, coverage, **options)
+        sets = set_sizes(found.y, found.probabilities(), coverage, classes=found.classes)
         result["sets"] = sets.to_dict()
         lines.append(str(sets).capitalize())
     return result, lines
+
+
+def _without_interval(own: Estimate) -> Estimate:
+    return own._replace(low=math.nan, high=math.nan)
 
 
 def to_priors(calibrator: Any, priors: str, found: Aligned, reading: Reading) -> Any:
@@ -220,6 +180,23 @@ def _read_priors(text: str, found: Aligned) -> dict[Any, float]:
     return told
 
 
+class Served(NamedTuple):
+    """A file that was read and calibrated.
+
+    ``y`` is None without labels. ``columns`` are those that ``apply`` writes: what the file has
+    beside its scores, and the probabilities; ``metadata`` are those of its schema. Options that a
+    row lacks have probability 0.
+    """
+
+    probabilities: Any
+    y: Any
+    groups: Any
+    time: Any
+    columns: dict[str, Any]
+    metadata: Any
+    has_absent: bool
+
+
 def read_served(
     calibrator: Any,
     path: Path,
@@ -229,6 +206,22 @@ def read_served(
     time: str | None = None,
 ) -> dict[str, Any]:
     """Read a file and calibrate it; ``y`` is there if the file has labels."""
+    served = serve(calibrator, path, part, reading, groups, time)
+    rows = {"groups": served.groups, "time": served.time, "probabilities": served.probabilities}
+    return rows if served.y is None else rows | {"y": served.y}
+
+
+def serve(
+    calibrator: Any,
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    groups: str | None = None,
+    time: str | None = None,
+    *,
+    usual_part: str = "test",
+) -> Served:
+    """Read a file and calibrate it."""
     import numpy as np
 
     from calibrant._files.align import read_labels
@@ -241,41 +234,113 @@ def read_served(
         calibrator.set_params(normalize="rows")
     for name in (groups, time):
         reading = without_groups(reading, path, name)
-    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
     classes = calibrator.classes_
-    with open_source(path, selection=reading.selection, **options) as source:
+    with open_source(
+        path,
+        part=part,
+        usual_part=usual_part,
+        kind=calibrator.scores,
+        selection=reading.selection,
+    ) as source:
         place, layout = source.place, source.layout
         order = find_order(calibrator, source)
-        chunks = [(c.scores, c.labels()) for c in source.chunks]
-    rows: dict[str, Any] = {"groups": read_groups(path, groups, part or "test"), "time": None}
+        chunks = [(c.scores, c.labels(), c.batch) for c in source.chunks]
+    named = read_groups(path, groups, part or usual_part)
+    times = None
     if time is not None:
         remedy = "name the column with --time-column"
-        rows["time"] = read_column(path, time, remedy, part or "test", as_stored=True)
-    scores = np.concatenate([own for own, _ in chunks])
+        times = read_column(path, time, remedy, part or usual_part, as_stored=True)
+    scores = np.concatenate([own for own, *_ in chunks])
     by_group = {}
     if hasattr(calibrator, "for_group"):
         if groups is None:
             raise click.UsageError("the model was fitted with groups; name them with --groups")
-        by_group["groups"] = groups_like(rows["groups"], calibrator.groups_)
+        by_group["groups"] = groups_like(named, calibrator.groups_)
+    has_absent = source.log is not None and source.log.has_absent
     with naming(path):
         found, _ = calibrate_rows(calibrator, scores, order, source, 0, by_group)
-        if source.log is not None and source.log.has_absent:
+        if has_absent:
             found = leave_out_absent(found, scores, source.kind, order)
-    rows["probabilities"] = found
-    raw = [own for _, own in chunks if own is not None]
-    y = np.concatenate(raw) if raw else None
+    raw = [own for _, own, _ in chunks if own is not None]
+    labels = np.concatenate(raw) if raw else None
+    columns = _columns_beside(
+        found, labels, [batch for *_, batch in chunks], source, order, classes
+    )
     is_sure = layout is None or layout.is_named
-    if y is not None and (is_sure or {str(v) for v in y} <= {str(c) for c in classes}):
-        rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
-    return rows
+    if labels is not None and not (
+        is_sure or {str(v) for v in labels} <= {str(c) for c in classes}
+    ):
+        labels = None
+    y = None if labels is None else read_labels(labels, place, as_text=classes.dtype.kind in "OU")
+    metadata = None if source.schema is None else source.schema.metadata
+    return Served(found, y, named, times, columns, metadata, has_absent)
+
+
+def _columns_beside(
+    found: Any, labels: Any, batches: list[Any], source: Any, order: Any, classes: Any
+) -> dict[str, Any]:
+    """Return the columns of a file with probabilities for its scores, as ``apply`` writes it."""
+    import pyarrow as pa
+
+    names = source.place.names or [str(c) for c in classes]
+    names = names if order is None else [names[j] for j in order]
+    values = dict(zip(names, found.T[-len(names) :], strict=True))  # of one column the positive one
+    if source.layout is None:
+        return ({} if labels is None else {"label": labels}) | values
+    table = pa.Table.from_batches(batches)
+    following = iter(values.items())
+    scores = set(source.layout.score_names)
+    return dict(
+        next(following) if name in scores else (name, table.column(j))
+        for j, name in enumerate(source.layout.names)
+    )
+
+
+def _conformal_sets(
+    calibrator: Any,
+    calibration: Path,
+    coverage: float,
+    served: Served,
+    reading: Reading,
+    groups: str | None,
+) -> Any:
+    """Return sets of classes that hold the label so often, by the labelled rows of a file."""
+    from dataclasses import replace as with_fields
+
+    from calibrant.decisions import ConformalSets
+    from calibrant.errors import PredictionFileError
+
+    own = serve(calibrator, calibration, None, reading, groups, usual_part="val")
+    if own.y is None:
+        raise PredictionFileError(
+            f"{calibration} has no labels; --calibration needs rows with labels that the model was "
+            "not fitted to (--label-column)"
+        )
+    classes = calibrator.classes_
+    with naming(calibration):
+        conformal = ConformalSets(coverage).fit(own.probabilities, own.y, classes=classes)
+    sets = conformal.predict_set(served.probabilities)
+    if served.has_absent:  # an option that a row lacks is in no set
+        sets = with_fields(sets, members=sets.members & (served.probabilities > 0.0))
+    return sets
 
 
 @click.command()
 @click.argument("model", type=path_argument)
 @click.argument("file", type=file_argument)
-@click.option("-o", "--output", type=path_argument, required=True, help="Table to write: .csv.")
+@click.option("-o", "--output", type=OutputPath(), required=True, help="Table to write: .csv.")
 @costs_option
-@coverage_option
+@click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Write a set of classes for each row; this share of sets contains the label. Needs "
+    "--calibration.",
+)
+@click.option(
+    "--calibration",
+    type=path_argument,
+    help="Labelled rows like those of FILE that MODEL was not fitted to, for --coverage.",
+)
 @groups_option
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("positive", "normalize", "label_column", "columns", "ignore")
@@ -286,6 +351,7 @@ def decide(
     output: Path,
     costs: Path | None,
     coverage: float | None,
+    calibration: Path | None,
     groups: str | None,
     part: str | None,
     reading: Reading,
@@ -293,46 +359,65 @@ def decide(
 ) -> None:
     """Write a decision, or a set of classes, for each row of FILE.
 
-    The scores in FILE are calibrated with MODEL first.
+    The scores in FILE are calibrated with MODEL first. The table has the columns of FILE, with
+    calibrated probabilities in place of the scores, and `decision` and `cost`, or `set`.
 
     \b
-    Example:
+    Examples:
       calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
+      calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant._files.apply import refuse_inputs
-    from calibrant._one_column import ONE_COLUMN
-    from calibrant.decisions import prediction_sets
-    from calibrant.decisions._cost_tables import action_costs, read_costs
 
     if costs is None and coverage is None:
         raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")
-    refuse_inputs(output, model, file, costs)
+    if (coverage is None) is not (calibration is None):
+        raise click.UsageError(
+            "--coverage SHARE and --calibration FILE go together: sets hold the label of this "
+            "share of rows by labelled rows that the model was not fitted to"
+        )
     with naming(model):
         calibrator = model_file.load(model)
     check_groups(calibrator, model, groups)
-    rows = read_served(calibrator, file, part, reading, groups)
-    probabilities, classes = rows["probabilities"], calibrator.classes_
+    for name in cost_columns(costs):
+        reading = without_groups(reading, file, name)
+    served = serve(calibrator, file, part, reading, groups)
+    n_rows = len(served.probabilities)
     columns: dict[str, Any] = {}
-    table = plain_table(f"{len(probabilities):,} rows of {file}", "")
+    table = plain_table(f"{n_rows:,} rows of {file}", "")
     if costs is not None:
-        with naming(costs):
-            is_single = calibrator.scores in ONE_COLUMN
-            own = read_cost_file(costs, classes.tolist(), reading.positive, is_single=is_single)
-            told = read_costs(own, classes)
-        cells = action_costs(probabilities, told.matrix)
-        chosen = cells.argmin(axis=1)
-        columns["decision"] = [str(told.actions[place]) for place in chosen]
-        columns["cost"] = cells.min(axis=1)
-        table.add_row("expected cost per row", f"{columns['cost'].mean():.4g}")
-        for place, action in enumerate(told.actions):
-            table.add_row(f"decided {action}", f"{(chosen == place).mean():.1%}")
-    if coverage is not None:
-        sets = prediction_sets(probabilities, coverage, classes=classes)
+        rows_of = row_costs(file, part or "test")
+        columns |= _decide_by_costs(calibrator, served, costs, rows_of, reading.positive, table)
+    if coverage is not None and calibration is not None:
+        sets = _conformal_sets(calibrator, calibration, coverage, served, reading, groups)
         columns["set"] = [";".join(map(str, own)) for own in sets.labels()]
         table.add_row(f"mean size of sets for {coverage:.0%}", f"{sets.sizes.mean():.2f}")
-    write_columns(output, columns)
-    result = {"output": str(output), "rows": len(probabilities), "source": str(file)}
+    twice = [name for name in columns if name in served.columns]
+    if twice:
+        raise click.UsageError(f"{file} has a column {twice[0]!r}, which decide writes; rename it")
+    write_columns(output, served.columns | columns, served.metadata)
+    result = {"output": str(output), "rows": n_rows, "source": str(file)}
     if costs is not None:
         result["expected_cost"] = float(columns["cost"].mean())
     show(result, as_json, table)
+
+
+def _decide_by_costs(
+    calibrator: Any, served: Served, costs: Path, rows_of: Any, positive: str | None, table: Any
+) -> dict[str, Any]:
+    """Return the cheapest action of each row and its expected cost, and add their shares."""
+    from calibrant._one_column import ONE_COLUMN
+    from calibrant.decisions._cost_tables import CostTable, action_costs, read_costs
+
+    classes = calibrator.classes_
+    with naming(costs):
+        is_single = calibrator.scores in ONE_COLUMN
+        told = {"is_single": is_single, "rows_of": rows_of}
+        own = read_cost_file(costs, classes.tolist(), positive, **told)
+        own = own if isinstance(own, CostTable) else read_costs(own, classes)
+    cells = action_costs(served.probabilities, own.matrix)
+    chosen, paid = cells.argmin(axis=1), cells.min(axis=1)
+    table.add_row("expected cost per row", short_number(paid.mean()))
+    for place, action in enumerate(own.actions):
+        table.add_row(f"decided {action}", f"{(chosen == place).mean():.1%}")
+    return {"decision": [str(own.actions[place]) for place in chosen], "cost": paid}

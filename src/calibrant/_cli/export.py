@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import path_argument
 from calibrant._cli.showing import json_option, naming, show
 
@@ -20,7 +21,7 @@ DTYPES = click.Choice(["float32", "float64"])
 @click.command()
 @click.argument("model", type=path_argument)
 @click.option(
-    "-o", "--output", type=path_argument, required=True, help="File to write: .onnx or .pt2."
+    "-o", "--output", type=OutputPath(), required=True, help="File to write: .onnx or .pt2."
 )
 @click.option(
     "--input", "given", type=KINDS, help="Scores that the graph takes; those of the fit by default."

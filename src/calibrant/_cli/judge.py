@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.reading import Reading, file_argument, names, path_argument, reading_options
+from calibrant._cli.deciding import without_groups
+from calibrant._cli.outputs import OutputPath
+from calibrant._cli.reading import Reading, file_argument, names, reading_options
 from calibrant._cli.showing import json_option, show, write_columns
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.argument("labelled", type=file_argument)
 @click.argument("unlabelled", type=file_argument)
 @click.option("--grade", help="Field or column with the judge's grade, if it has no scores.")
+@click.option(
+    "--clusters",
+    metavar="NAME",
+    help="Field or column of LABELLED with what was drawn, if rows were not: their document.",
+)
 @reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
 @click.option("--values", type=numbers, help="Numbers that the sorted grades stand for.")
 @click.option(
@@ -37,12 +44,13 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 )
 @click.option("--level", type=LEVEL, default=0.95, help="Confidence level of the intervals.")
 @click.option("--seed", default=0, help="Seed of the folds.")
-@click.option("-o", "--output", type=path_argument, help="Table of calibrated probabilities.")
+@click.option("-o", "--output", type=OutputPath(), help="Table of calibrated probabilities.")
 @json_option
 def judge(
     labelled: Path,
     unlabelled: Path,
     grade: str | None,
+    clusters: str | None,
     reading: Reading,
     values: tuple[float, ...] | None,
     level: float,
@@ -54,7 +62,8 @@ def judge(
     """Calibrate a judge to human grades and estimate their mean.
 
     The label of a row of LABELLED is its human grade; UNLABELLED has the rows without one. The mean
-    is that of the human grades of all rows.
+    is that of the human grades of all rows. With --grade, --classes names all grades that humans
+    could give, of which the labels may lack some.
 
     \b
     Example:
@@ -63,17 +72,23 @@ def judge(
     from calibrant.judge import calibrate_judge
 
     options |= {"values": values, "confidence_level": level, "random_state": seed}
+    if clusters is not None:
+        from calibrant._files.column import read_groups
+
+        options["clusters"] = read_groups(labelled, clusters, option="--clusters")
     if grade is not None:
-        if said := reading.words("kind", "normalize", "columns", "ignore", "classes"):
-            raise click.UsageError(f"{said[0]} describes scores; with --grade there are none")
+        if words := reading.words("kind", "normalize", "columns", "ignore"):
+            raise click.UsageError(f"{words[0]} describes scores; with --grade there are none")
         remedy = "name the judge's with --grade, the humans' with --label-column"
         human = _read_grades(labelled, reading.label_column or "label", remedy)
         own, others = (_read_grades(path, grade, remedy) for path in (labelled, unlabelled))
+        options["classes"] = _declared(reading.classes, human)
         report = calibrate_judge(human, own, others, **options)
     else:
-        report = _judge_scores(labelled, unlabelled, reading, options)
+        said = without_groups(reading, labelled, clusters)
+        report = _judge_scores(labelled, unlabelled, said, options)
     if output is not None:
-        _write(report, output, labelled, unlabelled)
+        _write(report, output)
     numbers = report.to_dict()
     del numbers["probabilities"]
     show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
@@ -89,6 +104,20 @@ def _read_grades(path: Path, name: str, remedy: str) -> Any:
     if stored.dtype.kind == "f" and np.isfinite(stored).all() and (stored % 1).any():
         return stored
     return read_column(path, name, remedy)
+
+
+def _declared(names: tuple[str, ...] | None, human: Any) -> Any:
+    """Return the grades that were named on the command line as the humans' are stored."""
+    import numpy as np
+
+    if names is None or human.dtype.kind not in "iuf":
+        return names
+    try:
+        grades = np.sort([float(name) for name in names])
+    except ValueError as error:
+        raise click.UsageError(f"--classes {','.join(names)}: the grades are numbers") from error
+    is_whole = human.dtype.kind != "f" and bool((grades % 1 == 0).all())
+    return grades.astype(human.dtype) if is_whole else grades
 
 
 def _judge_scores(
@@ -114,10 +143,7 @@ def _judge_scores(
         )
 
 
-def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:
+def _write(report: JudgeReport, output: Path) -> None:
     """Write the probability of each grade, and their mean, for every row that has no label."""
-    from calibrant._files.apply import refuse_inputs
-
-    refuse_inputs(output, *inputs)
     columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
     write_columns(output, columns | {"mean": report.probabilities @ report.values})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
@@ -13,6 +14,7 @@ import click
 from calibrant import __version__
 from calibrant._cli import commands
 from calibrant._cli.monitor import monitor_command
+from calibrant._cli.outputs import check_outputs
 from calibrant._cli.showing import to_json
 from calibrant._cli.study import study
 from calibrant._extras import advice, missing
@@ -44,11 +46,14 @@ def cli() -> None:
 
 
 for command in (*commands.ALL, study, monitor_command):
+    check_outputs(command)
     cli.add_command(command)
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    # Before it is imported: Arrow's own allocator keeps more memory than it uses.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         return _run(arguments)

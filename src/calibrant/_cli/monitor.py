@@ -1,13 +1,15 @@
-"""``calibrant monitor``: count new rows, tell what was found, and exit with 6 for an alarm."""
+"""``calibrant monitor``: count new rows, and exit with 6 for an alarm, with 7 for repeated rows."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from calibrant._cli.deciding import groups_option, read_served
+from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import file_argument, path_argument, reading_options
 from calibrant._cli.showing import json_option, naming, plain_table, show
 
@@ -16,19 +18,23 @@ if TYPE_CHECKING:
 
     from calibrant._cli.reading import Reading
 
-EXIT_ALARM = 6
+EXIT_ALARM, EXIT_REPEATED = 6, 7
 
 
 @click.command(name="monitor")
 @click.argument("model", type=path_argument)
 @click.argument("new", type=file_argument)
 @click.option(
-    "--state", type=path_argument, required=True, help="File with the rows counted so far."
+    "--state",
+    type=OutputPath(is_locked=True),
+    required=True,
+    help="File with the rows counted so far.",
 )
 @click.option("--alpha", type=float, help="Chance of any false alarm; 0.01 at the first run.")
-@click.option("--page", type=path_argument, help="Write a page to this HTML file.")
+@click.option("--page", type=OutputPath(), help="Write a page to this HTML file.")
 @groups_option
 @click.option("--time-column", "time", metavar="NAME", help="Column of times, to order rows by.")
+@click.option("--again", is_flag=True, help="Count NEW even if it was counted before.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
 @json_option
@@ -38,6 +44,7 @@ def monitor_command(
     state: Path,
     alpha: float | None,
     page: Path | None,
+    again: bool,
     part: str | None,
     reading: Reading,
     as_json: bool,
@@ -46,8 +53,9 @@ def monitor_command(
     """Test whether the probabilities of MODEL are still calibrated.
 
     NEW has scores of the kind of the fit, and labels if they are known. Pass each file once,
-    in the order in which the labels arrived; a file that was counted before is not counted again.
-    The order of rows within a file matters only with --time-column. Exit code 6 is an alarm.
+    in the order in which the labels arrived; a file that was counted before is skipped, with exit
+    code 7, unless --again is given. The order of rows within a file matters only with
+    --time-column. Exit code 6 is an alarm.
 
     \b
     Example:
@@ -55,24 +63,23 @@ def monitor_command(
     """  # noqa: D301
     from calibrant import model_file
     from calibrant._atomic_file import only_one
-    from calibrant._files.apply import refuse_inputs
     from calibrant.errors import RepeatedBatchError
 
-    refuse_inputs(state, model, new)
     with naming(model):
         calibrator = model_file.load(model)
     rows = read_served(calibrator, new, part, reading, **columns)
+    told: dict[str, Any] = {"batch": _identity(new, part), "again": again}
     with only_one(state):
-        monitor, found = _open(state, alpha, calibrator.classes_), None
+        monitor, found = _open(state, alpha, calibrator), None
         try:
             with naming(new):
                 if "y" in rows:
-                    found = monitor.update(**rows)
+                    found = monitor.update(**rows, **told)
                 else:
-                    found = monitor.update_unlabelled(rows["probabilities"], rows["time"])
+                    found = monitor.update_unlabelled(rows["probabilities"], rows["time"], **told)
             monitor.save(state)  # before the page: a run that dies there loses nothing
         except RepeatedBatchError as error:
-            click.echo(f"calibrant: not counted again: {error}", err=True)
+            click.echo(f"calibrant: {new} is not counted again: {error} (--again)", err=True)
         if page is not None:
             from calibrant.monitor import write_page
 
@@ -82,17 +89,31 @@ def monitor_command(
     result |= status.to_dict() | {"metrics": status.metrics()}
     result["unlabelled"] = None if "y" in rows or found is None else found.to_dict()
     result["proposal"] = None if proposal is None else proposal.to_dict()
-    show(result, as_json, _table(result))
+    show(result, as_json, _table(result, status.changes_in_words()))
+    if found is None:
+        return EXIT_REPEATED
     return EXIT_ALARM if status.alarm else 0
 
 
-def _open(state: Path, alpha: float | None, classes: Any) -> Any:
+def _identity(new: Path, part: str | None) -> str | None:
+    """Name a file by its path and its bytes: a day with equal rows has another path."""
+    if not new.is_file():
+        return None
+    with new.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{new.resolve()} {part or ''} {digest}"
+
+
+def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
     """Go on from a state, or begin one."""
+    from calibrant.model_file import digest
     from calibrant.monitor import CalibrationMonitor
 
+    classes, model = calibrator.classes_, digest(calibrator)
     if not state.exists():
-        return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes)
-    monitor = CalibrationMonitor.load(state)
+        told: dict[str, Any] = {"classes": classes, "model": model}
+        return CalibrationMonitor(0.01 if alpha is None else alpha, **told)
+    monitor = CalibrationMonitor.load(state, model=model)
     if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(
             f"{state} was started with --alpha {monitor.alpha} and {len(monitor.classes_)} "
@@ -101,15 +122,17 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
     return monitor
 
 
-def _table(result: dict[str, Any]) -> Any:
+def _table(result: dict[str, Any], changes: str) -> Any:
     """Lay out what was found for people."""
-    changes = result["changes"]
+    alarm = f"[red]at row {result['alarm_row']:,}[/red]" if result["alarm"] else "no"
     rows = {
         "e-value": f"{result['e_value']:.4g} (alarm at {1 / result['alpha']:,.0f})",
-        "alarm": f"at row {result['alarm_row']:,}" if result["alarm"] else "no",
-        "change found at row": ", ".join(f"{row:,}" for row in changes[:3]) or "none",
+        "alarm": alarm,
+        "changes found": changes,
     }
     means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
+    if result["n_recent"]:
+        means[f"gap, last {result['n_recent']:,} rows"] = result["recent_gap"]
     if result["unlabelled"] is not None:
         means["expected accuracy, new rows"] = result["unlabelled"]["accuracy"]
         p_value = result["unlabelled"]["p_value"]

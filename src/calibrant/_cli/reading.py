@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,11 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from calibrant._files.align import Aligned
+    from calibrant._files.chunks import FileChunks
+    from calibrant._files.predictions import Source
     from calibrant._files.tables import ColumnSelection
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
@@ -89,24 +92,98 @@ class Reading:
         self,
         path: Path,
         *,
+        part: str | None = None,
+        usual_part: str | None = None,
         like: Aligned | None = None,
         positive_last: bool = False,
         by_name: bool = False,
-        **parts: Any,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
-        from calibrant._files.align import align
-        from calibrant._files.predictions import read_prediction_file
-
-        told = self.classes if like is None else like.classes
-        options: dict[str, Any] = {"labels": self.labels, "selection": self.selection}
-        found = read_prediction_file(path, kind=self.kind, classes=told, **(options | parts))
+        with self._opening(part, usual_part, like)(path, selection=self.selection) as source:
+            found = source.read()
         if found.log is not None:
             self.tell(found.log.note)
         self.refuse_to_normalize(path, found.kind)
-        order = {"positive_last": positive_last, "by_name": by_name}
-        options = {"like": like, "positive": self.positive, **order}
-        return align(found, classes=self.classes, normalize=self.rows, **options)
+        return self._settling(like, positive_last, by_name)(found)
+
+    def open(
+        self,
+        path: Path,
+        *,
+        part: str | None,
+        usual_part: str,
+        positive_last: bool,
+        by_name: bool = False,
+        needs_whole: dict[str, Any],
+        progress: Callable[..., None],
+    ) -> Aligned | FileChunks:
+        """Read a file whole, unless it is large: then, as a directory, it is read in chunks.
+
+        ``needs_whole`` are options that cannot be used with chunks, and their values.
+        """
+        from calibrant._files.chunks import FileChunks, is_read_in_chunks
+
+        used = [option for option, value in needs_whole.items() if value is not None]
+        if not is_read_in_chunks(path, self.labels) or (used and not path.is_dir()):
+            return self.read(
+                path,
+                part=part,
+                usual_part=usual_part,
+                positive_last=positive_last,
+                by_name=by_name,
+            )
+        if path.is_dir():
+            if used:
+                raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
+            self.look_at_directory(path, part)
+        opening = self._opening(part, usual_part, None)
+        chunks = FileChunks(path, opening, self.selection, progress)
+        self.refuse_to_normalize(path, chunks.kind)
+        return chunks.settle(self._settling(None, positive_last, by_name))
+
+    def _opening(
+        self, part: str | None, usual_part: str | None, like: Aligned | None
+    ) -> Callable[..., AbstractContextManager[Source]]:
+        """Return what opens a file."""
+        from calibrant._files.predictions import open_source
+
+        return partial(
+            open_source,
+            part=part,
+            usual_part=usual_part,
+            kind=self.kind,
+            labels=self.labels,
+            classes=self.classes if like is None else like.classes,
+        )
+
+    def _settling(
+        self, like: Aligned | None, positive_last: bool, by_name: bool
+    ) -> Callable[..., Aligned]:
+        """Return what tells the class of each column."""
+        from calibrant._files.align import align
+
+        return partial(
+            align,
+            classes=self.classes,
+            like=like,
+            normalize=self.rows,
+            positive=self.positive,
+            positive_last=positive_last,
+            by_name=by_name,
+        )
+
+    def look_at_directory(self, path: Path, part: str | None) -> None:
+        """Refuse options of files of arrays for a directory of tables; tell which are ignored."""
+        from calibrant._files.chunks import tell_ignored
+
+        if part is not None:
+            raise click.UsageError(f"--part is for npz files; {path} is a directory")
+        if self.labels is not None:
+            raise click.UsageError(
+                f"--labels is for npy files; tables of {path} use --label-column"
+            )
+        if note := tell_ignored(path):
+            self.tell(note)
 
     @staticmethod
     def tell(note: str) -> None:

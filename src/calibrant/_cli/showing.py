@@ -20,6 +20,9 @@ JSON_VERSION = 1
 MOST_VALUES, LONGEST, NOTE_WIDTH = 8, 60, 80
 """Lists, such as the classes, are cut after so many values or letters."""
 
+BROKEN = {"predicted/observed": "predicted\n/observed", "intercept": "inter-\ncept"}
+"""Headings of columns on two lines."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
@@ -82,28 +85,52 @@ def plain_table(*headings: str) -> Any:
     return table
 
 
-def write_columns(out: Path, columns: dict[str, Any]) -> None:
-    """Write a table of these columns, whole or not at all."""
+def write_columns(out: Path, columns: dict[str, Any], metadata: Any = None) -> None:
+    """Write a table of these columns, whole or not at all; ``metadata`` tell pandas its index."""
     import pyarrow as pa
 
     from calibrant._atomic_file import replace_file
     from calibrant._files.apply import open_writer
     from calibrant._files.tables import is_table
-    from calibrant._files.text import suffix_of
+    from calibrant._files.text import TEXT, suffix_of
 
     if not is_table(out):
         raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
-    table = pa.table(columns)
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    if suffix_of(out) in TEXT:
+        try:
+            table = table.cast(pa.schema([_as_text(field) for field in table.schema]))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise click.UsageError(
+                f"{out}: text cannot hold all columns; write .parquet"
+            ) from error
     with replace_file(out) as file:
         writer = open_writer(suffix_of(out), file, table.schema)
         writer.write(table)
         writer.close()
 
 
+def _as_text(field: Any) -> Any:
+    """Return a column as text, unless it holds numbers."""
+    import pyarrow as pa
+
+    is_number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
+    return field if is_number else field.with_type(pa.string())
+
+
 def evaluation_table(
-    source: str, result: Any, test: Any, shares: Any, more: Sequence[str] = ()
+    source: str,
+    result: Any,
+    test: Any,
+    shares: Any,
+    more: Sequence[str] = (),
+    *,
+    right_answers: Any = None,
 ) -> Any:
-    """Every metric with its interval, and the verdict of the test, if there was one."""
+    """Every metric with its interval, and the verdict of the test, if there was one.
+
+    ``right_answers`` is the share of these, which stands for the accuracy of stated confidences.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -115,17 +142,35 @@ def evaluation_table(
     if result.n_resamples:
         headings.append(f"{result.confidence_level:.0%} interval")
     table = plain_table(*headings)
+    if right_answers is not None:
+        value, low, high = map(METRICS["accuracy"].text, right_answers)
+        table.add_row("right answers, %", value, *[f"{low} .. {high}"] * bool(result.n_resamples))
+    binary = result.binary
+    for name, (value, interval) in ({} if binary is None else binary.texts()).items():
+        own = interval.replace(" to ", " .. ") or "none: see below"
+        table.add_row(name, value, *[own] * bool(result.n_resamples))
     for name, estimate in result.estimates().items():
+        if name == "accuracy" and right_answers is not None:
+            continue
         value, low, high = map(METRICS[name].text, estimate)
-        interval = [f"{low} .. {high}"] if result.n_resamples else []
-        table.add_row(METRICS[name].heading, value, *interval)
-    lines = []
+        own = "" if math.isnan(estimate.low) else f"{low} .. {high}"
+        table.add_row(METRICS[name].heading, value, *[own] * bool(result.n_resamples))
+    lines = [*result.missing]
+    if result.n_sampled is not None:
+        lines.append(
+            "Bins of equal mass, TECE and intervals of errors are of "
+            f"{result.n_sampled:,} of {result.n_rows:,} rows, sampled by content."
+        )
     if test is not None:
         of = "the confidence" if test.metric == "confidence" else f"class {shares.classes[1]}"
         verdict = "no sign of miscalibration" if test.p_value > 0.05 else "it is not calibrated"
         lines.append(f"Calibration test of {of}: p = {test.p_value:.3g}: {verdict}.")
-    off = describe_shares(shares)
-    lines += [f"{off[0].upper()}{off[1:]}."] if off else []
+    if binary is not None:
+        lines += binary.describe() if test is None or test.p_value <= 0.05 else []
+        lines += binary.missing
+    else:
+        off = describe_shares(shares)
+        lines += [f"{off[0].upper()}{off[1:]}."] if off else []
     if result.by_group is not None:
         lines += ["", str(result.by_group), f"Worst group: {result.by_group.worst}.", ""]
     return Group(Text(title), table, *map(Text, [*lines, *more]))
@@ -140,22 +185,24 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
     from rich.console import Group
     from rich.text import Text
 
-    from calibrant.metrics._table import metrics_of
+    from calibrant.metrics._table import METRICS
     from calibrant.report import reach_verdict
-    from calibrant.report._tables import best_texts, distinct_rows
+    from calibrant.report._tables import best_texts, binary_texts, distinct_rows, is_stated
 
-    # Of two classes the class-wise error is that of the positive one.
-    left_out = {"kernel_density_ece", "classwise_ece" if comparison.n_classes == 2 else None}
-    left_out |= set() if listed is None else {"classwise_ece", "thresholded_ece"}
-    known = metrics_of(comparison.n_classes).values()
-    metrics = [metric for metric in known if metric.id not in left_out]
+    is_short = listed is not None or comparison.n_classes == 2
+    left_out = {"kernel_density_ece", *(["classwise_ece", "thresholded_ece"] if is_short else [])}
+    left_out |= {"accuracy"} if comparison.n_classes == 2 else set()  # AUC has its place
+    best = best_texts(comparison)
+    metrics = [METRICS[name] for name in best if name not in left_out]
+    after_nll = 1 + metrics.index(METRICS["negative_log_likelihood"])
     headings = [*(metric.heading for metric in metrics), "fit, s"]
+    headings[-1:-1] = [BROKEN.get(title, title) for title in binary_texts(comparison.results[0])]
     if listed is not None:
         level = comparison.settings["confidence_level"]
-        headings.insert(2, f"NLL minus {comparison.baseline}, {level:.0%} interval")
+        headings.insert(after_nll, f"NLL minus {comparison.baseline}, {level:.0%} interval")
     # Units under the names: so the table fits into 80 columns.
     table = plain_table("method", *(heading.replace(", ", "\n") for heading in headings))
-    rows, best = distinct_rows(comparison.results), best_texts(comparison.results)
+    rows = distinct_rows(comparison.results)
     shown = {label: r for label, r in rows.items() if listed is None or r.method in listed}
     for label, result in shown.items():
         cells: list[Any] = []
@@ -165,9 +212,13 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
             cells.append(Text(f"{text}*", "bold") if is_best else Text(f"{text} "))
         if listed is not None:
             gap = result.difference
-            cells.insert(2, "" if gap is None else f"{gap.low:+.4f} .. {gap.high:+.4f}")
+            cells.insert(after_nll, "" if gap is None else f"{gap.low:+.4f} .. {gap.high:+.4f}")
+        cells += [text for text, _ in binary_texts(result).values()]
         table.add_row(label, *cells, f"{result.fit_seconds:.2f}")
     lines = [reach_verdict(comparison).headline] if listed is None else []
+    if is_stated(comparison):
+        share = comparison.results[0].evaluation.binary.observed
+        lines.append(f"Right answers: {share:.1%} of those that judge.")
     lines += [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
     shared = [label for label, r in shown.items() if label != r.method]
     lines += [f"{label}: one row, since they are the same fit here." for label in shared]
@@ -182,7 +233,7 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
 
 
 def key_table(comparison: Any, applied: str) -> Any:
-    """Show the three numbers of the verdict, before calibration and after."""
+    """Show the numbers of the verdict, before calibration and after."""
     from calibrant.report._tables import key_numbers
 
     level = f"{comparison.settings['confidence_level']:.0%} interval after"
@@ -231,8 +282,13 @@ def _bar(curve: Any, j: int, *, ascii_only: bool) -> str:
 def comparison_numbers(comparison: Any) -> dict[str, Any]:
     """Put a comparison into plain numbers, for programs."""
     from calibrant.report import reach_verdict
+    from calibrant.report._tables import is_stated
 
     verdict, more = reach_verdict(comparison), {}
+    left_out: set[str] = set()
+    if is_stated(comparison):
+        more["right_answers"] = comparison.results[0].evaluation.binary.observed
+        left_out = {"accuracy"}
     if comparison.by_group is not None:
         more["by_group"] = {name: own.to_dict() for name, own in comparison.by_group.items()}
     if comparison.decisions is not None:
@@ -241,7 +297,8 @@ def comparison_numbers(comparison: Any) -> dict[str, Any]:
         "chosen": verdict.chosen,
         "verdict": verdict.headline,
         "methods": [
-            {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}
+            {"method": r.method, "fit_seconds": r.fit_seconds}
+            | {k: v for k, v in r.evaluation.to_dict().items() if k not in left_out}
             for r in comparison.results
         ],
         "failures": [{"method": f.method, "message": f.message} for f in comparison.failures],

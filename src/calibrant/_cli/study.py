@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from calibrant._cli.outputs import OutputPath
 from calibrant._cli.showing import json_option, show
 from calibrant._cli.stop import final_message
 from calibrant._progress import progress_bar
@@ -39,9 +40,7 @@ def study() -> None:
 
 @study.command(name="run")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Directory to write to."
-)
+@click.option("-o", "--output", type=OutputPath(), required=True, help="Directory to write to.")
 @click.option("--methods", help="Separated by commas, or 'all'; by default the paper's and auto.")
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), help="Number of processes; one per core by default."
@@ -80,9 +79,7 @@ def run_command(
     from rich.console import Console
 
     from calibrant import study as library
-    from calibrant._files.apply import refuse_inputs
 
-    refuse_inputs(output, directory)
     _check_against(against, directory)
     started = time.monotonic()
     plain: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}

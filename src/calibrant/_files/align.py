@@ -14,7 +14,14 @@ from calibrant._columns import are_whole, key, match_columns
 from calibrant._containers import NamedMatrix
 from calibrant._files.text import MISSING
 from calibrant._one_column import ONE_COLUMN, check_positive
-from calibrant._simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
+from calibrant._simplex import (
+    SUM_TOLERANCE,
+    check_batch,
+    check_memory,
+    check_scores,
+    find_features,
+    softmax,
+)
 from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
@@ -49,6 +56,8 @@ class Aligned:
     normalize: str | None
     has_absent: bool = False
     is_flipped: bool = False
+    is_stated: bool = False
+    """Whether the scores are confidences that a model stated of its answers."""
 
     @property
     def scores(self) -> Any:
@@ -88,6 +97,25 @@ class Aligned:
         place = replace(self.place, names=self.place.names and self.place.names[::-1])
         turned = self.matrix[:, ::-1]
         return replace(self, matrix=turned, classes=two, place=place, is_flipped=True)
+
+    @property
+    def source(self) -> str:
+        """Where the rows come from."""
+        return self.place.source
+
+    def to_fit(self) -> tuple[Any, ...]:
+        """Return what ``fit`` takes."""
+        return self.scores, self.y
+
+    def to_measure(self) -> tuple[Any, list[Any] | None]:
+        """Return predictions that are checked once, for every metric; they know their classes."""
+        from calibrant.metrics import Predictions  # which ``apply`` needs not
+
+        return Predictions.read(self.y, self.probabilities(), classes=self.classes), None
+
+    def count_rows(self) -> tuple[int, int]:
+        """Return how many rows a fit has used, and how many were read: all."""
+        return len(self.y), len(self.y)
 
     def take(self, rows: NDArray[Any]) -> Aligned:
         """Return some of the rows."""
@@ -173,15 +201,31 @@ def align(
     if positive is not None or is_single:
         two = _two_classes(found, y, known, positive)
         known = two if is_single else known
-    if is_single and two is not None and names is not None and len(names) == 1:
-        check_positive(np.array(two), names[0], told=True, named=found.place)
+    labels = np.unique(y) if two is None else np.array(two)
+    if is_single and names is not None and len(names) == 1 and len(labels) == 2:
+        check_positive(labels, names[0], told=True, named=found.place)
+    is_told = classes is not None or like is not None or found.log is not None or is_archive
+    if not is_told:
+        _refuse_features(found, y, known)
     has_absent = found.log is not None and found.log.has_absent
     whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
+    if found.log is not None and found.log.is_stated:
+        whole = replace(whole, is_stated=True)
     if positive is not None and positive_last and not is_single:
         return whole.flipped(two, like, by_name)
     if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
+
+
+def _refuse_features(found: RawPredictions, y: NDArray[Any], known: list[Any] | None) -> None:
+    """Refuse features as logits: names such as x0 and x1 seem to be those of classes 0 and 1."""
+    if found.kind == "logits" and known is not None and len(np.unique(y)) < len(known):
+        options: dict[str, Any] = {"classes": known, "is_chunk": True, "named": found.place}
+        batch = check_batch(found.scores, y, kind="logits", **options)
+        features = find_features(batch, found.place)
+        if features is not None:
+            raise PredictionFileError(features)
 
 
 def _two_classes(
@@ -213,7 +257,7 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     if raw.dtype.kind == "f":
         _refuse_missing(~np.isfinite(raw), place)
         _refuse_broken(raw != np.floor(raw), place, raw)
-        return raw.astype(np.int64)
+        raw = raw.astype(np.int64)
     if raw.dtype.kind not in "OUS":
         return raw.astype(str) if as_text else raw
     found = [t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()]

@@ -7,6 +7,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
@@ -20,21 +21,20 @@ from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
+from calibrant._files.chunks import find_tables
 from calibrant._files.column import group_reader
-from calibrant._files.directory import find_tables
 from calibrant._files.logs import leave_out_absent, write_lines
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
 from calibrant._files.records import LINES
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import TEXT, is_zipped, suffix_of
-from calibrant._one_column import ONE_COLUMN, check_positive
+from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
 from calibrant.scale._bad_rows import predict_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -78,13 +78,16 @@ def apply_file(
     the group of each row, for a fit by group.
     """
     simplex.check_option("on_bad_row", on_bad_row, ("error",) if groups else ON_BAD_ROW)
-    refuse_inputs(out, path)
     n_read = n_bad = 0
     first_bad: list[int] = []
     selection = replace(selection or ColumnSelection(), takes_missing=on_bad_row != "error")
-    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
     with open_source(
-        path, selection=selection, classes=calibrator.classes_.tolist(), **options
+        path,
+        part=part,
+        usual_part="test",
+        kind=calibrator.scores,
+        selection=selection,
+        classes=calibrator.classes_.tolist(),
     ) as source:
         if source.log is not None and tell is not None:
             tell(source.log.note)
@@ -113,13 +116,10 @@ def apply_file(
 
 
 def apply_directory(
-    calibrator: Calibrator,
+    apply: Callable[[Path, Path], Applied],
     path: Path,
     out: Path,
-    *,
-    selection: ColumnSelection | None = None,
-    on_bad_row: str = "error",
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Callable[[int, int | None], None],
 ) -> Applied:
     """Calibrate every table in a directory into one of the same name in a new directory."""
     files, done = find_tables(path), []
@@ -127,10 +127,8 @@ def apply_directory(
         for n, file in enumerate(files):
             target = directory / file.relative_to(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            options: dict[str, Any] = {"selection": selection, "on_bad_row": on_bad_row}
-            done.append(apply_file(calibrator, file, target, **options))
-            if progress is not None:
-                progress(n + 1, len(files))
+            done.append(apply(file, target))
+            progress(n + 1, len(files))
     n_rows, n_bad, where = zip(*done, strict=True)
     return Applied(sum(n_rows), sum(n_bad), "; ".join([*filter(None, where)][:NAMED_ROWS]))
 
@@ -142,6 +140,8 @@ def find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | No
     if source.kind in ONE_COLUMN:
         single = names[0] if names is not None and len(names) == 1 else None
         check_positive(classes, single, told=True, named=source.place)
+        if source.layout is None or not source.layout.is_chosen:
+            check_single_name(single, fitted, classes, "the model", source.place)
         return None
     refuse_other_columns(source.place, source.n_columns, classes.tolist())
     if names is None:
@@ -170,7 +170,8 @@ def calibrate_rows(
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
     is_strict = on_bad_row == "error"
-    fitted = getattr(calibrator, "feature_names_in_", None)
+    is_single = source.kind in ONE_COLUMN  # whose name was checked with the file
+    fitted = None if is_single else getattr(calibrator, "feature_names_in_", None)
     names = source.place.names if order is None else [str(c) for c in calibrator.classes_]
 
     def predict(rows: NDArray[Any]) -> NDArray[Any]:
@@ -188,13 +189,6 @@ def calibrate_rows(
                 scores, calibrator.scores, calibrator.normalize, n_done, source.place
             )
         raise
-
-
-def refuse_inputs(out: Path, *inputs: Path | None) -> None:
-    """Refuse to write over what is read, by whatever name."""
-    for path in inputs:
-        if path is not None and out.exists() and path.exists() and out.samefile(path):
-            raise PredictionFileError(f"{out} is also an input; write to another file")
 
 
 @contextmanager
@@ -268,7 +262,7 @@ def _write_npz(
     """Write an npz file with ``probs``, ``classes`` and ``labels``; rows wait in another file."""
     labels: list[NDArray[Any]] = []
     classes = classes.astype(str) if classes.dtype.kind in "OT" else classes
-    with TemporaryFile() as waiting:
+    with TemporaryFile(dir=Path(file.name).parent) as waiting:  # where there must be room anyway
         with _write_npy(waiting, len(classes), dtype) as write_rows:
 
             def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
@@ -326,6 +320,9 @@ def _write_table(
         else (name, pa.string() if is_text else source.schema.field(name).type)
         for name, is_own in zip(columns, is_score, strict=True)
     )
+    if not is_text and b"pandas" in (source.schema.metadata or {}):
+        # By it pandas knows that __index_level_0__ is the index, and no column.
+        schema = schema.with_metadata({b"pandas": source.schema.metadata[b"pandas"]})
     writer = open_writer(suffix, file, schema)
 
     def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:

@@ -96,12 +96,12 @@ class StoredArray:
 
     def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
         """Rows, some at a time."""
-        if self.order == "F" and len(self.shape) > 1:
-            raise PredictionFileError(
-                f"{self.where} is in Fortran order, which cannot be read row by row; save "
-                "np.ascontiguousarray(array)"
-            )
-        for start in range(0, self.shape[0], n_rows):
+        starts = range(0, self.shape[0], n_rows)
+        if self.order == "F" and len(self.shape) > 1:  # a row is not in one piece
+            whole = self.whole()
+            yield from (whole[start : start + n_rows] for start in starts)
+            return
+        for start in starts:
             height = min(n_rows, self.shape[0] - start)
             data = self._read(height * self._row_bytes(), start * self._row_bytes())
             yield np.frombuffer(data, self.dtype).reshape(height, *self.shape[1:])

@@ -11,7 +11,16 @@ from calibrant._files import tables
 from calibrant._files.align import LONGEST_LABEL, read_labels
 from calibrant._files.arrays import decoding
 from calibrant._files.records import is_log, read_records
-from calibrant._files.text import Place, explain, open_text, read_start, suffix_of
+from calibrant._files.text import (
+    BLOCK_BYTES,
+    Place,
+    buffer_reader,
+    decimal_point,
+    explain,
+    open_text,
+    read_start,
+    suffix_of,
+)
 from calibrant._simplex import check_memory
 from calibrant.errors import PredictionFileError, some_in_words
 
@@ -42,10 +51,12 @@ def read_column(
     return read_labels(texts, place)
 
 
-def read_groups(path: Path, name: str, part: str | None = None) -> NDArray[Any]:
+def read_groups(
+    path: Path, name: str, part: str | None = None, *, option: str = "--groups"
+) -> NDArray[Any]:
     """Return the group of each row, always as text: no name depends on what else is there."""
-    values, _, place = _read(path, name, GROUPS_REMEDY, part, as_text=True)
-    return _as_groups(values, place, 0)
+    values, _, place = _read(path, name, f"name the column with {option}", part, as_text=True)
+    return _as_groups(values, place, 0, option)
 
 
 def group_reader(
@@ -82,7 +93,9 @@ def groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
     return np.array([by_text.get(key(name).casefold(), other) for name in groups.tolist()])
 
 
-def _as_groups(values: list[Any], place: Place, done: int) -> NDArray[Any]:
+def _as_groups(
+    values: list[Any], place: Place, done: int, option: str = "--groups"
+) -> NDArray[Any]:
     """Return names as text, as they stand; refuse a row that has none."""
     texts = []
     for i, own in enumerate(values):
@@ -92,7 +105,7 @@ def _as_groups(values: list[Any], place: Place, done: int) -> NDArray[Any]:
             fault = "is missing; fill it, or drop the row"
             if text.strip():
                 fault = f"has {len(text):,} characters; at most {LONGEST_LABEL:,} are allowed"
-            raise PredictionFileError(f"{place.rows([done + i])}: the group {fault} (--groups)")
+            raise PredictionFileError(f"{place.rows([done + i])}: the group {fault} ({option})")
         texts.append(text)
     check_memory(4 * len(texts) * max(map(len, texts), default=0), "the groups")
     return np.array(texts, dtype=str)
@@ -108,8 +121,12 @@ def _read(
     if is_log(path):
         records = list(read_records(path))
         for record in records:
-            if not isinstance(record.fields.get(name), str | int | float):
+            if name not in record.fields:
                 raise PredictionFileError(f"{record.where} has no field {name!r}; {remedy}")
+            value = record.fields[name]
+            if not isinstance(value, str | int | float):
+                held = "is null: the row has no value; drop it" if value is None else "is no value"
+                raise PredictionFileError(f"{record.where}: the field {name!r} {held}, or {remedy}")
         values = [record.fields[name] for record in records]
         stored, lines = np.asarray(values), [record.place for record in records]
     elif path.suffix.lower() == ".npz":
@@ -148,17 +165,22 @@ def _of_table(path: Path, name: str, remedy: str, *, as_text: bool) -> Any:
             table = ipc.open_file(path).read_all()
         else:
             with open_text(path) as file:
-                names, separator, _, rest = read_start(file, path)
-                options = {"column_types": {name: pa.string()}} if as_text else {}
+                start = read_start(file, path)
+                types = {name: pa.string()} if as_text else {}
+                point = decimal_point(start.cells.get(name, ()))
                 how = (
-                    csv.ReadOptions(use_threads=False, column_names=names),  # to tell a row
-                    csv.ParseOptions(delimiter=separator),
-                    csv.ConvertOptions(**options),
+                    csv.ReadOptions(
+                        use_threads=False,  # to tell a row
+                        block_size=BLOCK_BYTES,
+                        column_names=start.names,
+                    ),
+                    csv.ParseOptions(delimiter=start.separator, newlines_in_values=True),
+                    csv.ConvertOptions(column_types=types, decimal_point=point),
                 )
                 try:
-                    table = csv.read_csv(pa.PythonFile(rest, mode="r"), *how)
+                    table = csv.read_csv(buffer_reader(start.start + file.read()), *how)
                 except pa.ArrowInvalid as error:
-                    raise PredictionFileError(explain(path, names, str(error))) from error
+                    raise PredictionFileError(explain(path, start.names, str(error))) from error
     if name not in table.column_names:
         has = some_in_words(table.column_names)
         raise PredictionFileError(f"{path} has no column {name!r}; it has {has}; {remedy}")

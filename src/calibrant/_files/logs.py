@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrant._files import options
 from calibrant._files.options import SMALLEST_MASS
-from calibrant._files.records import LINES, read_records
+from calibrant._files.records import LINES, find_logs, read_records
 from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.text import suffix_of
 from calibrant._one_column import ONE_COLUMN
@@ -57,6 +57,8 @@ class Log(NamedTuple):
     lines: list[int] | None
     has_absent: bool
     note: str
+    is_stated: bool = False
+    """Whether scores are confidences that a model stated of its answers."""
 
 
 class LogLayout(NamedTuple):
@@ -65,6 +67,7 @@ class LogLayout(NamedTuple):
     title: str
     kind: str
     read: Callable[[Record], LoggedRow]
+    is_stated: bool = False
 
 
 def read_log(
@@ -75,14 +78,24 @@ def read_log(
 ) -> Log:
     """Read a log of an evaluation; ``classes`` are those of a model, or of another part."""
     told = None if classes is None else [str(c) for c in classes]
-    layout = _find_layout(path, kind, selection or ColumnSelection(), told)
-    if layout.kind in ONE_COLUMN:
-        raise PredictionFileError(f"{path}: --scores {kind} is for one number per row")
     rows, lines, wheres = [], [], []
-    for record in read_records(path):
-        rows.append(layout.read(record))
-        lines.append(record.place)
-        wheres.append(record.where)
+    files, ignored = find_logs(path) if path.is_dir() else ([path], {})
+    layouts: list[LogLayout] = []
+    counts: list[int] = []
+    for file in files:
+        layout = _find_layout(file, path, kind, selection or ColumnSelection(), told)
+        if layout.kind in ONE_COLUMN:
+            raise PredictionFileError(f"{path}: --scores {kind} is for one number per row")
+        layouts.append(layout)
+        if layout.kind != layouts[0].kind:
+            raise PredictionFileError(
+                f"{file} holds {layout.kind}, but {files[0]} {layouts[0].kind}; read them apart"
+            )
+        for record in read_records(file):
+            rows.append(layout.read(record))
+            lines.append(record.place)
+            wheres.append(record.where)
+        counts.append(len(rows) - sum(counts))
     _refuse_two_conventions(rows, wheres)
     columns, by_name = _find_classes(rows, told, wheres)
     n_narrow = sum(len(row.names) < len(columns) for row in rows)
@@ -99,12 +112,18 @@ def read_log(
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
     what = "the options" if by_name else "the positions of the options, whose texts differ"
-    note = f"{path}: {layout.title}; classes {some(columns, 12)} are {what}"
+    titles = " and ".join(dict.fromkeys(own.title for own in layouts))
+    note = f"{path}: {titles}; classes {some(columns, 12)} are {what}"
     if n_narrow:
         note += f"; {n_narrow:,} of {len(rows):,} rows have fewer options, and 0 for the others"
+    if path.is_dir():
+        used = [f"{file.relative_to(path)} ({n:,})" for file, n in zip(files, counts, strict=True)]
+        note += f"; rows of {', '.join(used)}"
+        others = [f"{file.relative_to(path)} ({why})" for file, why in ignored.items()]
+        note += f"; ignored {', '.join(others)}" if others else ""
     y = None if None in labels else np.array(labels)
     numbers = lines if suffix_of(path) in LINES else None
-    return Log(scores, layout.kind, y, columns, numbers, n_narrow > 0, note)
+    return Log(scores, layout.kind, y, columns, numbers, n_narrow > 0, note, layout.is_stated)
 
 
 def _find_classes(
@@ -159,16 +178,20 @@ def _refuse_two_conventions(rows: list[LoggedRow], wheres: list[str]) -> None:
 
 
 def _find_layout(
-    path: Path, kind: str | None, selection: ColumnSelection, classes: list[str] | None
+    file: Path,
+    path: Path,
+    kind: str | None,
+    selection: ColumnSelection,
+    classes: list[str] | None,
 ) -> LogLayout:
-    """Tell the layout by the first record."""
-    first = next(read_records(path))
+    """Tell the layout of a file by its first record; ``path`` is it, or the directory of all."""
+    first = next(read_records(file))
     fields = first.fields
     if "resps" in fields or "filtered_resps" in fields:
         layout = LogLayout("samples of lm-evaluation-harness", "logits", options.read_lm_eval)
     elif isinstance(fields.get("output"), dict) and "target" in fields:
         layout = LogLayout("samples of Inspect", "logits", options.read_inspect)
-    elif not selection.columns and options.completion_of(fields) is not None:
+    elif not selection.columns and options.is_completion(fields):
         told = classes or _options_by_labels(path, selection)
         read = partial(options.read_completion, options=told, label=selection.label)
         layout = LogLayout("completions with top_logprobs", "logits", read)
@@ -176,7 +199,7 @@ def _find_layout(
         return _find_plain(path, first, kind, selection)
     if kind not in (None, layout.kind):
         raise PredictionFileError(
-            f"{path} holds {layout.title}, whose scores are log-likelihoods; use --scores logits"
+            f"{file} holds {layout.title}, whose scores are log-likelihoods; use --scores logits"
         )
     return layout
 
@@ -210,7 +233,7 @@ def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogL
         )
     read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
     unit = " in percent" if scale > 1.0 else ""
-    return LogLayout(f"records with a confidence {name!r}{unit}", "probabilities", read)
+    return LogLayout(f"records with a confidence {name!r}{unit}", "probabilities", read, True)
 
 
 def _find_plain(

@@ -177,6 +177,8 @@ def read_lm_eval(record: Record) -> LoggedRow:
     ):  # those without the question, for mutual info
         names, values = names[:half], values[:half]
     target = fields.get("target")
+    if len(names) > 1 and {*names} == {str(target).strip()}:  # they differ in the question alone
+        names, target = [str(j) for j in range(len(names))], _place_of_answer(record, len(names))
     row = _row(values, names, None, where, "log-likelihood")
     # A number is a place; the text of an option, too, may be one: the log tells what was right.
     places = [int(str(target))] if str(target).isdecimal() and len(str(target)) < 9 else []
@@ -189,6 +191,24 @@ def read_lm_eval(record: Record) -> LoggedRow:
         options = f"the target {target!r:.200} of the options {some(names, 8)}"
         raise record.error(f": {options}: {fault}; drop the record")
     return row._replace(label=agreeing[0] if agreeing else None)
+
+
+def _place_of_answer(record: Record, n_options: int) -> str:
+    """Place of the right one of several questions with one continuation, as the document says it.
+
+    The target is that continuation, and says nothing. Documents count answers in text from 1
+    (winogrande), and labels from 0 (wsc273).
+    """
+    doc = record.fields.get("doc")
+    answer, label = (doc.get("answer"), doc.get("label")) if isinstance(doc, dict) else (None, None)
+    is_told = isinstance(answer, str) and len(answer) < 3 and answer.isdecimal()
+    place = int(str(answer)) - 1 if is_told else label
+    if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < n_options:
+        raise record.error(
+            f": all {n_options} continuations are the same, and 'doc' has no 'answer' from '1' or "
+            "'label' from 0 that tells the right one; drop the record"
+        )
+    return str(place)
 
 
 def _to_number(value: Any) -> Any:
@@ -238,7 +258,10 @@ def read_completion(
     if names is None:
         raise record.error(" has no label; use --label-column, or name the options with --classes")
     if not found:
-        raise record.error(" has no top_logprobs; request them with logprobs=True, top_logprobs=20")
+        raise record.error(
+            " has no top_logprobs, which the model or its provider did not return; request them "
+            "with logprobs=True, top_logprobs=20, or drop the record"
+        )
     answers = {clean(token): listed for token, listed in found if clean(token) in names}
     if len(answers) != 1:
         which = f"{'several tokens are' if answers else 'no token is'} among {some(names, 8)}"
@@ -272,11 +295,29 @@ def completion_of(fields: Any) -> dict[str, Any] | None:
     logprobs = fields.get("logprobs")
     if isinstance(logprobs, list) or (isinstance(logprobs, dict) and _is_of_tokens(logprobs)):
         return fields
+    inner = map(completion_of, _responses_in(fields))
+    return next((found for found in inner if found is not None), None)
+
+
+def _responses_in(fields: dict[str, Any]) -> list[Any]:
+    """Return what of a record may be a response, or a choice of one."""
     inner = [fields.get(name) for name in COMPLETION_FIELDS]
     for name in ("choices", "outputs"):  # of OpenAI and of vLLM
         if isinstance(given := fields.get(name), list):
             inner += given[:1]
-    return next((found for one in inner if (found := completion_of(one)) is not None), None)
+    return inner
+
+
+def is_completion(fields: Any) -> bool:
+    """Whether a record has log-probabilities of tokens, or says that it has none."""
+    if not isinstance(fields, dict):
+        return False
+    is_silent = fields.get("logprobs", "") is None
+    return (
+        is_silent
+        or completion_of(fields) is not None
+        or any(map(is_completion, _responses_in(fields)))
+    )
 
 
 def _is_of_tokens(logprobs: dict[str, Any]) -> bool:

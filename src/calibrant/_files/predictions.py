@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 CHUNK_BYTES = 1 << 20
+LABEL_KINDS = "iufbUSO"
+"""Kinds of dtypes that labels may have; objects are texts of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +48,6 @@ class FileChunk:
     def labels(self) -> NDArray[Any] | None:
         """Return the labels, if there are any."""
         return None if self.read_labels is None else self.read_labels()
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An open file of predictions, to be read once: in chunks, or all scores and all labels.
-
-    The number of rows is told where it is known beforehand; the layout and the schema are those of
-    a table. ``log`` is what was read of the log of an evaluation.
-    """
-
-    place: Place
-    kind: str
-    n_columns: int
-    n_rows: int | None
-    dtype: np.dtype[Any]
-    has_labels: bool
-    chunks: Iterator[FileChunk]
-    whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
-    layout: Layout | None = None
-    schema: Any = None
-    log: Log | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +81,39 @@ class RawPredictions:
         return self.labels
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An open file of predictions, to be read once: in chunks, or all scores and all labels.
+
+    The number of rows is told where it is known beforehand; the layout and the schema are those of
+    a table. ``log`` is what was read of the log of an evaluation.
+    """
+
+    place: Place
+    kind: str
+    n_columns: int
+    n_rows: int | None
+    dtype: np.dtype[Any]
+    has_labels: bool
+    chunks: Iterator[FileChunk]
+    whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
+    layout: Layout | None = None
+    schema: Any = None
+    log: Log | None = None
+
+    @property
+    def are_columns_sure(self) -> bool:
+        """Whether the columns are sure to hold scores."""
+        return self.layout is None or self.layout.is_chosen
+
+    def read(self) -> RawPredictions:
+        """Read all rows."""
+        scores, labels = self.whole()
+        return RawPredictions(
+            scores, self.kind, labels, self.place, self.are_columns_sure, self.log
+        )
+
+
 def read_prediction_file(
     path: str | os.PathLike[str],
     *,
@@ -118,19 +132,16 @@ def read_prediction_file(
     column is of the positive class of two. ``labels`` is a npy file with the labels, for scores in
     a npy file; ``classes`` are those of a log.
     """
-    path = Path(path)
-    options: dict[str, Any] = {"part": part, "usual_part": usual_part, "kind": kind}
-    with open_source(path, selection=selection, classes=classes, **options) as source:
-        scores, own = source.whole()
-        is_sure = source.layout is None or source.layout.is_chosen
-        found = RawPredictions(scores, source.kind, own, source.place, is_sure, source.log)
-    if labels is None:
-        return found
-    if own is not None:
-        raise PredictionFileError(f"{path} has labels already; leave out --labels {labels}")
-    with open_npy(Path(labels)) as given:
-        _check_labels(given, len(scores))
-        return replace(found, labels=given.whole())
+    with open_source(
+        Path(path),
+        part=part,
+        usual_part=usual_part,
+        kind=kind,
+        labels=None if labels is None else Path(labels),
+        selection=selection,
+        classes=classes,
+    ) as source:
+        return source.read()
 
 
 @contextmanager
@@ -140,32 +151,73 @@ def open_source(
     part: str | None = None,
     usual_part: str | None = None,
     kind: str | None = None,
+    labels: Path | None = None,
     selection: ColumnSelection | None = None,
     classes: Sequence[Any] | None = None,
 ) -> Iterator[Source]:
-    """Open a file of predictions; its size is fixed at opening."""
-    suffix = path.suffix.lower()
+    """Open a file of predictions; its size is fixed at opening.
+
+    The options are those of :func:`read_prediction_file`.
+    """
     if str(path) != "-" and not path.exists():
         raise PredictionFileError(f"{path} does not exist")
     with ExitStack() as stack:
-        if suffix == ".npz":
-            yield _open_npz(stack.enter_context(open_npz(path)), part, usual_part, kind, stack)
-            return
-        _refuse_part(path, part)
-        if suffix == ".npy":
-            scores = stack.enter_context(open_npy(path))
-            told = _kind_of(kind, _shape(scores, kind)[1], str(path))
-            yield _of_arrays(scores, None, told, Place(path, str(path)))
-        elif is_log(path):
-            yield _of_log(read_log(path, kind, selection, classes), path)
-        elif tables.is_table(path):
-            is_single = None if kind is None else kind in ONE_COLUMN
-            chosen = replace(selection or ColumnSelection(), is_single=is_single)
-            table = tables.open_table(path, chosen, stack)
-            told = _kind_of(kind, len(table.layout.score_names), str(path))
-            yield _of_table(table, path, told)
+        if path.suffix.lower() == ".npz":
+            archive = stack.enter_context(open_npz(path))
+            source = _open_npz(archive, part, usual_part, kind, stack)
         else:
-            raise unknown_format(path)
+            _refuse_part(path, part)
+            source = _open_other(path, kind, selection, classes, stack)
+        if labels is not None:
+            source = _with_labels(source, stack.enter_context(open_npy(labels)))
+        yield source
+
+
+def _open_other(
+    path: Path,
+    kind: str | None,
+    selection: ColumnSelection | None,
+    classes: Sequence[Any] | None,
+    stack: ExitStack,
+) -> Source:
+    """Open a file that has no parts."""
+    if path.suffix.lower() == ".npy":
+        scores = stack.enter_context(open_npy(path))
+        told = _kind_of(kind, _shape(scores, kind)[1], str(path))
+        return _of_arrays(scores, None, told, Place(path, str(path)))
+    if is_log(path):
+        return _of_log(read_log(path, kind, selection, classes), path)
+    if not tables.is_table(path):
+        raise unknown_format(path)
+    is_single = None if kind is None else kind in ONE_COLUMN
+    chosen = replace(selection or ColumnSelection(), is_single=is_single)
+    table = tables.open_table(path, chosen, stack)
+    return _of_table(table, path, _kind_of(kind, len(table.layout.score_names), str(path)))
+
+
+def _with_labels(source: Source, labels: StoredArray) -> Source:
+    """Return a file whose labels are in a file of their own, which is mapped."""
+    if source.has_labels:
+        raise PredictionFileError(
+            f"{source.place.path} has labels already; leave out --labels {labels.path}"
+        )
+    if source.n_rows is not None:
+        _check_labels(labels, source.n_rows)
+    y = labels.whole()
+
+    def read() -> Iterator[FileChunk]:
+        done = 0
+        for chunk in source.chunks:
+            own = y[done : done + len(chunk.scores)]
+            yield replace(chunk, read_labels=partial(np.asarray, own))
+            done += len(own)
+
+    def whole() -> tuple[NDArray[Any], NDArray[Any]]:
+        scores, _ = source.whole()
+        _check_labels(labels, len(scores))
+        return scores, y
+
+    return replace(source, has_labels=True, chunks=read(), whole=whole)
 
 
 def unknown_format(path: Path) -> PredictionFileError:
@@ -199,22 +251,18 @@ def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
         y = [own for _, own in chunks if own is not None]
         return scores, np.concatenate(y) if y else None
 
-    place, dtype = Place(path, str(path), names), np.dtype(np.float64)
-    shape = len(names), None
-    return Source(
-        place, kind, *shape, dtype, label is not None, read(), whole, layout, table.schema
-    )
+    place, has_labels = Place(path, str(path), names), label is not None
+    shape, dtype = (len(names), None), np.dtype(np.float64)
+    return Source(place, kind, *shape, dtype, has_labels, read(), whole, layout, table.schema)
 
 
 def _of_log(log: Log, path: Path) -> Source:
     place = Place(path, str(path), log.classes, lines=log.lines)
     labels = None if log.labels is None else partial(np.asarray, log.labels)
     n_rows, n_columns = log.scores.shape
-    about: dict[str, Any] = {"dtype": log.scores.dtype, "has_labels": labels is not None}
-    about |= {"chunks": iter([FileChunk(log.scores, labels)]), "log": log}
-    return Source(
-        place, log.kind, n_columns, n_rows, whole=lambda: (log.scores, log.labels), **about
-    )
+    about, rows = (log.kind, n_columns, n_rows, log.scores.dtype), (log.scores, log.labels)
+    chunks = iter([FileChunk(log.scores, labels)])
+    return Source(place, *about, labels is not None, chunks, lambda: rows, log=log)
 
 
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:

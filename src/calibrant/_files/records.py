@@ -13,6 +13,7 @@ from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.tables import is_table
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
+from calibrant.scale._tables import data_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ LONGEST_RECORD = 1 << 24
 LONGEST_JSON = 1 << 28
 """Bytes of a file that is a single JSON value, which is held whole."""
 
-RUN = re.compile(r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(Z|[.+-][\d-]+)?|(?<=_)[^_]{22}(?=\.eval$)")
+RUN = re.compile(r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(Z|[.+-][\d-]+)?|(?<=_)[^_]{22}(?=\.)")
 """In names of logs: the time of the run, and Inspect's id of it."""
 
 ZSTANDARD = 93
@@ -46,33 +47,72 @@ class Record(NamedTuple):
         return PredictionFileError(f"{self.where}{fault}")
 
 
+class _NoRecordsError(PredictionFileError):
+    """A file of JSON that is something else."""
+
+
 class _RepeatedKeyError(ValueError):
     """A key that an object has twice."""
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file holds records of JSON, by its suffix, or a directory such files alone."""
-    return bool(_logs_in(path)) if path.is_dir() else suffix_of(path) in LOGS
+    """Whether a file holds records of JSON, by its suffix, or a directory such files, no tables."""
+    if not path.is_dir():
+        return suffix_of(path) in LOGS
+    files = files_in(path)
+    are_tables = any(is_table(file) for file in files)
+    return not are_tables and any(suffix_of(file) in LOGS for file in files)
 
 
-def _logs_in(path: Path) -> list[Path]:
-    """Return the logs of a directory, as of a group of tasks; none if there are tables, too."""
-    files = sorted(path.iterdir())
-    logs = [file for file in files if suffix_of(file) in {*LINES, ".eval"}]
-    return [] if any(file.suffix and is_table(file) for file in files) else logs
+def files_in(path: Path) -> list[Path]:
+    """Return the files of data with a suffix in a directory and below it, sorted."""
+    return [file for file in data_in(path) if file.suffix and file.is_file()]
+
+
+def find_logs(path: Path) -> tuple[list[Path], dict[Path, str]]:
+    """Return the logs with scores of options in a directory, and why other files are ignored.
+
+    It is that of a group of tasks: all kinds of logs, of the harness in folders of the models.
+    """
+    used: dict[str, Path] = {}
+    ignored: dict[Path, str] = {}
+    for file in files_in(path):
+        why = "no log" if suffix_of(file) not in LOGS else _why_ignored(file)
+        if why is not None:
+            ignored[file] = why
+            continue
+        task = RUN.sub("", file.name).removesuffix(file.suffix)
+        if used.setdefault(task, file) != file:
+            first, second = (one.relative_to(path) for one in (used[task], file))
+            raise PredictionFileError(
+                f"{path}: {first} and {second} are runs of the same task; keep one of them, or "
+                "name the directory of one model"
+            )
+    if not used:
+        what = "; ".join(f"{file.relative_to(path)}: {why}" for file, why in ignored.items())
+        raise PredictionFileError(f"{path} is a directory without scores of options ({what:.500})")
+    return list(used.values()), ignored
+
+
+def _why_ignored(file: Path) -> str | None:
+    """Return why a log has no scores of options, by its first record; None if it has."""
+    try:
+        fields = next(read_records(file)).fields
+    except _NoRecordsError:
+        return "no samples"
+    found = fields.get("filtered_resps") or fields.get("resps")
+    while isinstance(found, list) and found and isinstance(found[0], list):
+        found = found[0]
+    if isinstance(found, list) and [type(own) for own in found] == [str]:
+        return "generated text"
+    is_inspect = isinstance(fields.get("output"), dict) and "target" in fields
+    return "no choices" if is_inspect and not fields.get("choices") else None
 
 
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file, or of all logs in a directory, one after the other."""
     if path.is_dir():
-        known: dict[str, Path] = {}
-        for file in _logs_in(path):
-            task = RUN.sub("", file.name)
-            if known.setdefault(task, file) != file:
-                raise PredictionFileError(
-                    f"{path}: {known[task].name} and {file.name} are runs of the same task; keep "
-                    "one of them"
-                )
+        for file in find_logs(path)[0]:
             yield from read_records(file)
         return
     suffix = suffix_of(path)
@@ -104,22 +144,22 @@ def _read_samples(path: Path) -> Iterator[Record]:
     """Yield the samples of an Inspect log, a zip file, in its order."""
     with open_binary(path, "an Inspect log") as file:
         with decoding(path, "an Inspect log"):
-            members = ZipFile(file).infolist()
-        samples = [m for m in members if m.filename.startswith("samples/")]
+            archive = ZipFile(file)  # opened once: it reads the list of all members
+        samples = [m for m in archive.infolist() if m.filename.startswith("samples/")]
         for place, member in enumerate(samples):
             where = f"{path}, sample {member.filename.removeprefix('samples/')!r}"
             with decoding(path, "an Inspect log"):
-                raw = _unzip(file, member)
+                raw = _unzip(archive, file, member)
             _refuse_long(len(raw), LONGEST_RECORD, where)
             yield Record(_require_object(_parse(raw, where), where), where, place)
     if not samples:
         raise PredictionFileError(f"{path} has no samples; run inspect eval with --log-samples")
 
 
-def _unzip(file: IO[bytes], member: ZipInfo) -> bytes:
+def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
     """Bytes of a member, at most one more than a record may have."""
     if member.compress_type != ZSTANDARD:
-        with ZipFile(file).open(member) as stored:
+        with archive.open(member) as stored:
             return stored.read(LONGEST_RECORD + 1)
     import pyarrow as pa
 
@@ -140,7 +180,7 @@ def _read_list(path: Path) -> Iterator[Record]:
     whole = _parse(raw, str(path))
     found = whole.get("samples") if isinstance(whole, dict) else whole
     if not isinstance(found, list):
-        raise PredictionFileError(
+        raise _NoRecordsError(
             f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
             "JSON object per line, rename it to .jsonl"
         )
@@ -189,5 +229,5 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def describe(value: Any) -> str:
     """Name a value of JSON for a message, in a few words."""
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean"}
-    text = json.dumps(value) if not isinstance(value, dict | list) else ""
+    text = "" if value is None or isinstance(value, dict | list) else json.dumps(value)
     return f"{kinds.get(type(value), 'null' if value is None else 'a number')} {text:.60}".rstrip()

@@ -33,7 +33,10 @@ LONGEST_NUMBER = 64
 
 LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
 PREDICTION_NAMES = {"y_pred", "y_hat", "pred", "prediction", "predicted"}
-"""What a classifier decided: neither a label nor a score, unless the caller says so."""
+"""What a classifier decided: neither a label nor a score, unless the caller says so.
+
+Where there is no other column of numbers, one with fractions holds scores under such a name.
+"""
 
 INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 """What pandas calls an index that was written with the table."""
@@ -63,38 +66,45 @@ def open_table(path: Path, selection: ColumnSelection, stack: ExitStack) -> Open
         return _open_text(path, selection, stack)
     kind = "Parquet" if suffix in PARQUET else "Arrow"
     with open_binary(path, kind), decoding(path, kind):
-        schema, found = (open_parquet if suffix in PARQUET else _open_arrow)(path, stack)
+        schema, found = (_open_parquet if suffix in PARQUET else _open_arrow)(
+            path, selection, stack
+        )
     check_header(schema.names, str(path))
-    batches = guarded(found, lambda: decoding(path, kind))
+    batches = _guarded(found, lambda: decoding(path, kind))
     first = next(batches, None)
-    samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
+    samples = {field.name: _sample(field, first) for field in schema}
     layout = make_layout(schema.names, samples, selection, str(path))
     return OpenTable(layout, schema, batches if first is None else chain([first], batches))
 
 
-def open_parquet(
-    path: Path, stack: ExitStack, columns: list[str] | None = None
+def _open_parquet(
+    path: Path, selection: ColumnSelection, stack: ExitStack
 ) -> tuple[Any, Iterator[Any]]:
-    """Open a Parquet file: its schema, and chunks of rows, of some of the columns."""
+    """Open a Parquet file: its schema, and chunks of rows.
+
+    A dataset of Arrow would hold whole groups of rows, which may be as large as the file.
+    """
     import pyarrow.parquet as pq
 
     file = stack.enter_context(pq.ParquetFile(path, buffer_size=1 << 14, pre_buffer=False))
-    schema = file.schema_arrow
-    chosen = [name for name in schema.names if columns is None or name in columns]
+    chosen = selection.read_of(file.schema_arrow.names)
     batches = file.iter_batches(_chunk_rows(len(chosen)), columns=chosen)
-    return schema, (batch.select(chosen) for batch in batches)
+    return file.schema_arrow, (batch.select(chosen) for batch in batches)
 
 
-def _open_arrow(path: Path, stack: ExitStack) -> tuple[Any, Iterator[Any]]:
+def _open_arrow(
+    path: Path, selection: ColumnSelection, stack: ExitStack
+) -> tuple[Any, Iterator[Any]]:
     """Open an Arrow file: its schema, and chunks of rows."""
     import pyarrow as pa
 
     file = stack.enter_context(pa.ipc.open_file(stack.enter_context(pa.memory_map(str(path)))))
-    step = _chunk_rows(len(file.schema.names))
+    chosen = selection.read_of(file.schema.names)
+    step = _chunk_rows(len(chosen))
 
     def chunks() -> Iterator[Any]:
         for number in range(file.num_record_batches):
-            batch = file.get_batch(number)
+            batch = file.get_batch(number).select(chosen)
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
 
@@ -105,7 +115,7 @@ def _chunk_rows(n_columns: int) -> int:
     return math.ceil(CHUNK_BYTES / (8 * max(n_columns, 1)))
 
 
-def guarded(
+def _guarded(
     batches: Iterator[Any], guard: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[Any]:
     """Record batches, each read under the guard of a context."""
@@ -119,11 +129,12 @@ def guarded(
         yield batch
 
 
-def _sample(kind: Any, first: Any, place: int) -> list[str] | None:
+def _sample(field: Any, first: Any) -> list[str] | None:
     """First values of a column of numbers as text; None for any other column."""
-    if not _is_of_numbers(kind):
+    if not _is_of_numbers(field.type):
         return None
-    values = [] if first is None else first.column(place)[: text.SAMPLE_ROWS].to_pylist()
+    is_read = first is not None and field.name in first.schema.names
+    values = first.column(field.name)[: text.SAMPLE_ROWS].to_pylist() if is_read else []
     return [str(value) for value in values if value is not None]
 
 
@@ -132,34 +143,56 @@ def _open_text(path: Path, selection: ColumnSelection, stack: ExitStack) -> Open
     from pyarrow import csv
 
     file = stack.enter_context(text.open_text(path))
-    names, separator, samples, rest = text.read_start(file, path)
+    table = text.read_start(file, path)
+    names = table.names
     if names and all(map(is_number, names)):
         raise PredictionFileError(
             f"{path}, line 1: {', '.join(names[:4])} ... are numbers; the first line must name the "
             "columns"
         )
     check_header(names, f"{path}, line 1")
-    layout = make_layout(names, samples, selection, str(path))
+    layout = make_layout(names, table.cells, selection, str(path))
     scores = set(layout.score_names)
     types = {name: pa.float64() if name in scores else pa.string() for name in layout.names}
-    block = max(text.BLOCK_BYTES, LONGEST_NUMBER * len(names))  # which must hold a row
     missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
-    with _explained(path, names):
-        reader = csv.open_csv(
-            pa.PythonFile(rest, mode="r"),
-            # One thread, which tells the row of a fault.
-            csv.ReadOptions(use_threads=False, block_size=block, column_names=names),
-            csv.ParseOptions(delimiter=separator),
-            csv.ConvertOptions(
-                column_types=types, null_values=missing if selection.takes_missing else []
-            ),
-        )
-    batches = guarded(stack.enter_context(reader), lambda: _explained(path, names))
-    return OpenTable(layout, pa.schema(types), batches)
+    options = csv.ConvertOptions(
+        column_types=types,
+        include_columns=selection.read_of(names),
+        null_values=missing if selection.takes_missing else [],
+        decimal_point=text.decimal_point(
+            cell for name in layout.score_names for cell in table.cells[name]
+        ),
+    )
+    batches = _read_blocks(table, options, path)
+    first = next(batches, None)
+    if first is None:
+        raise PredictionFileError(f"{path} has a header but no rows")
+    return OpenTable(layout, pa.schema(types), chain([first], batches))
+
+
+def _read_blocks(table: text.TextTable, options: Any, path: Path) -> Iterator[Any]:
+    """Yield the rows of each block of a text table as a record batch."""
+    from pyarrow import csv
+
+    n_bytes = max(text.BLOCK_BYTES, LONGEST_NUMBER * len(table.names))  # which must hold a row
+    n_done = 0
+    for block in table.blocks(n_bytes, path):
+        with _explained(path, table.names, n_done):
+            rows = csv.read_csv(
+                text.buffer_reader(block),
+                # One thread, which tells the row of a fault, and one block.
+                csv.ReadOptions(
+                    use_threads=False, block_size=1 + len(block), column_names=table.names
+                ),
+                csv.ParseOptions(delimiter=table.separator, newlines_in_values=True),
+                options,
+            )
+        n_done += rows.num_rows
+        yield from rows.to_batches()
 
 
 @contextmanager
-def _explained(path: Path, names: list[str]) -> Iterator[None]:
+def _explained(path: Path, names: list[str], n_done: int) -> Iterator[None]:
     import pyarrow as pa
 
     try:
@@ -168,7 +201,8 @@ def _explained(path: Path, names: list[str]) -> Iterator[None]:
     except PredictionFileError as error:
         if not isinstance(error.__cause__, pa.ArrowInvalid):
             raise
-        raise PredictionFileError(text.explain(path, names, str(error.__cause__))) from error
+        message = text.explain(path, names, str(error.__cause__), n_done)
+        raise PredictionFileError(message) from error
 
 
 def check_header(head: list[str], where: str) -> None:
@@ -234,6 +268,7 @@ class ColumnSelection:
     Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
     a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
     ``is_single`` says whether there is one column of scores, of the positive class; or nobody does.
+    Where the names of labels and scores are known, ``reads_others`` says that others are read, too.
     """
 
     label: str | None = None
@@ -241,6 +276,12 @@ class ColumnSelection:
     ignore: tuple[str, ...] = ()
     takes_missing: bool = False
     is_single: bool | None = None
+    reads_others: bool = True
+
+    def read_of(self, names: list[str]) -> list[str]:
+        """Return the columns to read."""
+        known = {self.label, *self.columns}
+        return [name for name in names if self.reads_others or name in known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +311,8 @@ def make_layout(
     text whatever it holds. ``where`` is the file, for messages.
     """
     ignored = _chosen(names, selection.ignore, "--ignore or --groups", where)
-    ignored |= {n for n in names if n in INDEX_NAMES or n.casefold() in PREDICTION_NAMES}
+    predicted = [n for n in names if n.casefold() in PREDICTION_NAMES and n not in ignored]
+    ignored |= {*predicted, *(n for n in names if n in INDEX_NAMES)}
     text = {name for name in names if _is_text(samples[name])}
     free = [name for name in names if name not in ignored]
     label = _label(free, text, samples, selection, where)
@@ -279,8 +321,12 @@ def make_layout(
         scores = [name for name in names if name in chosen]
     else:
         scores = [name for name in free if name != label and name not in text]
+        of_fractions = [n for n in predicted if n != label and _has_fractions(samples[n])]
+        if not scores and len(of_fractions) == 1:
+            scores = of_fractions
     if len(scores) < 2:
-        _refuse_few(scores, samples, selection, where)
+        unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
+        _refuse_few(scores, samples, selection, where, unused)
     is_named = label is not None and (
         selection.label is not None or label.casefold() in LABEL_NAMES
     )
@@ -288,10 +334,10 @@ def make_layout(
 
 
 def _refuse_few(
-    scores: list[str], samples: Samples, selection: ColumnSelection, where: str
+    scores: list[str], samples: Samples, selection: ColumnSelection, where: str, unused: str
 ) -> None:
     """Refuse no column, or one that was not said to be, and may not be, of the positive class."""
-    found, is_open = "no columns of scores", selection.is_single is None
+    found, is_open = f"no columns of scores{unused}", selection.is_single is None
     if scores:
         is_whole = not selection.columns and are_whole(samples[scores[0]] or ("",))
         if selection.is_single or (is_open and not is_whole):
@@ -359,6 +405,12 @@ def _is_text(sample: Sequence[str] | None) -> bool:
     return bool(spoken) and not any(
         is_number(text.rstrip("% ").replace(",", ".")) for text in spoken
     )
+
+
+def _has_fractions(sample: Sequence[str] | None) -> bool:
+    """Whether values are numbers that are not all whole."""
+    numbers = [own for text in sample or () if is_number(own := text.replace(",", "."))]
+    return any(not float(own).is_integer() for own in numbers if math.isfinite(float(own)))
 
 
 def is_number(text: str) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant._files.arrays import decoding
 from calibrant.errors import Arguments, PredictionFileError, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
@@ -29,6 +30,9 @@ BLOCK_BYTES = 1 << 24
 
 UNZIPPED_BYTES, UNZIPPED_RATIO = 1 << 30, 100
 """A table that is larger than this, and than so many times its compressed size, is refused."""
+
+DECIMAL = re.compile(r"\s*[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\s*$")
+"""A number with a decimal point, or a decimal comma."""
 
 SAMPLE_BYTES = 1 << 16
 SAMPLE_CELLS = 200_000
@@ -78,44 +82,85 @@ class _BoundedGzip(gzip.GzipFile):
         return found
 
 
-class Rejoined:
-    """A file whose next bytes were read already."""
+class TextTable(NamedTuple):
+    """An open text table whose header and first rows were read.
 
-    closed = False
-
-    def __init__(self, start: bytes, file: IO[bytes]) -> None:
-        self._start, self._file = start, file
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes."""
-        if not self._start:
-            return self._file.read(size)
-        out, self._start = self._start[:size], self._start[size:]
-        return out
-
-    def close(self) -> None:
-        """Leave the file to whoever opened it."""
-
-
-def read_start(
-    file: IO[bytes], path: Path
-) -> tuple[list[str], str, dict[str, list[str]], Rejoined]:
-    """Read the header and the first rows.
-
-    Returns the names, the separator, the first cells of each column that are not empty, and the
-    table from its second line on, to read once.
+    ``cells`` are the first cells of each column that are not empty. ``start`` are the bytes behind
+    the header that were read already.
     """
+
+    names: list[str]
+    separator: str
+    cells: dict[str, list[str]]
+    start: bytes
+    file: IO[bytes]
+
+    def blocks(self, n_bytes: int, path: Path) -> Iterator[bytes]:
+        """Yield the bytes of whole rows, some rows at a time, none of them larger than this.
+
+        The caller's thread reads them, see :func:`buffer_reader`.
+        """
+        rest, done = self.start, False
+        while not done:
+            with decoding(path, "text"):
+                more = self.file.read(n_bytes - len(rest))
+            rest, done = rest + more, not more
+            end = len(rest) if done else _end_of_rows(rest, self.separator)
+            if end == 0 and len(rest) >= n_bytes:
+                raise PredictionFileError(
+                    f"{path} has a row that is longer than {n_bytes >> 20} MiB; close the quotes "
+                    "that are open"
+                )
+            block, rest = rest[:end], rest[end:]
+            if block.strip():
+                yield block
+
+
+def _end_of_rows(block: bytes, separator: str) -> int:
+    """Return where the last whole row ends: at a line break that is not within quotes."""
+    end = block.rfind(b"\n") + 1
+    if b'"' not in block:
+        return end
+    sign = re.escape(separator).encode()
+    for quoted in re.finditer(rb"(?:^|[\r\n]|" + sign + rb')"(?:[^"]++|"")*+("?)', block):
+        first = quoted.start() + (quoted[0][:1] != b'"')  # quotes open a cell or are a character
+        if not quoted[1] or first < end <= quoted.end():
+            return block.rfind(b"\n", 0, first) + 1
+    return end
+
+
+def buffer_reader(block: bytes) -> Any:
+    """Return what Arrow reads some bytes from: a copy that Arrow owns.
+
+    Threads of Arrow must not hold anything of Python, no file and no bytes. One that releases it
+    while the interpreter ends waits for its lock in vain, and the process is aborted.
+    """
+    import pyarrow as pa
+
+    buffer = pa.allocate_buffer(len(block))
+    memoryview(buffer).cast("B")[:] = block
+    return pa.BufferReader(buffer)
+
+
+def read_start(file: IO[bytes], path: Path) -> TextTable:
+    """Read the header and the first rows."""
     names, separator = _read_header(file, path)
     with decoding(path, "text"):
         start = file.read(max(SAMPLE_BYTES, 16 * sum(1 + len(name) for name in names)))
     text = start.decode("utf-8", errors="replace").replace("\0", "")
-    rows = csv.reader(text.splitlines(), delimiter=separator)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     whole = (row for row in rows if len(row) == len(names))
     sample: list[list[str]] = []
     with suppress(csv.Error):  # whoever reads the rows says it, with the line
         sample.extend(islice(whole, max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))))
     cells = {name: [row[j] for row in sample if row[j].strip()] for j, name in enumerate(names)}
-    return names, separator, cells, Rejoined(start, file)
+    return TextTable(names, separator, cells, start, file)
+
+
+def decimal_point(cells: Iterable[str]) -> str:
+    """Return the comma if numbers are written with it, and none with a point."""
+    signs = {found[1] for cell in cells if (found := DECIMAL.match(cell))}
+    return "," if signs == {","} else "."
 
 
 def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
@@ -126,7 +171,10 @@ def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
     try:
         text = line.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
-        text, fault = "", ", line 1 is not UTF-8 text; save the table as UTF-8"
+        what = (
+            "is UTF-16 text" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else "is not UTF-8 text"
+        )
+        text, fault = "", f", line 1 {what}; save the table as UTF-8"
     if len(line) == LONGEST_LINE:
         fault = f", line 1 is longer than {LONGEST_LINE >> 20} MiB; is this a table?"
     elif "\r" in text:
@@ -198,7 +246,12 @@ class Place(Arguments):
     if_single = (
         "for the positive class alone, use --scores positive, or --scores decision for margins"
     )
-    if_margins = "for margins, use --scores decision; choose the column with --columns"
+    if_margins = (
+        "divide percent by 100; for margins, use --scores decision; choose the column with "
+        "--columns"
+    )
+    if_renamed = "choose it with --columns"
+    if_features = "choose the columns of scores with --columns, or leave others out with --ignore"
 
     @property
     def prefix(self) -> str:  # type: ignore[override]
@@ -231,17 +284,25 @@ class Place(Arguments):
         """Say how to tell the class of a single column."""
         return f"use --positive {own} or --positive {other}"
 
+    def if_of_other(self, other: str, own: str) -> str:  # noqa: ARG002
+        """Say how to make the other class that of a single column."""
+        return f"use --positive {other}"
+
     def label(self, row: int) -> str:
         """Where the label of a row is."""
         return f"{self.rows([row])}: the label" if self.where is None else self.where(row)
 
 
-def explain(path: Path, names: list[str], message: str) -> str:
-    """Say what Arrow could not read in the words of this file, with the line."""
+def explain(path: Path, names: list[str], message: str, n_done: int = 0) -> str:
+    """Say what Arrow could not read in the words of this file, with the line.
+
+    ``n_done`` rows came before the block that it could not read.
+    """
     if "mpty CSV" in message:
         return f"{path} has a header but no rows"
     row = re.search(r"Row #(\d+):", message)
-    lines = lines_of(path, [int(row[1]) - 1]) or [1 + int(row[1])] if row else []
+    place = n_done + int(row[1]) if row else 0
+    lines = lines_of(path, [place - 1]) or [1 + place] if row else []
     where = f"{path}, line {lines[0]}" if lines else str(path)
     column = re.search(r"column #(\d+):", message)
     if column is not None:
@@ -253,8 +314,6 @@ def explain(path: Path, names: list[str], message: str) -> str:
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
     if ragged is not None:
         return f"{where} has {number_of(int(ragged[2]), 'column')}, but the header has {ragged[1]}"
-    if "straddl" in message:
-        return f"{where} has a row that is longer than {BLOCK_BYTES >> 20} MiB"
     return f"{where} cannot be read: {message}"
 
 
@@ -263,6 +322,8 @@ def _remedy(text: str, name: str) -> str:
         return " (write percent without the sign; --normalize divides each row by its sum)"
     if "," in text:
         return " (write decimals with a point)"
+    if DECIMAL.match(text):
+        return " (other decimals have a comma; write all in the same way)"
     is_missing = MISSING.fullmatch(text) is not None
     missing = "fill it, drop the row, or use apply with --on-bad-row; " if is_missing else ""
     return f" ({missing}use --ignore {name!r} if the column is not scores)"
