@@ -1,8 +1,9 @@
 """Measure the monitor: false alarms, run length, delays, real rows with a time, speed, state.
 
-``python benchmarks/monitor.py PART ...`` with parts of ``false-alarms``, ``delays``, ``speed``,
-``state`` and ``creditcards`` (which needs ``--data DIR`` with ``time/creditcards_nannyml.npz``);
-``--streams`` is the number of simulated streams. Everything is seeded.
+``python benchmarks/monitor.py PART ...`` with parts of ``false-alarms``, ``delays``, ``changes``,
+``speed``, ``state`` and ``creditcards`` (which needs ``--data DIR`` with
+``time/creditcards_nannyml.npz``); ``--streams`` is the number of simulated streams. Everything is
+seeded.
 """
 
 from __future__ import annotations
@@ -211,6 +212,26 @@ def creditcards(data):
     return table
 
 
+def changes(n_streams, n_before=5000, n_after=20_000):
+    """Changes found in honest rows, in a shift that stays, and in honest rows after it."""
+    table = {}
+    for shift in ("temperature 0.7", "prior of one class x 2"):
+        found = np.zeros((n_streams, 3))
+        for seed in range(n_streams):
+            rng = np.random.default_rng([4, seed])
+            p, y, _ = shifted_stream(rng, shift, n_before, n_after)
+            q, z, _ = shifted_stream(rng, "none", n_before, n_after)
+            p, y = np.concatenate([p, q]), np.concatenate([y, z])
+            monitor = CalibrationMonitor(classes=range(3))
+            for start in range(0, len(p), CHUNK):
+                status = monitor.update(p[start : start + CHUNK], y[start : start + CHUNK])
+            ends = np.array([n_before, n_before + n_after])
+            found[seed] = np.bincount(np.searchsorted(ends, status.changes), minlength=3)
+        counts = [np.bincount(own.astype(int)).tolist() for own in found.T]
+        table[shift] = dict(zip(("before", "during", "after"), counts, strict=True))
+    return table
+
+
 def speed(n_rows=1_000_000, k=10):
     """Seconds of processor time, and the ratio to ``predict_proba`` of the same rows."""
     rng = np.random.default_rng(0)
@@ -269,6 +290,7 @@ def main():
     parts = {
         "false-alarms": lambda: false_alarms(told.streams),
         "delays": lambda: delays(told.streams),
+        "changes": lambda: changes(told.streams),
         "speed": speed,
         "state": state,
         "creditcards": lambda: creditcards(told.data),

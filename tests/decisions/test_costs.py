@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -16,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from calibrant import TemperatureScaling, errors
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import CostSensitive, cost_curve, expected_cost, value_of_calibration
+from calibrant.metrics import Predictions
 from reference import decisions as reference
 
 PAIR = {"false_positive": 1, "false_negative": 4}
@@ -31,8 +33,7 @@ def test_costs_are_those_of_the_definition(seed, n_actions, abstains):
     costs = rng.integers(-3, 9, (3, n_actions)).astype(float)
     weight = rng.integers(1, 4, 7)
     abstain = 0.5 if abstains else None
-    told = {"abstain": abstain, "sample_weight": weight, "n_resamples": 0}
-    found = expected_cost(labels, rows, costs, **told)
+    found = expected_cost(labels, rows, costs, abstain=abstain, sample_weight=weight)
     whole = np.column_stack([costs, [[0.5]] * 3]) if abstains else costs
     checked = rows / rows.sum(axis=1, keepdims=True)
     realised, predicted = reference.mean_costs(
@@ -46,18 +47,63 @@ def test_weights_are_repetitions_and_rows_have_no_order():
     weight = np.arange(600) % 3
     times = np.repeat(np.arange(600), weight)
     order = np.random.default_rng(0).permutation(600)
-    plain = {"n_resamples": 0}
-    weighted = expected_cost(LABELS, SCORES, COSTS, sample_weight=weight, **plain)
-    repeated = expected_cost(LABELS[times], SCORES[times], COSTS, **plain)
-    assert weighted.realised.value == pytest.approx(repeated.realised.value, rel=1e-14)
-    assert expected_cost(LABELS, SCORES, COSTS) == expected_cost(
-        LABELS[order], SCORES[order], COSTS
-    )
+    weighted = expected_cost(LABELS, SCORES, COSTS, sample_weight=weight)
+    repeated = expected_cost(LABELS[times], SCORES[times], COSTS)
+    assert weighted.realised.value == pytest.approx(repeated.realised.value, rel=1e-12)
+    found = expected_cost(LABELS, SCORES, COSTS)
+    again = expected_cost(LABELS[order], SCORES[order], COSTS)
+    assert again.realised == pytest.approx(found.realised, rel=1e-12)
+    assert again.predicted == pytest.approx(found.predicted, rel=1e-12)
+
+
+def test_predictions_that_were_read_cost_the_same():
+    weight = np.arange(600) % 3
+    read = Predictions.read(LABELS, SCORES, sample_weight=weight)
+    found = expected_cost(read, costs=COSTS, abstain=0.3)
+    assert found == expected_cost(LABELS, SCORES, COSTS, abstain=0.3, sample_weight=weight)
+    with pytest.raises(errors.ParameterError, match="costs is None; pass a table"):
+        expected_cost(read)
+    names = np.array(["no", "yes"])[(LABELS == 2).astype(int)]
+    words = Predictions.read(names, SCORES[:, 2], pos_label="yes")
+    with pytest.raises(errors.LabelError, match="which of the classes 'no', 'yes' is positive"):
+        expected_cost(words, costs=PAIR)
+    assert cost_curve(words, costs=PAIR, pos_label="yes").kind == "yes"
+    found = expected_cost(words, costs=PAIR, pos_label="yes")
+    assert found == expected_cost(names, SCORES[:, 2], PAIR, pos_label="yes")
+
+
+def test_an_interval_is_that_of_students_distribution():
+    """By its definition: a mean over rows and its standard error, with weights and without."""
+    rng = np.random.default_rng(5)
+    p = rng.beta(1, 3, 80)
+    y = (rng.random(80) < p).astype(int)
+    paid = np.where(p > 0.2, y == 0, 4 * (y == 1)).astype(float)
+    found = expected_cost(y, p, PAIR, confidence_level=0.9).realised
+    low, high = stats.t.interval(0.9, 79, paid.mean(), stats.sem(paid))
+    assert found == pytest.approx((paid.mean(), low, high), rel=1e-12)
+    weight = rng.random(80) + 0.1
+    found = expected_cost(y, p, PAIR, sample_weight=weight).realised
+    mean = np.average(paid, weights=weight)
+    error = np.sqrt((weight**2 @ (paid - mean) ** 2) * 80 / 79) / weight.sum()
+    n_equal = weight.sum() ** 2 / (weight @ weight)
+    low, high = stats.t.interval(0.95, n_equal - 1, mean, error)
+    assert found == pytest.approx((mean, low, high), rel=1e-12)
+    assert expected_cost(y, p, PAIR, sample_weight=3 * weight).realised == pytest.approx(found)
+
+
+def test_one_row_has_no_interval_and_equal_rows_have_no_width():
+    alone = expected_cost([1], [0.3], PAIR, classes=[0, 1]).realised
+    assert alone.value == 0.0
+    assert math.isnan(alone.low)
+    assert math.isnan(alone.high)
+    assert expected_cost([1, 1], [0.3, 0.3], PAIR, classes=[0, 1]).realised == (0.0, 0.0, 0.0)
+    sure = expected_cost([0, 1], [0.3, 0.1], PAIR, confidence_level=1.0).realised
+    assert sure == (2.5, 0.0, 4.0)  # the smallest and the largest cost
 
 
 def test_an_interval_holds_the_value_and_the_truth():
     y_proba, y = simulated_scores(50_000, power=1)
-    truth = expected_cost(y, y_proba, COSTS, n_resamples=0)
+    truth = expected_cost(y, y_proba, COSTS)
     assert truth.realised.value == pytest.approx(truth.predicted.value, rel=0.03)
     some = expected_cost(y[:2000], y_proba[:2000], COSTS)
     assert some.realised.low < truth.realised.value < some.realised.high
@@ -70,10 +116,9 @@ def test_costs_of_dask_arrays_are_those_of_arrays():
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(SCORES, chunks=(200, 3)), da.from_array(LABELS, chunks=200)
     found = expected_cost(lazy[1], lazy[0], COSTS)
-    assert found.realised.value == pytest.approx(
-        expected_cost(LABELS, SCORES, COSTS, n_resamples=0).realised.value, rel=1e-9
-    )
-    assert found.realised.low < found.realised.value < found.realised.high
+    assert found.realised == pytest.approx(expected_cost(LABELS, SCORES, COSTS).realised, rel=1e-9)
+    with pytest.raises(errors.ParameterError, match="need y_proba in memory"):
+        expected_cost(lazy[1], lazy[0], np.zeros((600, 3, 2)))
     model = CostSensitive(COSTS, abstain=0.2)
     np.testing.assert_array_equal(model.predict(lazy[0]).compute(), model.predict(SCORES))
     fitted = CostSensitive(COSTS, TemperatureScaling().fit(SCORES, LABELS))
@@ -86,15 +131,26 @@ def test_calibration_saves_what_both_cost():
     half = TemperatureScaling().fit(SCORES[:300], LABELS[:300]).predict_proba(SCORES[300:])
     y, raw = LABELS[300:], SCORES[300:]
     found = value_of_calibration(y, raw, half, COSTS, n_decisions=50)
-    costs = [expected_cost(y, p, COSTS, n_resamples=0).realised.value for p in (raw, half)]
-    assert (found.before.value, found.after.value) == pytest.approx(costs, rel=1e-12)
-    assert found.per_row.value == pytest.approx(costs[0] - costs[1], rel=1e-12)
+    costs = [expected_cost(y, p, COSTS).realised for p in (raw, half)]
+    assert found.before == pytest.approx(costs[0], rel=1e-12)
+    assert found.after == pytest.approx(costs[1], rel=1e-12)
+    assert found.per_row.value == pytest.approx(costs[0].value - costs[1].value, rel=1e-12)
     assert found.total.low == 50 * found.per_row.low
     assert found.per_row.low <= found.per_row.value <= found.per_row.high
     decided = [CostSensitive(COSTS).predict(p) for p in (raw, half)]
     assert found.changed == pytest.approx(np.mean(decided[0] != decided[1]), rel=1e-12)
     same = value_of_calibration(y, raw, raw, COSTS)
     assert (same.per_row, same.changed) == ((0.0, 0.0, 0.0), 0.0)
+
+
+def test_the_interval_of_a_saving_is_of_differences_of_rows():
+    half = TemperatureScaling().fit(SCORES[:300], LABELS[:300]).predict_proba(SCORES[300:])
+    y, raw, matrix = LABELS[300:], SCORES[300:], np.array(COSTS)
+    paid = [matrix[y, CostSensitive(COSTS).predict(p)] for p in (raw, half)]
+    saved = paid[0] - paid[1]
+    interval = stats.t.interval(0.95, 299, saved.mean(), stats.sem(saved))
+    found = value_of_calibration(y, raw, half, COSTS).per_row
+    assert found == pytest.approx((saved.mean(), *interval), rel=1e-12)
 
 
 def test_a_pair_is_a_threshold():
@@ -160,7 +216,7 @@ def test_a_fitted_calibrator_needs_no_fit():
 def test_the_score_is_minus_the_mean_cost():
     model = CostSensitive(COSTS, TemperatureScaling(), abstain=0.3).fit(SCORES, LABELS)
     rows = model.estimator_.predict_proba(SCORES)
-    found = expected_cost(LABELS, rows, COSTS, abstain=0.3, n_resamples=0)
+    found = expected_cost(LABELS, rows, COSTS, abstain=0.3)
     assert model.score(SCORES, LABELS) == -found.realised.value
     words = CostSensitive(PAIR).fit([0.2, 0.9], ["no", "yes"], pos_label="yes")
     assert words.predict([0.1, 0.9]).tolist() == ["no", "yes"]
@@ -234,6 +290,8 @@ def test_other_bad_input_is_refused():
         value_of_calibration(LABELS, SCORES, broken, COSTS)
     with pytest.raises(errors.ParameterError, match=r"costs has shape \(\)"):
         CostSensitive(3).predict([0.1])
+    with pytest.raises(errors.ParameterError, match="pos_label='b' does not say the order of two"):
+        value_of_calibration(["a", "b"], [0.1, 0.9], [[0.9, 0.1], [0.1, 0.9]], RISK, pos_label="b")
     with pytest.raises(AttributeError, match="call fit with labels first"):
         _ = CostSensitive(COSTS).classes_
 
@@ -315,3 +373,66 @@ def test_a_frame_without_an_index_is_refused():
     for use in ("predict", "expected_costs"):
         with pytest.raises(errors.ParameterError, match="pandas data frame"):
             getattr(CostSensitive(frame), use)(SORTED)
+
+
+def test_costs_that_differ_by_row_decide_each_row_by_its_own():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 4, 300)
+    y = (rng.random(300) < p).astype(int)
+    exposure, weight = rng.integers(1, 50, 300), rng.integers(1, 3, 300)
+    by_name = {"false_positive": 3, "false_negative": exposure}
+    table = np.zeros((300, 2, 2))
+    table[:, 0, 1], table[:, 1, 0] = 3, exposure
+    refused = p * exposure > (1 - p) * 3
+    paid = np.where(refused, 3 * (y == 0), exposure * (y == 1))
+    for costs in (by_name, table):
+        assert CostSensitive(costs).predict(p).tolist() == refused.astype(int).tolist()
+        found = expected_cost(y, p, costs, sample_weight=weight)
+        assert found.realised.value == pytest.approx(np.average(paid, weights=weight))
+        least = np.minimum(p * exposure, (1 - p) * 3)
+        assert found.predicted.value == pytest.approx(np.average(least, weights=weight))
+        assert found.realised.low < found.realised.value < found.realised.high
+        order = rng.permutation(300)
+        moved = {"false_positive": 3, "false_negative": exposure[order]}
+        again = expected_cost(y[order], p[order], moved, sample_weight=weight[order])
+        assert again.realised == pytest.approx(found.realised, rel=1e-12)
+        assert again.predicted == pytest.approx(found.predicted, rel=1e-12)
+        saved = value_of_calibration(y, np.full(300, 0.5), p, costs)
+        always = np.where(exposure > 3, 3 * (y == 0), exposure * (y == 1))
+        assert saved.per_row.value == pytest.approx((always - paid).mean())
+    same = expected_cost(y, p, np.tile([[0, 3], [9, 0]], (300, 1, 1)))
+    assert same == expected_cost(y, p, {"false_positive": 3, "false_negative": 9})
+
+
+def test_costs_by_row_of_rows_without_a_weight_are_left_out():
+    p, y, weight = np.array([0.1, 0.4, 0.9, 0.2]), [0, 1, 1, 0], np.array([1, 0, 1, 2])
+    exposure, used = np.array([5, 1, 20, 3]), [0, 2, 3]
+    by_row = [{"false_positive": 1, "false_negative": own} for own in (exposure, exposure[used])]
+    some = p[used], by_row[1], weight[used]
+    found = expected_cost(y, p, by_row[0], sample_weight=weight)
+    assert found == expected_cost([0, 1, 0], some[0], some[1], sample_weight=some[2])
+    saved = value_of_calibration(y, p, 1 - p, by_row[0], sample_weight=weight)
+    assert saved == value_of_calibration(
+        [0, 1, 0], some[0], 1 - some[0], some[1], sample_weight=some[2]
+    )
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"false_positive": 1, "false_negative": [5, 2]}, "costs are for 2 rows, but there are 3"),
+        ({"false_positive": [1, 2], "false_negative": [5, 2, 2]}, "costs has the shapes"),
+        ({"false_positive": 1, "false_negative": [5, 2, -1]}, r"'false_negative'\]\[2\] is -1"),
+        (np.full((3, 2, 2), np.nan), r"costs\[0, 0, 0\] is nan"),
+        (np.zeros((3, 3, 2)), "there are 2 classes"),
+    ],
+)
+def test_costs_by_row_that_are_refused(costs, message):
+    with pytest.raises(errors.ParameterError, match=message):
+        expected_cost([0, 1, 1], [0.25, 0.5, 0.75], costs)
+
+
+def test_costs_by_row_have_no_threshold_for_all():
+    policy = CostSensitive({"false_positive": 1, "false_negative": [5, 2]})
+    with pytest.raises(AttributeError, match="costs differ by row, so there is no threshold"):
+        _ = policy.threshold_

@@ -11,6 +11,9 @@ from scipy import stats
 from calibrant import errors
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import ConformalSets, decision_curve, risk_coverage, threshold_for
+from calibrant.metrics import Predictions
+from calibrant.scale import Chunks
+from calibrant.scale._sample import MAX_CELLS
 from conftest import each_real_file, load_real
 from reference import decisions as reference
 
@@ -20,6 +23,12 @@ POSITIVE, EVENTS = SCORES[:, 0], (LABELS == 0).astype(int)
 
 def two_columns(positive):
     return np.column_stack([1.0 - np.asarray(positive), positive])
+
+
+def numbers(found):
+    """The fields of a result that are numbers, which pytest compares with a tolerance."""
+    fields = found.to_dict().items()
+    return {key: value for key, value in fields if not isinstance(value, str | None)}
 
 
 def test_net_benefit_by_hand():
@@ -32,7 +41,18 @@ def test_net_benefit_by_hand():
     assert curve.treat_all == pytest.approx([0.4, 0.4 - 0.6 * 2 / 3])
     assert curve.prevalence == 0.4
     terms = np.array([1, 1, -2 / 3, 1] + 6 * [0])
-    assert curve.spread[1] == pytest.approx(terms.std() / math.sqrt(10))
+    assert curve.spread[1] == pytest.approx(stats.sem(terms))
+
+
+def test_the_spread_is_the_standard_error_of_a_mean_over_rows():
+    """A row of weight 2 is one draw that counts double, as in all intervals."""
+    weight = np.random.default_rng(2).random(900)
+    curve = decision_curve(EVENTS, POSITIVE, thresholds=[0.3], sample_weight=weight)
+    terms = np.where(POSITIVE >= 0.3, np.where(EVENTS == 1, 1.0, -0.3 / 0.7), 0.0)
+    mean = np.average(terms, weights=weight)
+    variance = (weight**2 @ (terms - mean) ** 2) * 900 / 899 / weight.sum() ** 2
+    assert curve.net_benefit == pytest.approx([mean], rel=1e-12)
+    assert curve.spread == pytest.approx([math.sqrt(variance)], rel=1e-12)
 
 
 def test_decision_curves_of_two_columns_labels_weights_and_dask():
@@ -50,7 +70,7 @@ def test_decision_curves_of_two_columns_labels_weights_and_dask():
         np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
     weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
     repeated = decision_curve(EVENTS[times], POSITIVE[times])
-    for name in ("net_benefit", "treat_all", "spread"):
+    for name in ("net_benefit", "treat_all"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
     da = pytest.importorskip("dask.array")
     lazy = decision_curve(da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400))
@@ -83,15 +103,54 @@ def test_weights_of_risk_and_coverage_are_repetitions():
 
 
 @pytest.mark.parametrize("function", [risk_coverage, decision_curve, threshold_for])
-def test_the_order_of_rows_changes_no_bit(function):
+def test_the_order_of_rows_changes_nothing_but_rounding(function):
     rows, weight = np.round(SCORES, 1), np.random.default_rng(0).random(900)  # with ties
     rows /= rows.sum(axis=1, keepdims=True)
     options = {"accuracy": 0.5, "confidence_level": None} if function is threshold_for else {}
     order = np.random.default_rng(1).permutation(900)
-    found = function(LABELS, rows, sample_weight=weight, **options).to_dict()
-    again = function(LABELS[order], rows[order], sample_weight=weight[order], **options)
-    for key, value in again.to_dict().items():
-        np.testing.assert_array_equal(value, found[key], err_msg=key)
+    found = numbers(function(LABELS, rows, sample_weight=weight, **options))
+    again = numbers(function(LABELS[order], rows[order], sample_weight=weight[order], **options))
+    assert again.keys() == found.keys()
+    for key, value in again.items():
+        assert value == pytest.approx(found[key], rel=1e-12, abs=1e-14, nan_ok=True), key
+
+
+class Halves(Chunks):
+    """Rows in two chunks, of which not more than so many cells are kept."""
+
+    n_columns = 3
+
+    def __init__(self, *arrays, most=MAX_CELLS):
+        self.arrays, self.most = arrays, most
+
+    def reduce(self, count, merge):
+        return merge(*(count(*(own[half::2] for own in self.arrays)) for half in (0, 1)))
+
+    def sample(self, classes=None, **how):
+        return super().sample(classes, **how | {"max_cells": self.most})
+
+
+def test_predictions_and_chunks_give_the_numbers_of_rows():
+    """Equal rows of chunks are one, with a weight: a promise counts them as often as they came."""
+    rows = np.round(SCORES, 1) / np.round(SCORES, 1).sum(axis=1, keepdims=True)
+    for own in (Predictions.read(LABELS, rows), Halves(rows, LABELS)):
+        curve = risk_coverage(own)
+        wanted = risk_coverage(LABELS, rows)
+        np.testing.assert_allclose(curve.risk, wanted.risk, rtol=1e-12)
+        assert (curve.aurc, curve.oracle) == pytest.approx((wanted.aurc, wanted.oracle), rel=1e-12)
+        for target in ({"accuracy": 0.6}, {"recall": 0.7, "kind": 1}, {"capacity": 0.3}):
+            found, wanted = threshold_for(own, **target), threshold_for(LABELS, rows, **target)
+            assert numbers(found) == pytest.approx(numbers(wanted), nan_ok=True)
+
+
+def test_a_sample_of_chunks_makes_no_promise():
+    """Rows of a class were kept more often than those of another."""
+    rare = np.where(np.arange(900) % 30 == 0, 2, LABELS % 2)
+    chunks = Halves(SCORES, rare, most=900)
+    with pytest.raises(errors.ParameterError, match=r"of 900 rows were sampled.*confidence_level"):
+        threshold_for(chunks, capacity=0.3)
+    assert threshold_for(chunks, capacity=0.3, confidence_level=None).reached <= 0.3
+    assert risk_coverage(chunks).aurc == pytest.approx(risk_coverage(rare, SCORES).aurc, abs=0.1)
 
 
 @each_real_file

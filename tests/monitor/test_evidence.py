@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -64,12 +65,12 @@ def test_wealth_is_a_martingale_over_all_outcomes():
 
 @pytest.mark.parametrize("largest", [600.0, 20.0])
 def test_detector_is_the_recursion(largest, monkeypatch):
-    """Also where sums are added up in logarithms."""
+    """Up to the first change, where p is the level; also where sums are added up in logarithms."""
     rng = np.random.default_rng(1)
     p, y = shifted(rng, 1500, 3, power=0.5)
-    monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
-    evidence = Evidence(make_bets(3), run_length=5000.0)
-    steps = []
+    monkeypatch.setattr("calibrant.monitor._detector.LARGEST_POWER", largest)
+    evidence = Evidence(make_bets(3), run_length=5000.0, level=partial(make_bets, 3))
+    steps, sums = [], []
     for row in range(1500):
         block = block_of(p[row : row + 1], y[row : row + 1], 1e-6)
         bets = [bet for bet in evidence.bets.values() if bet.half_life < math.inf]
@@ -78,18 +79,34 @@ def test_detector_is_the_recursion(largest, monkeypatch):
         for bet, (gradient, hessian) in zip(bets, before, strict=True):
             bet.gradient[...], bet.hessian[...] = gradient, hessian
         evidence.count(block)
-    detector, changes = np.zeros(4), []
-    for row, step in enumerate(steps, start=1):
-        detector = (detector + 1.0) * step
-        if detector.mean() >= 5000.0:
-            changes.append(row)
-            detector[:] = 0.0
-    assert len(changes) > 2
-    assert evidence.changes == changes
-    np.testing.assert_allclose(evidence.detector[:, 0], detector, rtol=1e-9)
-    whole = Evidence(make_bets(3), run_length=5000.0)
+        sums.append(evidence.detector.sums[:, 0])
+    detector, change = np.zeros(4), 0
+    while detector.mean() < 5000.0:
+        np.testing.assert_allclose(detector, 0.0 if change == 0 else sums[change - 1], rtol=1e-9)
+        detector = (detector + 1.0) * steps[change]
+        change += 1
+    assert 100 < change < 1500
+    assert evidence.detector.changes == [change]
+    whole = Evidence(make_bets(3), run_length=5000.0, level=partial(make_bets, 3))
     whole.count(block_of(p, y, 1e-6))
-    assert whole.changes == changes
+    assert whole.detector.changes == [change]
+    np.testing.assert_allclose(whole.detector.sums, evidence.detector.sums, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("k", "n_honest"), [(2, 9000), (3, 1000), (10, 2000)])
+def test_a_change_is_found_once(k, n_honest):
+    """A shift that stays is one change; its end, and another one after it, are changes again."""
+    rng = np.random.default_rng([8, k])
+    monitor, n_rows, ends = CalibrationMonitor(classes=range(k)), 0, []
+    for size, power in ((n_honest, 1.0), (10_000, 0.5), (6000, 1.0), (6000, 0.4)):
+        for _ in range(size // 1000):
+            status = monitor.update(*shifted(rng, 1000, k, power=power))
+        n_rows += size
+        ends.append(n_rows)
+        assert len(status.changes) == len(ends) - 1
+    for change, start in zip(status.changes, ends, strict=False):
+        assert start < change < start + 2500
+    assert status.changes_in_words().startswith(f"3, at rows {status.changes[0]:,}; ")
 
 
 @pytest.mark.parametrize("k", [2, 3, 10])

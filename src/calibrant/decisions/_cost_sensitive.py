@@ -13,6 +13,7 @@ from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._containers import column_names
 from calibrant._one_column import ONE_COLUMN
 from calibrant.decisions._cost_tables import (
+    Positive,
     action_costs,
     is_frame,
     is_pair,
@@ -21,7 +22,7 @@ from calibrant.decisions._cost_tables import (
     split_positive,
     threshold_of,
 )
-from calibrant.decisions._costs import cheapest, expected_cost, read_rows
+from calibrant.decisions._costs import expected_cost, rows_of
 from calibrant.metrics._predictions import read_predictions
 from calibrant.scale._chunks import is_dask
 
@@ -43,6 +44,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         data frame are matched by name, and its columns name the actions. For two classes, a mapping
         with ``"false_positive"`` and ``"false_negative"``. Negative costs are gains. Without an
         estimator a data frame needs ``fit``, or probabilities whose columns have the same names.
+        Costs that differ by row, as :func:`expected_cost` takes them, are those of the rows that
+        are predicted.
     estimator : classifier or calibrator, optional
         Estimator with ``predict_proba``. ``fit`` fits a copy of it; a fitted one needs no ``fit``.
         Without one, pass probabilities to ``fit`` and ``predict``.
@@ -106,21 +109,27 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         self : object
         """
-        found: dict[str, Any]
         if self.estimator is None:
-            told = {"pos_label": self.pos_label, "classes": None} | fit_params
-            own = split_positive(self.costs, X, told["classes"], told["pos_label"])
-            told["pos_label"], positive = own
-            classes = read_predictions(y, X, **told).classes
+            classes, positive = self._read_labels(X, y, **fit_params)
             found = {"fitted_classes_": classes, "fitted_positive_": positive}
         else:
             fitted = clone(self.estimator).fit(X, y, **fit_params)
             classes, positive = np.asarray(fitted.classes_), self._positive_of(fitted)
             found = {"estimator_": fitted}
-        read_costs(self.costs, classes, self.abstain, self.actions, **positive)
+        read_costs(self.costs, classes, self.abstain, self.actions, *positive)
         for name, value in found.items():  # nothing has changed if the costs are refused
             setattr(self, name, value)
         return self
+
+    def _read_labels(
+        self, X: Any, y: Any, *, sample_weight: Any = None, classes: Any = None, **told: Any
+    ) -> tuple[NDArray[Any], Positive]:
+        """Return the class of each column of probabilities, and what is known of the positive."""
+        pos_label = told.pop("pos_label", self.pos_label)
+        if told:
+            raise TypeError(f"fit() got an unexpected keyword argument {min(told)!r}")
+        of_rows, positive = split_positive(X, self.costs, classes, pos_label)
+        return read_predictions(y, X, sample_weight, classes, of_rows).classes, positive
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the action with the smallest expected cost for each row.
@@ -140,7 +149,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             lazy: NDArray[Any] = map_rows(self, "predict", X, self.actions_.dtype, None)
             return lazy
         predictions, table = self._read(self._probabilities(X))
-        return table.actions[cheapest(predictions, table.matrix)]
+        costs = action_costs(predictions.rows, table.matrix)
+        found: NDArray[Any] = table.actions[costs.argmin(axis=1)]
+        return found
 
     def expected_costs(self, X: Any) -> Floats:
         """Return the expected cost of every action for each row.
@@ -155,7 +166,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         costs : ndarray of shape (n_rows, n_actions)
         """
         predictions, table = self._read(self._probabilities(X))
-        return np.concatenate([action_costs(c.rows, table.matrix) for c in predictions.chunks()])
+        return action_costs(predictions.rows, table.matrix)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return minus the mean cost of the decisions, so that larger is better.
@@ -175,13 +186,20 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         rows, known = self._probabilities(X), self._known()
         self._check_single(rows)
-        told = {"abstain": self.abstain, "sample_weight": sample_weight, "n_resamples": 0}
-        positive = self.pos_label
+        pos_label = self.pos_label
         if known is not None:
             self._table()  # refuses costs of which nobody knows the positive class
-            positive = self._positive().get("pos_label")
-        told |= {"classes": known, "pos_label": positive}
-        return -expected_cost(y, rows, self.costs, **told).realised.value
+            pos_label = self._positive().pos_label
+        found = expected_cost(
+            y,
+            rows,
+            self.costs,
+            abstain=self.abstain,
+            sample_weight=sample_weight,
+            classes=known,
+            pos_label=pos_label,
+        )
+        return -found.realised.value
 
     def _probabilities(self, X: Any) -> Any:
         """Return what the decisions are made on."""
@@ -190,14 +208,14 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def _read(self, y_proba: Any) -> tuple[Predictions, CostTable]:
         """Return checked probabilities, columns in the order of the classes, and the costs."""
         self._check_single(y_proba)
-        predictions = read_rows(y_proba, classes=self._known())
+        predictions = rows_of(y_proba, classes=self._known())
         has_names = n_columns_of(y_proba) > 1 and column_names(y_proba) is not None
         names = predictions.classes if has_names else None
         return predictions, self._table(predictions.n_classes, names)
 
     def _check_single(self, y_proba: Any) -> None:
         """Refuse a single column after a fit to two of which the first is positive."""
-        positive, known = self._positive().get("pos_label"), self._known()
+        positive, known = self._positive().pos_label, self._known()
         is_first = positive is not None and known is not None and known[0] == positive
         if is_first and n_columns_of(y_proba) == 1:
             raise errors.ShapeError(
@@ -240,18 +258,18 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             return None
         return self.classes_
 
-    def _positive(self) -> dict[str, Any]:
-        """Return what is known of the positive class, as ``read_costs`` takes it."""
+    def _positive(self) -> Positive:
+        """Return what is known of the positive class."""
         if self.estimator is not None:
             return self._positive_of(self._fitted)
-        found: dict[str, Any] = getattr(self, "fitted_positive_", {"pos_label": self.pos_label})
+        found: Positive = getattr(self, "fitted_positive_", Positive(self.pos_label))
         return found
 
-    def _positive_of(self, fitted: Any) -> dict[str, Any]:
+    def _positive_of(self, fitted: Any) -> Positive:
         """Return the same of an estimator; calibrators may have been told their classes."""
         is_single = getattr(fitted, "scores", None) in ONE_COLUMN
         is_told = is_single or getattr(fitted, "classes", None) is not None
-        return {"pos_label": self.pos_label, "is_told": is_told}
+        return Positive(self.pos_label, is_told)
 
     def _table(self, n_classes: int | None = None, names: Any = None) -> CostTable:
         """Return the costs; without known labels columns have numbers, or ``names``."""
@@ -260,10 +278,10 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             known = names
         if known is None:
             shape = (2,) if is_pair(self.costs) else np.shape(self.costs)
-            known = np.arange(max(shape[:1], default=0) if n_classes is None else n_classes)
+            known = np.arange(max(shape[-2:][:1], default=0) if n_classes is None else n_classes)
             self._check_numbered(known)
-        told = self._positive()
-        return read_costs(self.costs, np.asarray(known), self.abstain, self.actions, **told)
+        told = self.abstain, self.actions, *self._positive()
+        return read_costs(self.costs, np.asarray(known), *told)
 
     def _check_numbered(self, numbers: NDArray[Any]) -> None:
         """Refuse costs whose rows have other names than the numbers of columns."""

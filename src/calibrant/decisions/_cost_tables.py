@@ -11,7 +11,7 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._one_column import tells_positive
 from calibrant.metrics._predictions import Predictions
-from calibrant.scale._sources import RowSource
+from calibrant.scale._chunks import Chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,10 @@ MEANING = "rows are true classes and columns are actions"
 
 
 class CostTable(NamedTuple):
-    """What each action costs for each true class: rows are classes, columns are actions."""
+    """What each action costs for each true class: rows are classes, columns are actions.
+
+    Costs that differ by row are such a matrix for each of the rows that are decided.
+    """
 
     matrix: Floats
     actions: NDArray[Any]
@@ -35,7 +38,7 @@ class CostTable(NamedTuple):
     @property
     def positive_last(self) -> Floats:
         """The matrix with the positive class, and its action, as the second one."""
-        return self.matrix[::-1, ::-1] if self.positive == 0 else self.matrix
+        return self.matrix[..., ::-1, ::-1] if self.positive == 0 else self.matrix
 
 
 def is_pair(costs: Any) -> bool:
@@ -48,29 +51,39 @@ def is_frame(costs: Any) -> bool:
     return hasattr(costs, "columns")
 
 
-def n_columns_of(y_proba: Any) -> int:
+class Positive(NamedTuple):
+    """What is known of the positive class of named costs.
+
+    ``is_told`` says that somebody chose the last of two classes as the positive one.
+    """
+
+    pos_label: Any = None
+    is_told: bool = False
+
+
+def n_columns_of(given: Any) -> int:
     """Return how many columns probabilities have; a vector has one."""
-    if isinstance(y_proba, RowSource):
-        return y_proba.n_classes
+    if isinstance(given, Predictions):
+        return given.n_classes
+    if isinstance(given, Chunks):
+        return given.n_columns
     try:
-        shape = np.shape(y_proba.matrix if isinstance(y_proba, Predictions) else y_proba)
+        shape = np.shape(given)
     except ValueError:  # rows of different lengths: whoever reads them says so
         return 2
     return shape[1] if len(shape) == 2 else 1
 
 
-def split_positive(
-    costs: Any, y_proba: Any, classes: Any, pos_label: Any
-) -> tuple[Any, dict[str, Any]]:
-    """Return the ``pos_label`` that rows are read by, and what ``read_costs`` knows of it.
+def split_positive(given: Any, costs: Any, classes: Any, pos_label: Any) -> tuple[Any, Positive]:
+    """Return the ``pos_label`` that rows are read by, and what is known of that of the costs.
 
     Of two columns it tells the positive class of named costs. A single column is of the positive
     class, and ``classes`` that a caller told have it last.
     """
-    is_single = n_columns_of(y_proba) == 1
+    is_single = n_columns_of(given) == 1
     if is_pair(costs) and not is_single:
-        return None, {"pos_label": pos_label, "is_told": classes is not None}
-    return pos_label, {"is_told": is_single or classes is not None}
+        return None, Positive(pos_label, is_told=classes is not None)
+    return pos_label, Positive(is_told=is_single or classes is not None)
 
 
 def read_costs(
@@ -78,13 +91,12 @@ def read_costs(
     classes: NDArray[Any],
     abstain: Any = None,
     actions: Any = None,
-    *,
     pos_label: Any = None,
     is_told: bool = False,
 ) -> CostTable:
     """Return the table of costs that a caller told, with abstaining as its last action.
 
-    ``is_told`` says that somebody chose the last of two classes as the positive one.
+    The last two are the fields of ``Positive``.
     """
     n_classes, has_abstain = len(classes), abstain is not None
     positive = 1
@@ -106,17 +118,19 @@ def read_costs(
             f"numbers ({MEANING}); pass {n_classes} rows, and for abstain one number, or one per "
             "class"
         ) from error
-    if matrix.ndim != 2 or len(matrix) != n_classes or matrix.shape[1] == 0:
+    if matrix.ndim not in (2, 3) or matrix.shape[-2] != n_classes or matrix.shape[-1] == 0:
         raise errors.ParameterError(
             f"costs has shape {matrix.shape} but there are {n_classes} classes ({MEANING}); pass "
-            f"a matrix of shape ({n_classes}, n_actions)"
+            f"a matrix of shape ({n_classes}, n_actions), or one for each row of y_proba"
         )
-    n_actions = matrix.shape[1]
-    matrix = np.column_stack([matrix, leaving]) if has_abstain else matrix
+    n_actions = matrix.shape[-1]
+    if has_abstain:
+        column = np.broadcast_to(leaving[:, None], (*matrix.shape[:-1], 1))
+        matrix = np.concatenate([matrix, column], axis=-1)
     if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        place = tuple(np.argwhere(~np.isfinite(matrix))[0].tolist())
         raise errors.ParameterError(
-            f"costs[{row}, {column}] is {matrix[row, column]}, but costs must be finite "
+            f"costs[{', '.join(map(str, place))}] is {matrix[place]}, but costs must be finite "
             f"({MEANING}); pass a large number for an action that must not happen"
         )
     usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
@@ -174,12 +188,14 @@ def _cells(
 
     The last is the order of the columns, where it is not the one they were given in.
     """
+    if costs is None:
+        raise errors.ParameterError(f"costs is None; pass a table of costs ({MEANING})")
     if is_pair(costs):
-        for name, value in costs.items():
-            simplex.check_number(f"costs[{name!r}]", value, low=0.0)
-        right_wrong = np.array([[0.0, costs["false_positive"]], [costs["false_negative"], 0.0]])
+        wrong = [_cost_of_mistake(costs, name) for name in ("false_positive", "false_negative")]
+        right_wrong = np.zeros((*np.broadcast_shapes(*(own.shape for own in wrong)), 2, 2))
+        right_wrong[..., 0, 1], right_wrong[..., 1, 0] = wrong
         if positive == 0:
-            return right_wrong[::-1, ::-1], None, [1, 0]
+            return right_wrong[..., ::-1, ::-1], None, [1, 0]
         return right_wrong, None, None
     if not is_frame(costs):
         return costs, None, None
@@ -199,6 +215,27 @@ def _cells(
     cells = cells if rows is None else cells[rows]
     is_numbered = columns == [str(place) for place in range(len(columns))]
     return cells, None if is_numbered else names, order
+
+
+def _cost_of_mistake(costs: Mapping[Any, Any], name: str) -> Floats:
+    """Return what one kind of mistake costs: a number, or one for each row."""
+    if np.ndim(costs[name]) == 0:
+        simplex.check_number(f"costs[{name!r}]", costs[name], low=0.0)
+        return np.array(float(costs[name]))
+    own = np.asarray(costs[name], dtype=np.float64)
+    others = [np.shape(other) for other in costs.values() if np.ndim(other)]
+    is_bad = ~(np.isfinite(own) & (own >= 0.0))
+    if own.ndim > 1 or len({*others}) > 1:
+        raise errors.ParameterError(
+            f"costs has the shapes {errors.some_in_words(others)}; pass one number, or one for "
+            "each row of y_proba"
+        )
+    if is_bad.any():
+        row = int(np.argmax(is_bad))
+        raise errors.ParameterError(
+            f"costs[{name!r}][{row}] is {own[row]}; pass finite numbers that are not negative"
+        )
+    return own
 
 
 def _order_of(argument: str, told: list[Any], classes: NDArray[Any]) -> list[int] | None:
@@ -228,12 +265,20 @@ def _by_class(argument: str, told: Any, classes: NDArray[Any]) -> Any:
 
 def action_costs(rows: Floats, matrix: Floats) -> Floats:
     """Return the expected cost of every action for rows of probabilities."""
-    found: Floats = np.einsum("nk,ka->na", rows, matrix)  # no BLAS, whose bits depend on threads
+    how = "nk,ka->na" if matrix.ndim == 2 else "nk,nka->na"
+    if matrix.ndim == 3 and len(matrix) != len(rows):
+        raise errors.ParameterError(
+            f"costs are for {errors.number_of(len(matrix), 'row')}, but there are {len(rows)} rows "
+            "of probabilities; pass the costs of these rows"
+        )
+    found: Floats = np.einsum(how, rows, matrix)  # no BLAS, whose bits depend on threads
     return found
 
 
 def threshold_of(matrix: Floats) -> float:
     """Return the probability of the second class above which its action costs less."""
+    if matrix.ndim == 3:
+        raise errors.ParameterError("costs differ by row, so there is no threshold for all rows")
     if matrix.shape != (2, 2):
         raise errors.ParameterError(
             f"costs has shape {matrix.shape}, including abstaining; a threshold exists only for "

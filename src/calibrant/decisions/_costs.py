@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
-from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._containers import column_names
-from calibrant._docstrings import inherit_parameters
+from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
+from calibrant._result import Estimate, Result, doc, result
+from calibrant._simplex import check_number
 from calibrant.decisions._cost_tables import action_costs, n_columns_of, read_costs, split_positive
-from calibrant.metrics._measures import RowMean
-from calibrant.metrics._predictions import Predictions, exact_sum, read_predictions
-from calibrant.metrics._reading import CountedRows, describe, read, shared
-from calibrant.metrics._resampling import Bootstrap, drawn_by_group
-from calibrant.metrics._result import Estimate, Result, doc, result
-from calibrant.metrics._scores import read_pair
-from calibrant.metrics._table import MOST_CLASSES_CROSSED, Confusion, LabelCounts, find_mismatch
+from calibrant.decisions._row_means import row_sums, student_interval
+from calibrant.metrics._evaluation import Confusion
+from calibrant.metrics._intervals import check_level
+from calibrant.metrics._predictions import Predictions, read, read_pair, read_predictions
+from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._measures import Body, Chunk
-
-N_GROUPS = 64
-"""Groups of rows that intervals draw, as those of ``metrics.evaluate``."""
+    from calibrant.metrics._predictions import Source
+    from calibrant.scale import Chunks
 
 
-def read_rows(
+def rows_of(
     y_proba: Any, y_true: Any = None, classes: Any = None, pos_label: Any = None
 ) -> Predictions:
     """Return rows as metrics read them; without labels, names of columns are the classes."""
@@ -54,36 +54,47 @@ def read_rows(
     return read_predictions(y_true, y_proba, None, classes, pos_label)
 
 
-def order_bodies(n_classes: int) -> dict[str, Body]:
-    """Return what is added up to see whether columns are in another order."""
-    if n_classes > MOST_CLASSES_CROSSED:
-        return {}
-    return {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
-
-
-def warn_of_order(states: dict[str, Any], classes: Any) -> None:
-    """Warn as ``metrics.evaluate`` does if the labels fit other columns far better."""
-    if "confusion" in states:
-        found = find_mismatch(states["confusion"].total, states["labels"].total, classes)
+def add_up(source: Source, statistics: dict[str, Statistic]) -> dict[str, Floats]:
+    """Return sums over rows; warn as ``evaluate`` does if the labels fit other columns better."""
+    is_crossed = len(source.classes) <= MOST_CLASSES_CROSSED
+    sums = source.add_up(statistics | ({"confusion": Confusion()} if is_crossed else {}))
+    if is_crossed:
+        weights, counts = sums["confusion"][..., 0], sums["confusion"][..., 1].sum(axis=1)
+        found = find_mismatch(weights, counts, source.classes)
         if found is not None:
             notices.warn(found)
+    return sums
 
 
-class DecisionCost(RowMean):
-    """Mean cost of the actions of least expected cost, by the labels or by the probabilities."""
+@dataclass(frozen=True, eq=False)
+class DecisionCosts(Statistic):
+    """Costs of the actions of least expected cost: by the labels, and by the probabilities.
 
-    name = "decision cost"
+    ``matrix`` has a row for each class and a column for each action, or is one such matrix for
+    each row of predictions.
+    """
 
-    def __init__(self, costs: Any, by_labels: bool = True) -> None:
-        super().__init__()
-        self._matrix, self._by_labels = np.asarray(costs, dtype=np.float64), by_labels
-        self.bound = float(np.abs(self._matrix).max()) or 1.0
+    matrix: Floats
 
-    def terms(self, chunk: Chunk) -> Floats:
-        costs = action_costs(chunk.rows, self._matrix)
-        if not self._by_labels:
-            return np.asarray(costs.min(axis=1))
-        return np.asarray(self._matrix[chunk.class_index, costs.argmin(axis=1)])
+    def sums(self, rows: Predictions) -> Floats:
+        """Return the ``row_sums`` of both."""
+        costs = action_costs(rows.rows, self.matrix)
+        paid = costs_paid(rows, self.matrix, costs.argmin(axis=1))
+        return np.stack([row_sums(own, rows.weight) for own in (paid, costs.min(axis=1))])
+
+
+def costs_paid(rows: Predictions, matrix: Floats, actions: Wholes) -> Floats:
+    """Return what the action of each row costs, by its label."""
+    own = (np.arange(len(actions)),) if matrix.ndim == 3 else ()
+    return np.asarray(matrix[(*own, rows.class_index, actions)])
+
+
+def of_counted_rows(matrix: Floats, sample_weight: Any) -> Floats:
+    """Return the costs of rows that have a weight; others are as if they were not there."""
+    if matrix.ndim == 2 or sample_weight is None or len(sample_weight) != len(matrix):
+        return matrix
+    found: Floats = matrix[np.asarray(sample_weight) > 0]
+    return found
 
 
 @result()
@@ -92,37 +103,47 @@ class ExpectedCost(Result):
 
     realised: Estimate = doc("Mean cost of the decisions, computed from the labels.")
     predicted: Estimate = doc("Mean cost of the decisions, as predicted by the probabilities.")
-    n_resamples: int
     confidence_level: float = doc("Confidence level of the intervals.")
 
 
-@inherit_parameters(shared)
 def expected_cost(
-    y_true: Any,
-    y_proba: Any,
-    costs: Any,
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    costs: ArrayLike | Mapping[str, ArrayLike] | None = None,
     *,
-    abstain: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-    n_resamples: int = 1000,
+    abstain: ArrayLike | Mapping[Any, float] | None = None,
     confidence_level: float = 0.95,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> ExpectedCost:
     """Compute the mean cost per row of the decisions with the smallest expected cost.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     costs : array-like of shape (n_classes, n_actions), data frame or mapping
         Costs of each true class (row, in the order of the columns of ``y_proba``) and action
         (column). Rows of a data frame are matched by name. For two classes, a mapping with
         ``"false_positive"`` and ``"false_negative"``; the positive class is ``pos_label``, the last
-        of ``classes``, or known from the labels. Negative costs are gains.
+        of ``classes``, or known from the labels. Negative costs are gains. Costs that differ by
+        row, such as the exposure of a loan, are an array of shape (n_rows, n_classes, n_actions),
+        or a mapping to arrays of shape (n_rows,).
     abstain : float, array-like of shape (n_classes,), series or mapping, optional
         Cost of not deciding, which becomes one more action. A series or a mapping is matched by the
         names of the classes.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
+        that counts double.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
     pos_label : object, optional
         Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
         False and True, where it is the larger one.
@@ -135,47 +156,38 @@ def expected_cost(
 
     Notes
     -----
-    Intervals are percentiles over groups of rows, drawn as :func:`calibrant.metrics.evaluate` does.
+    Intervals are Student's, from the standard error of the mean over rows, and end at the smallest
+    and the largest cost. Those of few rows, of which hardly any is costly, are too short.
 
     Examples
     --------
     >>> from calibrant.decisions import expected_cost
     >>> y_proba = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.7, 0.3]]
-    >>> found = expected_cost(
-    ...     [0, 0, 1, 1], y_proba, {"false_positive": 1, "false_negative": 5}, n_resamples=0
-    ... )
+    >>> found = expected_cost([0, 0, 1, 1], y_proba, {"false_positive": 1, "false_negative": 5})
     >>> found.realised.value, round(found.predicted.value, 3)
     (0.25, 0.575)
+
+    A missed default costs the amount of the loan:
+
+    >>> loans = {"false_positive": 1, "false_negative": [5, 2, 2, 20]}
+    >>> found = expected_cost([0, 0, 1, 1], y_proba, loans)
+    >>> found.realised.value, round(found.predicted.value, 3)
+    (0.0, 0.475)
     """
-    bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)
-    predictions = read(y_true, y_proba, sample_weight, classes, of_rows)
-    matrix = read_costs(costs, predictions.classes, abstain, **of_costs).matrix
-    bodies: dict[str, Body] = order_bodies(len(predictions.classes)) | {
-        "realised": DecisionCost(matrix),
-        "predicted": DecisionCost(matrix, by_labels=False),
-    }
-    n_groups = N_GROUPS if n_resamples else 1
-    with threads.jobs(n_jobs):
-        if isinstance(predictions, Predictions):
-            states = predictions.add_up(bodies, n_groups)
-        else:
-            empty = CountedRows(predictions.classes, n_groups=n_groups, counts=describe(bodies))
-            states = predictions.counted(empty).parts
-        warn_of_order(states, predictions.classes)
-        states = {name: states[name] for name in ("realised", "predicted")}
-        found = {
-            name: Estimate(state.value(), math.nan, math.nan) for name, state in states.items()
-        }
-        if n_resamples:
-            present = states["realised"].by_group[:, 0] > 0.0
-            draws = drawn_by_group(states, present, *bootstrap.settings, random_state)
-            ends = [(1.0 - confidence_level) / 2.0, (1.0 + confidence_level) / 2.0]
-            for name, (value, *_) in found.items():
-                drawn = np.clip(draws[name], matrix.min(), matrix.max())  # few rows are stretched
-                low, high = np.quantile(drawn, ends).tolist()
-                found[name] = Estimate(value, min(low, value), max(high, value))
-    return ExpectedCost(found["realised"], found["predicted"], *bootstrap.settings)
+    check_level(confidence_level)
+    given = y_true if y_proba is None else y_proba
+    of_rows, positive = split_positive(given, costs, classes, pos_label)
+    source = read(y_true, y_proba, sample_weight, classes, of_rows)
+    table = read_costs(costs, source.classes, abstain, None, *positive)
+    matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
+    if matrix.ndim == 3 and not isinstance(source, Predictions):
+        raise errors.ParameterError(
+            "costs that differ by row need y_proba in memory, not in chunks"
+        )
+    sums = add_up(source, {"costs": DecisionCosts(matrix)})
+    ends = float(matrix.min()), float(matrix.max())
+    realised, predicted = (student_interval(own, level, *ends) for own in sums["costs"])
+    return ExpectedCost(realised, predicted, level)
 
 
 @result()
@@ -188,26 +200,21 @@ class CalibrationValue(Result):
     after: Estimate = doc("Mean cost per row of decisions on the calibrated probabilities.")
     changed: float = doc("Share of rows whose decision changes.")
     n_decisions: float = doc("Number of rows of ``total``.")
-    n_resamples: int
     confidence_level: float = doc("Confidence level of the intervals.")
 
 
-@inherit_parameters(expected_cost, shared)
 def value_of_calibration(
-    y_true: Any,
-    y_proba: Any,
-    y_calibrated: Any,
-    costs: Any,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    y_calibrated: ArrayLike,
+    costs: ArrayLike | Mapping[str, ArrayLike],
     *,
-    abstain: Any = None,
+    abstain: ArrayLike | Mapping[Any, float] | None = None,
     n_decisions: float = 1000,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-    n_resamples: int = 1000,
     confidence_level: float = 0.95,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> CalibrationValue:
     """Measure the cost that calibration saves.
 
@@ -216,13 +223,36 @@ def value_of_calibration(
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,)
+        True labels, or one-hot rows.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
         Probabilities before calibration.
     y_calibrated : array-like of the same shape
         Probabilities after calibration, of the same rows in the same order. The calibrator must
         have been fitted to others.
+    costs : array-like of shape (n_classes, n_actions), data frame or mapping
+        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
+        (column). Rows of a data frame are matched by name. For two classes, a mapping with
+        ``"false_positive"`` and ``"false_negative"``; the positive class is ``pos_label``, the last
+        of ``classes``, or known from the labels. Negative costs are gains. Costs that differ by
+        row, such as the exposure of a loan, are an array of shape (n_rows, n_classes, n_actions),
+        or a mapping to arrays of shape (n_rows,).
+    abstain : float, array-like of shape (n_classes,), series or mapping, optional
+        Cost of not deciding, which becomes one more action. A series or a mapping is matched by the
+        names of the classes.
     n_decisions : float, default=1000
         Number of rows to scale the saving to, such as those of a month.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
+        that counts double.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
+        False and True, where it is the larger one.
 
     Returns
     -------
@@ -231,8 +261,9 @@ def value_of_calibration(
 
     Notes
     -----
-    Intervals are percentiles over rows drawn with replacement, each with both of its decisions. Of
-    a few hundred rows, of which few are decided otherwise, they are a little too short.
+    Intervals are Student's, from the standard error of the mean over rows; that of the saving is of
+    the differences of both costs of a row. Of a few hundred rows, of which few are decided
+    otherwise, they are a little too short.
 
     Examples
     --------
@@ -246,39 +277,31 @@ def value_of_calibration(
     >>> saved.per_row.low > 0
     True
     """
-    simplex.check_number("n_decisions", n_decisions, low=0)
-    bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
+    check_number("n_decisions", n_decisions, low=0)
+    check_level(confidence_level)
     if pos_label is not None and (n_columns_of(y_proba) == 1) != (n_columns_of(y_calibrated) == 1):
         raise errors.ParameterError(
-            f"pos_label={errors.in_words(pos_label)}does not say the order of two columns, and "
+            f"pos_label={errors.in_words(pos_label)} does not say the order of two columns, and "
             "one of y_proba and y_calibrated has one column, the other two; pass classes=[other, "
             f"{errors.in_words(pos_label)}] and the two columns in this order"
         )
-    of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)
-    first, second = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
-    matrix = read_costs(costs, first.classes, abstain, **of_costs).matrix
-    for own in (first, second):
-        warn_of_order(own.add_up(order_bodies(own.n_classes)), own.classes)
-    old, new = cheapest(first, matrix), cheapest(second, matrix)
-    weight = first.row_weights()
-    paid = [matrix[first.class_index, action] for action in (old, new)]
-    terms = [paid[0] - paid[1], *paid]
-    bound = 2.0 * float(np.abs(matrix).max()) or 1.0
-    whole = exact_sum(weight)
-    values = [exact_sum(weight * (own / bound)) / whole * bound for own in terms]
-    saved, before, after = bootstrap.estimates(values, terms, weight)
+    of_rows, positive = split_positive(y_proba, costs, classes, pos_label)
+    both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
+    first = both[0]
+    table = read_costs(costs, first.classes, abstain, None, *positive)
+    matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
+    for own in both:
+        add_up(own, {})  # warns if its columns look permuted
+    old, new = (action_costs(own.rows, matrix).argmin(axis=1) for own in both)
+    before, after = (costs_paid(first, matrix, actions) for actions in (old, new))
+    low, high = float(matrix.min()), float(matrix.max())
+    saved = student_interval(row_sums(before - after, first.weight), level, low - high, high - low)
     return CalibrationValue(
         saved,
         Estimate(*(n_decisions * part for part in saved)),
-        before,
-        after,
-        exact_sum(weight * (old != new)) / whole,
+        student_interval(row_sums(before, first.weight), level, low, high),
+        student_interval(row_sums(after, first.weight), level, low, high),
+        float(first.weight[old != new].sum() / first.weight.sum()),
         float(n_decisions),
-        *bootstrap.settings,
+        level,
     )
-
-
-def cheapest(predictions: Predictions, matrix: Floats) -> Wholes:
-    """Return the action of least expected cost of each row."""
-    parts = [action_costs(chunk.rows, matrix).argmin(axis=1) for chunk in predictions.chunks()]
-    return np.concatenate(parts)

@@ -11,25 +11,26 @@ from scipy.special import bdtr, betainc, psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.metrics._predictions import column_of, exact_sum, name_of, whole_masses
-from calibrant.metrics._reading import of_arrays
-from calibrant.metrics._result import Result, doc, result
+from calibrant._result import Result, doc, result
+from calibrant.metrics._intervals import check_level
+from calibrant.metrics._predictions import column_of, name_of, read, read_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
     from calibrant._maps.base import Floats
-    from calibrant.metrics._measures import EventRows
-    from calibrant.metrics._predictions import Predictions
+    from calibrant.metrics._predictions import EventRows, Predictions, Source
+    from calibrant.scale import Chunks
 
 
 def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
     """Return distinct values, largest first, and weight and hits of all rows from each on."""
     order = np.argsort(-events.values, kind="stable")
-    values = events.values[order]
+    values, weight, hits = events.values[order], events.weight[order], events.hits[order]
     last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    mass = whole_masses(events.weight)  # so that the order of rows that tie changes no bit
-    unit = exact_sum(events.weight) / int(mass.sum())
-    sums: Floats = np.cumsum([mass[order], (mass * events.hits)[order]], axis=1)[:, last] * unit
-    return values[last], sums[0], sums[1]
+    return values[last], np.cumsum(weight)[last], np.cumsum(np.where(hits, weight, 0.0))[last]
 
 
 @result(eq=False)
@@ -48,12 +49,40 @@ class RiskCoverage(Result):
         return self.aurc - self.oracle
 
 
-@of_arrays
-def risk_coverage(predictions: Predictions) -> RiskCoverage:
+def risk_coverage(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> RiskCoverage:
     """Compute the error rate of the most confident rows, by the share of rows kept.
 
     The area is the mean over i = 1, ..., n of the risk of the i most confident rows, averaged over
     all orders of tied rows.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    RiskCoverage
+        With the fields thresholds, coverage, risk, aurc and oracle. The curve of chunks is that of
+        a sample of their rows.
 
     References
     ----------
@@ -68,8 +97,9 @@ def risk_coverage(predictions: Predictions) -> RiskCoverage:
     >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
     (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
     """
-    values, weight, hits = _groups(predictions.events(None))
-    weight, wrong = weight * predictions.unit, (weight - hits) * predictions.unit
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    values, weight, hits = _groups(rows.events(None))
+    wrong = np.maximum(weight - hits, 0.0)
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
     rate = (wrong - missed) / (weight - before)
     # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
@@ -99,9 +129,9 @@ class Threshold(Result):
     kind: Any = doc("Label of the class whose probability has the threshold, or 'confidence'.")
 
 
-@of_arrays
 def threshold_for(
-    predictions: Predictions,
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
     *,
     accuracy: float | None = None,
     precision: float | None = None,
@@ -109,11 +139,19 @@ def threshold_for(
     capacity: float | None = None,
     kind: Any = None,
     confidence_level: float | None = 0.95,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> Threshold:
     """Find the threshold at which predictions reach a target, with a guarantee.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     accuracy : float, optional
         Required share of right predictions among rows whose largest probability is at or above the
         threshold. The lowest such threshold is found.
@@ -129,6 +167,21 @@ def threshold_for(
     confidence_level : float or None, default=0.95
         Confidence level at which the target holds for new rows of the same distribution. None uses
         the values of these rows, without a guarantee.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; rows of unequal weights
+        have no guarantee.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    Threshold
+        With the fields target, wanted, threshold, reached, coverage, reachable, confidence_level
+        and kind.
 
     Notes
     -----
@@ -157,41 +210,36 @@ def threshold_for(
     >>> round(found.threshold, 2), round(found.coverage, 2), round(found.reached, 2)
     (0.71, 0.26, 0.82)
     """
-    told = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}
-    given = [(name, value) for name, value in told.items() if value is not None]
-    if len(given) != 1:
+    targets = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}
+    told = [(name, value) for name, value in targets.items() if value is not None]
+    if len(told) != 1:
         raise errors.ParameterError(
-            f"{len(given)} of accuracy, precision, recall and capacity are given; pass exactly one"
+            f"{len(told)} of accuracy, precision, recall and capacity are given; pass exactly one"
         )
-    ((target, wanted),) = given
+    ((target, wanted),) = told
     simplex.check_number(target, wanted, low=0.0, high=1.0)
-    error = None
     if confidence_level is not None:
-        simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
-        error = 1.0 - float(confidence_level)
-        if predictions.weight is not None:
-            raise errors.WeightError(
-                "sample_weight does not allow a binomial bound; leave it out, or pass "
-                "confidence_level=None for a threshold without a guarantee"
-            )
-    column = _column_for(predictions, target, kind)
-    values, weight, hits = _groups(predictions.events(column))
+        check_level(confidence_level)
+    error = None if confidence_level is None else 1.0 - float(confidence_level)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = source.in_memory()
+    column = _column_for(rows, target, kind)
+    events = rows.events(column)
+    if error is not None:
+        events = events._replace(weight=_whole_counts(source, rows))
+    values, weight, hits = _groups(events)
     find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
     place, reachable = find(weight, hits, wanted, error), math.nan
     if place < 0:
-        reachable, bad = 1.0 if target == "capacity" else 0.0, float(wanted)
-        while abs(reachable - bad) > 0.0005:
-            middle = (reachable + bad) / 2.0
-            holds = find(weight, hits, middle, error) >= 0
-            reachable, bad = (middle, bad) if holds else (reachable, middle)
-        outwards = math.ceil if target == "capacity" else math.floor
-        reachable = outwards(1000 * reachable) / 1000
+        reachable = _find_reachable(
+            lambda value: find(weight, hits, value, error) >= 0, target, float(wanted)
+        )
         sure = "" if error is None else f" at confidence {confidence_level:g}"
         warnings.warn(
             f"no threshold reaches {target} {wanted:g}{sure}; {target} {reachable:.3f} is "
             "possible. Ask for that, or use more rows",
             errors.CalibrantWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
     share = np.append(weight / weight[-1], 0.0)  # place -1 is none
     have = {"recall": hits / (hits[-1] or 1.0), "capacity": share[:-1]}.get(target, hits / weight)
@@ -203,15 +251,44 @@ def threshold_for(
         coverage=float(share[place]),
         reachable=reachable,
         confidence_level=confidence_level,
-        kind=name_of(predictions.classes, column),
+        kind=name_of(rows.classes, column),
     )
 
 
-def _column_for(predictions: Predictions, target: str, kind: Any) -> int | None:
+def _whole_counts(source: Source, rows: Predictions) -> Floats:
+    """Return how many rows each one is, for a binomial bound; refuse weights that are not that."""
+    if rows.n_counted is not None:
+        raise errors.ParameterError(
+            f"{rows.n_rows:,} of {rows.n_counted:,} rows were sampled by class, which does not "
+            "allow a binomial bound; pass fewer rows, or confidence_level=None for a threshold "
+            "without a guarantee"
+        )
+    # Equal rows of chunks came as one, whose weight says how often.
+    if source is not rows and np.all(rows.weight == np.floor(rows.weight)):
+        return rows.weight
+    if np.ptp(rows.weight) == 0.0:
+        return np.ones(rows.n_rows)
+    raise errors.WeightError(
+        "sample_weight does not allow a binomial bound; leave it out, or pass "
+        "confidence_level=None for a threshold without a guarantee"
+    )
+
+
+def _find_reachable(holds: Callable[[float], bool], target: str, wanted: float) -> float:
+    """Return the value of a target that is possible, to 0.001, if ``wanted`` is not."""
+    reachable, bad = 1.0 if target == "capacity" else 0.0, wanted
+    while abs(reachable - bad) > 0.0005:
+        middle = (reachable + bad) / 2.0
+        reachable, bad = (middle, bad) if holds(middle) else (reachable, middle)
+    outwards = math.ceil if target == "capacity" else math.floor
+    return outwards(1000 * reachable) / 1000
+
+
+def _column_for(rows: Predictions, target: str, kind: Any) -> int | None:
     """Return the column whose probability a target is about; None for the confidence."""
     if target == "accuracy" and kind is None:
         kind = "confidence"
-    column = column_of(predictions.classes, kind)
+    column = column_of(rows.classes, kind)
     fits = {"accuracy": column is None, "capacity": True}
     if not fits.get(target, column is not None):
         raise errors.ParameterError(

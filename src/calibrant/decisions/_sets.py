@@ -14,17 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, choice, leading
-from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_weights
-from calibrant.decisions._costs import order_bodies, read_rows, warn_of_order
-from calibrant.metrics._predictions import exact_sum, read_predictions
-from calibrant.metrics._reading import shared
-from calibrant.metrics._result import Estimate, Result, doc, result
+from calibrant._result import Estimate, Result, doc, result
+from calibrant.decisions._costs import add_up, rows_of
+from calibrant.metrics._predictions import read_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._predictions import Predictions
@@ -86,29 +84,29 @@ def _make(
 ) -> PredictionSets:
     """Return the cells whose score is at most so large; of labelled rows, how many sets hold."""
     score, most = rule
-    members = np.concatenate([score(chunk.rows) <= most for chunk in predictions.chunks()])
+    parts = simplex.chunks(*predictions.rows.shape)  # since scores need several copies
+    members = np.concatenate([score(predictions.rows[part]) <= most for part in parts])
     held, found = None, Estimate(math.nan, math.nan, math.nan)
     if is_labelled:
         held = members[np.arange(len(members)), predictions.class_index]
         w = check_weights(weight, len(held))
         w = w / w.max()
-        size = exact_sum(w)
-        value = exact_sum(w * held) / size
-        n = size * size / exact_sum(w * w)  # as many rows of equal weight tell as much
+        size = float(w.sum())
+        value = min(float(w[held].sum()) / size, 1.0)
+        n = size * size / float(w @ w)  # as many rows of equal weight tell as much
         low = betaincinv(n * value, n - n * value + 1.0, 0.025) if value > 0.0 else 0.0
         high = betaincinv(n * value + 1.0, n - n * value, 0.975) if value < 1.0 else 1.0
         found = Estimate(value, float(low), float(high))
     return PredictionSets(members, predictions.classes.copy(), float(coverage), held, found)
 
 
-@inherit_parameters(shared)
 def prediction_sets(
-    y_proba: Any,
+    y_proba: ArrayLike,
     coverage: float = 0.9,
     *,
-    y_true: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
+    y_true: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> PredictionSets:
     """Return sets of the most probable classes, whose probabilities sum to ``coverage`` or more.
@@ -119,10 +117,21 @@ def prediction_sets(
 
     Parameters
     ----------
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     coverage : float, default=0.9
         Requested share of sets that contain the label, in (0, 1].
     y_true : array-like of shape (n_rows,), optional
         True labels, to measure the coverage.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of rows in the measured coverage.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -142,7 +151,7 @@ def prediction_sets(
     """
     check_coverage(coverage)
     rule = mass_above, math.nextafter(coverage - ROUNDING, 0.0)
-    predictions = read_rows(y_proba, y_true, classes, pos_label)
+    predictions = rows_of(y_proba, y_true, classes, pos_label)
     return _make(predictions, y_true is not None, sample_weight, coverage, rule)
 
 
@@ -225,10 +234,12 @@ class ConformalSets(Parameters, BaseEstimator):
         self._check_parameters()
         check_coverage(self.coverage)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
-        warn_of_order(predictions.add_up(order_bodies(predictions.n_classes)), predictions.classes)
-        n_rows = predictions.n_rows
-        score = SCORES[self.score]
-        parts = [score(c.rows)[np.arange(len(c.rows)), c.class_index] for c in predictions.chunks()]
+        add_up(predictions, {})  # warns if its columns look permuted
+        n_rows, score = predictions.n_rows, SCORES[self.score]
+        scores = np.empty(n_rows)
+        for part in simplex.chunks(*predictions.rows.shape):
+            cells = score(predictions.rows[part])
+            scores[part] = cells[np.arange(len(cells)), predictions.class_index[part]]
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
         if rank > n_rows:
             warnings.warn(
@@ -238,9 +249,7 @@ class ConformalSets(Parameters, BaseEstimator):
                 errors.SmallSampleWarning,
                 stacklevel=2,
             )
-        self.quantile_ = (
-            float(np.sort(np.concatenate(parts))[rank - 1]) if rank <= n_rows else math.inf
-        )
+        self.quantile_ = float(np.sort(scores)[rank - 1]) if rank <= n_rows else math.inf
         self.classes_, self.n_rows_ = predictions.classes, n_rows
         return self
 
@@ -264,5 +273,5 @@ class ConformalSets(Parameters, BaseEstimator):
         """
         check_is_fitted(self)
         rule = SCORES[self.score], self.quantile_
-        predictions = read_rows(y_proba, y_true, self.classes_)
+        predictions = rows_of(y_proba, y_true, self.classes_)
         return _make(predictions, y_true is not None, sample_weight, self.coverage, rule)

@@ -3,49 +3,59 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant._docstrings import inherit_parameters
-from calibrant._kernels.metrics import HIT, WEIGHT, add_binned
+from calibrant._result import Result, doc, result
 from calibrant.decisions._cost_tables import read_costs, split_positive, threshold_of
-from calibrant.decisions._costs import expected_cost
-from calibrant.metrics._measures import RowSums
-from calibrant.metrics._predictions import column_of, name_of
-from calibrant.metrics._reading import of_predictions, read, shared
-from calibrant.metrics._result import Result, doc, result
+from calibrant.decisions._row_means import standard_error
+from calibrant.metrics._predictions import column_of, name_of, read
+from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
-    from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._measures import Chunk
-    from calibrant.metrics._reading import Source
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import Predictions, Source
+    from calibrant.scale import Chunks
 
 
-class ThresholdSums(RowSums):
-    """Weight of rows and of events between thresholds, and the squares of the weights."""
+@dataclass(frozen=True, eq=False)
+class ThresholdSums(Statistic):
+    """Sums between thresholds, of one probability of each row: (n_thresholds + 1, 5).
 
-    name = "threshold sums"
+    They are the weight of rows and of events, the squares of both, and the number of rows.
+    """
 
-    def __init__(self, thresholds: Any, column: Any = None) -> None:
-        self._thresholds = np.asarray(thresholds, dtype=np.float64)
-        self._column = column
-        super().__init__(len(self._thresholds) + 1, 3)
+    thresholds: Floats
+    column: int | None
 
-    def add(self, chunk: Chunk, sums: Wholes) -> None:
-        values, hits, weight = chunk.events(self._column)
-        bins = np.searchsorted(self._thresholds, values, side="right").astype(np.int32)
-        add_binned(values, hits, weight, bins, sums)
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of shape (n_thresholds + 1, 5)."""
+        values, hits, weight = rows.events(self.column)
+        bins, squares = np.searchsorted(self.thresholds, values, side="right"), weight * weight
+        parts = weight, weight * hits, squares, squares * hits, np.ones_like(weight)
+        n_bins = len(self.thresholds) + 1
+        return np.stack([np.bincount(bins, own, n_bins) for own in parts], axis=1)
 
 
-def _acted(predictions: Source, thresholds: Floats, column: int | None) -> tuple[Any, ...]:
-    """Return shares of rows: events and others at or above each threshold, events; and rows."""
-    state = predictions.add_up({"sums": ThresholdSums(thresholds, column)})["sums"]
-    above = np.cumsum(state.total[::-1], axis=0)[::-1]
-    weight, hits = above[:, WEIGHT] / above[0, WEIGHT], above[:, HIT] / above[0, WEIGHT]
-    return hits[1:], (weight - hits)[1:], float(hits[0]), state.unit * float(above[0, WEIGHT])
+def _sums_above(source: Source, thresholds: Floats, column: int | None) -> Floats:
+    """Return the sums of all rows, and then those of rows at or above each threshold."""
+    sums = source.add_up({"sums": ThresholdSums(thresholds, column)})["sums"]
+    found: Floats = np.cumsum(sums[::-1], axis=0)[::-1]
+    return found
+
+
+def _shares(above: Floats) -> tuple[Floats, Floats, float]:
+    """Return shares of rows: events and others at or above each threshold, and all events."""
+    weight, hits = above[:, 0] / above[0, 0], above[:, 1] / above[0, 0]
+    return hits[1:], np.maximum(weight - hits, 0.0)[1:], float(hits[0])
 
 
 def _read_thresholds(thresholds: Any, high: float) -> Floats:
@@ -70,9 +80,15 @@ class DecisionCurve(Result):
     prevalence: float = doc("Share of rows that are of the class.")
 
 
-@of_predictions
 def decision_curve(
-    predictions: Source, *, kind: Any = None, thresholds: Any = None
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    kind: Any = None,
+    thresholds: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> DecisionCurve:
     """Compute the net benefit of acting above a threshold, for a range of thresholds.
 
@@ -82,8 +98,31 @@ def decision_curve(
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    kind : None, "confidence" or a label, default=None
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
     thresholds : array-like, optional
         In [0, 1); 0.01, 0.02, ..., 0.99 by default.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in ``spread`` it is one
+        row that counts double.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    DecisionCurve
+        With the fields kind, thresholds, net_benefit, treat_all, spread and prevalence.
 
     References
     ----------
@@ -98,17 +137,21 @@ def decision_curve(
     (array([0.4375, 0.25  ]), array([0.375, 0.   ]))
     """
     points = _read_thresholds(thresholds, math.nextafter(1.0, 0.0))
-    column = column_of(predictions.classes, kind)
-    true, false, share, n_rows = _acted(predictions, points, column)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    column = column_of(source.classes, kind)
+    above = _sums_above(source, points, column)
+    true, false, share = _shares(above)
     odds = points / (1.0 - points)
-    benefit = true - false * odds
-    square = true + false * odds**2  # of the term of a row: 1, -odds or 0
+    benefit = true - false * odds  # the mean over rows of 1, -odds or 0
+    squares, of_hits = above[:, 2], above[1:, 3]
+    of_others = np.maximum(squares[1:] - of_hits, 0.0)
+    moments = squares[0], of_hits - of_others * odds, of_hits + of_others * odds**2
     return DecisionCurve(
-        kind=name_of(predictions.classes, column),
+        kind=name_of(source.classes, column),
         thresholds=points,
         net_benefit=benefit,
         treat_all=share - (1.0 - share) * odds,
-        spread=np.sqrt(np.maximum(square - benefit**2, 0.0) / n_rows),
+        spread=standard_error(benefit, above[0, 0], *moments, above[0, 4]),
         prevalence=share,
     )
 
@@ -125,23 +168,40 @@ class CostCurve(Result):
     threshold: float = doc("Optimal threshold of calibrated probabilities, by the costs alone.")
 
 
-@inherit_parameters(expected_cost, shared)
 def cost_curve(
-    y_true: Any,
-    y_proba: Any,
-    costs: Any,
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    costs: ArrayLike | Mapping[str, float] | None = None,
     *,
-    thresholds: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
+    thresholds: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> CostCurve:
     """Compute the mean cost of two classes for a range of thresholds.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    costs : array-like of shape (2, 2), data frame or mapping
+        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
+        (column). Rows of a data frame are matched by name. A mapping has ``"false_positive"`` and
+        ``"false_negative"``; the positive class is ``pos_label``, the last of ``classes``, or known
+        from the labels. Negative costs are gains.
     thresholds : array-like, optional
         In [0, 1]; 0.01, 0.02, ..., 0.99 by default.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
+        False and True, where it is the larger one.
 
     Returns
     -------
@@ -156,22 +216,23 @@ def cost_curve(
     >>> curve.cost, curve.threshold
     (array([0.25, 1.  ]), 0.2)
     """
-    of_rows, of_costs = split_positive(costs, y_proba, classes, pos_label)
-    predictions = read(y_true, y_proba, sample_weight, classes, of_rows)
-    if len(predictions.classes) != 2:
+    given = y_true if y_proba is None else y_proba
+    of_rows, positive = split_positive(given, costs, classes, pos_label)
+    source = read(y_true, y_proba, sample_weight, classes, of_rows)
+    if len(source.classes) != 2:
         raise errors.ParameterError(
-            f"y_proba has {len(predictions.classes)} classes, but a cost curve needs two; pass "
-            "the column of one class, and y_true == that class"
+            f"y_proba has {len(source.classes)} classes, but a cost curve needs two; pass the "
+            "column of one class, and y_true == that class"
         )
-    table = read_costs(costs, predictions.classes, **of_costs)
+    table = read_costs(costs, source.classes, None, None, *positive)
     threshold = threshold_of(table.positive_last)
     points = _read_thresholds(thresholds, 1.0)
-    true, false, share, _ = _acted(predictions, points, table.positive)
+    true, false, share = _shares(_sums_above(source, points, table.positive))
     (right, wrong), (missed, found) = table.positive_last.tolist()
     cost = true * found + (share - true) * missed + false * wrong + (1 - share - false) * right
     best = int(np.argmin(cost))
     return CostCurve(
-        name_of(predictions.classes, table.positive),
+        name_of(source.classes, table.positive),
         points,
         cost,
         float(points[best]),

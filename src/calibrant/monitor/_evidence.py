@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from calibrant.monitor._detector import MOST_ROWS, Detector, log_sum, next_step
+from calibrant.monitor._state import LARGEST_LOG, Bounds, require
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from calibrant.monitor._bets import Bet, Block, Floats
 
 NO_BET = 0.5
 """Share of the wealth that is not bet at the start; the bets have equal parts of the rest."""
-
-STEPS = np.array([20, 50, 100, 200, 500, 1000])
-"""Bets learn at multiples of the last of these that is at most an eighth of the rows, or of 20."""
-
-
-LARGEST_POWER = 600.0
-MOST_CHANGES = 100
-"""Alarms of the change detector that are kept, the last ones."""
-
-
-def log_sum(logs: Floats, axis: int | None = None) -> Any:
-    """Logarithm of the sum of exponentials, of which one at least is not zero."""
-    top = logs.max(axis=axis, keepdims=True)
-    total: Any = np.log(np.exp(logs - top).sum(axis=axis)) + top.squeeze(axis)
-    return float(total) if axis is None else total
 
 
 class Evidence:
@@ -40,27 +30,41 @@ class Evidence:
     The change detector takes the bets of short memory, which lose while nothing is wrong.
     """
 
-    KEPT: tuple[str, ...] = ("log_share", "log_wealth", "log_largest", "detector", "changes")
-    KEPT += ("n_rows", "n_learned", "learns_at", "weight_in_block")
+    KEPT: ClassVar[Bounds] = dict.fromkeys(
+        ("log_wealth", "log_largest"), (-LARGEST_LOG, LARGEST_LOG)
+    )
+    KEPT |= dict.fromkeys(("n_rows", "n_learned", "learns_at"), (0, MOST_ROWS))
+    KEPT |= {"log_share": (-LARGEST_LOG, 1e-6), "weight_in_block": (0.0, 1e6)}
 
     def __init__(
-        self, bets: dict[str, Bet], run_length: float = math.inf, no_bet: float = NO_BET
+        self,
+        bets: dict[str, Bet],
+        run_length: float = math.inf,
+        no_bet: float = NO_BET,
+        level: Callable[[], dict[str, Bet]] = dict,
     ) -> None:
         self.bets = bets
-        self.run_length = run_length
         memories = [bet.half_life for bet in bets.values()]
         self.is_detecting = np.isfinite([math.inf, *memories])
-        self.detector = np.zeros((int(self.is_detecting.sum()), 1))
+        n_detecting = int(self.is_detecting.sum()) if math.isfinite(run_length) else 0
+        self.detector = Detector(n_detecting, run_length, level)
         parts = [no_bet, *[(1.0 - no_bet) / len(bets)] * len(bets)]
         self.log_prior = np.log(parts)
         self.log_share = self.log_prior.copy()
         self.log_wealth = 0.0
         self.log_largest = 0.0
-        self.changes: list[int] = []
         self.n_rows = 0
         self.n_learned = 0
-        self.learns_at = int(STEPS[0])
+        self.learns_at = next_step(0)
         self.weight_in_block = 0.0
+
+    def check_state(self) -> None:
+        """Refuse what rows cannot have made."""
+        require(abs(log_sum(self.log_share)) < 1e-6, "log_share is no distribution")
+        is_next = self.learns_at == next_step(self.n_rows)
+        require(is_next, f"learns_at does not follow {self.n_rows} rows")
+        require(self.n_learned <= self.n_rows, "n_learned is more than there are rows")
+        require(self.log_largest >= self.log_wealth - 1e-6, "log_largest is not the largest")
 
     def count(self, block: Block) -> Floats:
         """Count rows; return the logarithm of the wealth after each of them."""
@@ -80,7 +84,8 @@ class Evidence:
         for part, bet in zip(parts[1:], self.bets.values(), strict=True):
             part[:] = bet.log_ratio(block)
         parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
-        self._detect(parts[self.is_detecting])
+        if len(self.detector.sums):
+            self.detector.count(parts[self.is_detecting], block, self.n_rows)
         np.cumsum(parts, axis=1, out=parts)
         parts += self.log_share[:, None]
         growth: Floats = log_sum(parts, axis=0)
@@ -91,31 +96,6 @@ class Evidence:
         self.weight_in_block += float(block.weight.sum())
         return path
 
-    def _detect(self, ratios: Floats) -> None:
-        """Go on with the Shiryaev-Roberts sums: R of a bet after a row is (R + 1) q(y) / p(y).
-
-        R minus the number of rows is a martingale if p is right, so that the mean of some of them
-        takes that many rows on average, at least, to reach a number. There it begins anew.
-        """
-        start, n_rows = 0, ratios.shape[1]
-        while start < n_rows and len(ratios):
-            steps = ratios[:, start:]
-            sums = steps.cumsum(axis=1)
-            if np.abs(sums).max() < LARGEST_POWER:
-                path = np.exp(sums) * (self.detector + np.exp(steps - sums).cumsum(axis=1))
-            else:  # the same without overflow
-                with np.errstate(divide="ignore"):
-                    logs = np.hstack([np.log(self.detector), steps - sums])
-                logs = sums + np.logaddexp.accumulate(logs, axis=1)[:, 1:]
-                path = np.exp(np.minimum(logs, LARGEST_POWER))
-            reached = path.mean(axis=0) >= self.run_length
-            found = bool(reached.any())
-            stop = int(np.argmax(reached)) if found else n_rows - start - 1
-            self.detector = np.zeros_like(self.detector) if found else path[:, stop:]
-            start += stop + 1
-            if found:
-                self.changes = [*self.changes, self.n_rows + start][-MOST_CHANGES:]
-
     def _learn(self) -> None:
         for bet in self.bets.values():
             bet.learn(self.weight_in_block)
@@ -125,5 +105,4 @@ class Evidence:
         self.log_share = np.logaddexp(
             math.log1p(-anew) + self.log_share, math.log(anew) + self.log_prior
         )
-        step = STEPS[max(int(np.searchsorted(8 * STEPS, self.n_rows, side="right")) - 1, 0)]
-        self.learns_at = int((self.n_rows // step + 1) * step)
+        self.learns_at = next_step(self.n_rows)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy import stats
 
 from calibrant._calibrators.structured import StructuredScaling
+from calibrant._result import Estimate
 from calibrant._simplex import SimplexBatch
-from calibrant.metrics._result import Estimate
 from calibrant.monitor._results import Proposal
+from calibrant.monitor._state import LARGEST_LOG, Bounds, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +49,17 @@ class MeanSequence:
     weight: float = 0.0
     total: float = 0.0
     variance: float = 0.0
-    KEPT = ("weight", "total", "variance")
+    KEPT: ClassVar[Bounds] = {
+        "weight": (0.0, 1e18),
+        "total": (-1e18, 1e18),
+        "variance": (0.0, 1e18),
+    }
+
+    def check_state(self) -> None:
+        """Refuse a mean beyond its range."""
+        slack = 1e-6 * (1.0 + self.weight)
+        ends = self.low * self.weight - slack, self.high * self.weight + slack
+        require(ends[0] <= self.total <= ends[1], "a mean is beyond its range")
 
     def count(self, values: Floats, weight: Floats) -> None:
         """Add rows; each is compared with the mean of those before it."""
@@ -75,11 +87,32 @@ class MeanSequence:
 class Periods:
     """Sums over stretches of rows; when there are too many, neighbours become one."""
 
-    KEPT = ("table", "fewest_rows")
+    KEPT: ClassVar[Bounds] = {"table": None, "fewest_rows": (1, 2**53)}
 
     def __init__(self) -> None:
         self.table = np.zeros((0, len(FIELDS) + 3 * N_BINS))
         self.fewest_rows = 1
+
+    def check_state(self) -> None:
+        """Refuse sums that rows cannot have; times may be absent."""
+        table, width = self.table, len(FIELDS) + 3 * N_BINS
+        is_table = table.shape[1] == width and len(table) <= MOST_PERIODS
+        require(is_table, f"the table of periods has shape {table.shape}")
+        times = table[:, 6:8]
+        require(not np.isinf(times).any(), "a time of a period is infinite")
+        require((np.isnan(times) == np.isnan(times[:, :1])).all(), "a period lacks one of its ends")
+        log_e, sums = table[:, 8], np.delete(table, [6, 7, 8], axis=1)
+        require((np.abs(log_e) <= LARGEST_LOG).all(), "the evidence of a period is too large")
+        require(((sums >= 0.0) & (sums <= 1e18)).all(), "a sum of a period is no sum")
+        rows, weight, hits, said, other, expected = sums[:, :6].T
+        slack = 1e-6 * (1.0 + weight)
+        is_possible = (hits <= weight + slack) & (said <= weight + slack) & (weight <= rows + slack)
+        is_possible &= (expected <= other + 1e-6 * (1.0 + other)) & (rows + other > 0)
+        is_possible &= (rows == 0) == (weight == 0)
+        bins = sums[:, 6:].reshape(-1, 3, N_BINS)
+        is_possible &= np.abs(bins[:, 0].sum(axis=1) - weight) <= slack
+        is_possible &= (bins[:, 1:] <= bins[:, :1] + slack[:, None, None]).all(axis=(1, 2))
+        require(is_possible.all(), "the sums of a period do not agree")
 
     def column(self, name: str) -> Floats:
         """One field of all periods."""
@@ -132,13 +165,36 @@ def _join(first: Floats, second: Floats) -> Floats:
 class RecentRows:
     """The last 2,000 rows, or 40,000 cells, in single precision."""
 
-    KEPT = ("p", "label")
+    KEPT: ClassVar[Bounds] = {"p": (0.0, 1.0), "label": (0, 2**53), "gaps": (-1.0, 1.0)}
 
     def __init__(self) -> None:
         self.p, self.label = np.zeros((0, 0), np.float32), np.zeros(0, np.intp)
+        self.gaps = np.zeros((0, 2), np.float32)  # right or not minus confidence, and the weight
 
-    def add(self, p: Floats, label: NDArray[np.int64]) -> None:
+    def check_state(self) -> None:
+        """Refuse rows that are none."""
+        n_rows, k = self.p.shape
+        require(len(self.label) == n_rows <= MOST_ROWS, "recent rows and labels differ in number")
+        require(n_rows == 0 or self.label.max() < k, "a recent label has no column")
+        is_simplex = (np.abs(self.p.sum(axis=1) - 1.0) < 1e-3).all()
+        require(is_simplex, "a recent row does not sum to 1")
+        is_table = self.gaps.shape[1] == 2 and len(self.gaps) <= MOST_ROWS
+        require(is_table and (self.gaps[:, 1] > 0.0).all(), "a recent weight is not positive")
+
+    def gap(self, alpha: float) -> Estimate:
+        """Return the mean gap of the last rows, with a normal interval, of one look at them."""
+        gap, weight = self.gaps.T.astype(np.float64)
+        if len(gap) < 2:
+            return Estimate(float(gap.mean()) if len(gap) else math.nan, -1.0, 1.0)
+        mean = float(gap @ weight / weight.sum())
+        error = math.sqrt(float((weight * (gap - mean)) @ (weight * (gap - mean)))) / weight.sum()
+        half = float(stats.t.ppf(1.0 - alpha / 2.0, len(gap) - 1)) * error
+        return Estimate(mean, max(mean - half, -1.0), min(mean + half, 1.0))
+
+    def add(self, p: Floats, label: NDArray[np.int64], gap: Floats, weight: Floats) -> None:
         """Keep new rows, and forget the oldest."""
+        new_gaps = np.column_stack([gap, weight])[-MOST_ROWS:].astype(np.float32)
+        self.gaps = np.concatenate([self.gaps, new_gaps])[-MOST_ROWS:]
         most = max(1, min(MOST_ROWS, MOST_CELLS // p.shape[1]))
         new, labels = p[-most:].astype(np.float32), label[-most:]
         if len(new) < most and len(self.p):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import first_top_columns
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
-from calibrant.monitor._evidence import Evidence, log_sum
+from calibrant.monitor._detector import log_sum
+from calibrant.monitor._evidence import Evidence
 from calibrant.monitor._history import MeanSequence, Periods, RecentRows
 from calibrant.monitor._reading import (
     Digests,
@@ -23,7 +25,15 @@ from calibrant.monitor._reading import (
     read_unlabelled,
 )
 from calibrant.monitor._results import MonitorStatus, report_unlabelled
-from calibrant.monitor._state import from_text, pack, to_text, unpack
+from calibrant.monitor._state import (
+    LARGEST_LOG,
+    Bounds,
+    from_text,
+    pack,
+    require,
+    to_text,
+    unpack,
+)
 
 if TYPE_CHECKING:
     import os
@@ -35,6 +45,13 @@ if TYPE_CHECKING:
 MOST_GROUPS = 32
 MOST_CLASSES_WITH_TERMS = 2000
 """Up to so many there is a bet on class frequencies; of groups, up to 16."""
+
+
+def _check_name(name: str, value: Any) -> str | None:
+    """Refuse what is no name."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise errors.ParameterError(f"{name}={value!r:.60} must be text, or None")
+    return value
 
 
 class CalibrationMonitor:
@@ -55,6 +72,9 @@ class CalibrationMonitor:
     min_probability : float, default=1e-6
         Smaller probabilities are replaced by this, so that a single row multiplies the e-value by
         at most its inverse.
+    model : str, optional
+        Name of the model that is monitored, such as its :func:`calibrant.model_file.digest`; a
+        saved monitor remembers it, and :meth:`load` refuses another.
 
     Attributes
     ----------
@@ -96,8 +116,10 @@ class CalibrationMonitor:
     (True, True)
     """
 
-    KEPT: tuple[str, ...] = ("alpha", "run_length", "min_probability", "_log_stake", "_sums")
-    KEPT += ("_alarm_row", "_log_wealth", "_log_largest")
+    KEPT: ClassVar[Bounds] = {"alpha": (1e-12, 0.5), "run_length": (1.0, 1e15), "model": None}
+    KEPT |= {"min_probability": (1e-12, 1e-2), "_sums": (0.0, 1e18), "_alarm_row": None}
+    KEPT |= dict.fromkeys(("_log_stake", "_log_wealth"), (-LARGEST_LOG, LARGEST_LOG))
+    KEPT |= {"_log_largest": (0.0, LARGEST_LOG)}
 
     def __init__(
         self,
@@ -106,12 +128,14 @@ class CalibrationMonitor:
         classes: Any = None,
         run_length: float = 1_000_000,
         min_probability: float = 1e-6,
+        model: str | None = None,
     ) -> None:
         simplex.check_number("alpha", alpha, low=1e-12, high=0.5)
         simplex.check_number("run_length", run_length, low=1.0, high=1e15)
         simplex.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
         self.alpha, self.run_length = float(alpha), float(run_length)
         self.min_probability = float(min_probability)
+        self.model = _check_name("model", model)
         self.classes_ = None if classes is None else check_classes(np.array(classes))
         self._begin(2)  # until the first batch tells how many classes there are
         self._groups: dict[str, Evidence] = {}
@@ -131,6 +155,9 @@ class CalibrationMonitor:
         time: Any = None,
         sample_weight: Any = None,
         groups: Any = None,
+        *,
+        batch: str | None = None,
+        again: bool = False,
     ) -> MonitorStatus:
         """Count rows whose labels are known.
 
@@ -149,6 +176,10 @@ class CalibrationMonitor:
         groups : array-like of shape (n_rows,), optional
             Group of each row, at most 32. Half of the wealth is then bet by group, the j-th group
             to come having a share of 1 / (j (j + 1)) of it.
+        batch : str, optional
+            Name of the batch, such as that of its file and day: one that was counted is refused.
+        again : bool, default=False
+            Whether to count a batch that was counted before.
 
         Returns
         -------
@@ -158,19 +189,27 @@ class CalibrationMonitor:
         Raises
         ------
         RepeatedBatchError
-            If an equal batch is among the last 2048, and equality by chance is practically
-            impossible: number of rows times the entropy of their distribution is at least 40 nats.
+            If a batch of this name is among the last 2048, or one of equal rows, in any order and
+            at the same times if both have times, and equality by chance is practically impossible:
+            the chance that a batch drawn alike has as many rows of each kind is below exp(-40).
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
-        self._digests.add(rows)
+        self._digests.add(rows, _check_name("batch", batch), again=again)
         if self._evidence.n_rows == 0:
             self.classes_ = classes
             self._begin(len(classes))
         self._count(order_for_counting(rows))
         return self.status()
 
-    def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
+    def update_unlabelled(
+        self,
+        probabilities: Any,
+        time: Any = None,
+        *,
+        batch: str | None = None,
+        again: bool = False,
+    ) -> UnlabelledReport:
         """Report on rows without labels; the e-value does not change.
 
         Parameters
@@ -178,6 +217,10 @@ class CalibrationMonitor:
         probabilities : array-like of shape (n_rows, n_classes)
             What was served.
         time : array-like of shape (n_rows,), optional
+            As in :meth:`update`.
+        batch : str, optional
+            As in :meth:`update`.
+        again : bool, default=False
             As in :meth:`update`.
 
         Returns
@@ -187,7 +230,7 @@ class CalibrationMonitor:
             the labelled rows counted so far; and what it cannot see.
         """
         rows = read_unlabelled(self.classes_, probabilities, time)
-        self._digests.add(rows)
+        self._digests.add(rows, _check_name("batch", batch), again=again)
         report = report_unlabelled(rows.p, self.alpha, self._sums, self._means["gap"].weight)
         self.periods_.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
         return report
@@ -202,8 +245,8 @@ class CalibrationMonitor:
 
     def _begin(self, k: int) -> Evidence:
         self._sums = np.zeros(k)  # of probabilities, by class
-        bets = make_bets(k, has_class_terms=k <= MOST_CLASSES_WITH_TERMS)
-        self._evidence = Evidence(bets, self.run_length)
+        bets = partial(make_bets, k, has_class_terms=k <= MOST_CLASSES_WITH_TERMS)
+        self._evidence = Evidence(bets(), self.run_length, level=bets)
         return self._evidence
 
     def _begin_group(self, name: str, k: int) -> Evidence:
@@ -232,7 +275,7 @@ class CalibrationMonitor:
             own = confidence[part], hit[part], weight[part]
             self.periods_.add(*own, time, float(path[part][-1]))
         self._sums += weight @ p
-        self._recent.add(p, label)
+        self._recent.add(p, label, hit - confidence, weight)
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
         """Let half of the wealth be bet group by group; return all of it after each row."""
@@ -270,8 +313,10 @@ class CalibrationMonitor:
         e_value = math.exp(log_e) if log_e < 709.0 else math.inf
         means = [mean.estimate(self.alpha) for mean in self._means.values()]
         alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
-        changes = tuple(evidence.changes), float(evidence.detector.mean())
-        found: Any = (evidence.n_rows, e_value, log_e, *alarm, *changes, *means)
+        detector = evidence.detector
+        changes = tuple(detector.changes), float(detector.sums.mean())
+        recent = self._recent.gap(self.alpha), len(self._recent.gaps)
+        found: Any = (evidence.n_rows, e_value, log_e, *alarm, *changes, *means, *recent)
         return MonitorStatus(*(*found, self._group_status()))
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
@@ -336,22 +381,31 @@ class CalibrationMonitor:
             [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
             for name, own in named.items()
         ]
+        level = {n: pack(bet) for n, bet in self._evidence.detector.level.items()}
         classes = None if self.classes_ is None else self.classes_.tolist()
         parts = {name: pack(part) for name, part in self._parts().items()}
-        return pack(self) | {"classes": classes, "streams": streams, "parts": parts}
+        return pack(self) | {
+            "classes": classes,
+            "streams": streams,
+            "level": level,
+            "parts": parts,
+        }
 
     def _parts(self) -> dict[str, Any]:
         others = {"periods": self.periods_, "digests": self._digests, "recent": self._recent}
-        return self._means | others
+        return self._means | others | {"detector": self._evidence.detector}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CalibrationMonitor:
+    def load(cls, path: str | os.PathLike[str], *, model: str | None = None) -> CalibrationMonitor:
         """Load a saved monitor.
 
         Parameters
         ----------
         path : path-like
             File written by :meth:`save`.
+        model : str, optional
+            Model whose rows are to be counted. If the monitor was begun with another, it is
+            refused: the evidence against one model says nothing about the next.
 
         Returns
         -------
@@ -361,24 +415,70 @@ class CalibrationMonitor:
         Raises
         ------
         StatisticsError
-            If the file is not the state of a monitor, or is damaged.
+            If the file is not the state of a monitor, is damaged, or is that of another model.
         """
         content = Path(path).read_bytes()
         try:
-            state = from_text(content.decode())
-            run_length, k = state["run_length"], len(state["_sums"])
-            monitor = cls(state["alpha"], classes=state["classes"], run_length=run_length)
-            for name, own, bets in state["streams"]:
-                evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
-                unpack(evidence, own)
-                for bet, values in bets.items():
-                    unpack(evidence.bets[bet], values)
-            for name, part in monitor._parts().items():
-                unpack(part, state["parts"][name])
-            unpack(monitor, state)
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            monitor = cls._of_state(from_text(content.decode()))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            fault = str(error) if isinstance(error, errors.StatisticsError) else repr(error)
+            raise _not_a_state(path, fault[:300]) from error
+        except RecursionError as error:
+            raise _not_a_state(path, "it is nested too deeply") from error
+        if model is not None and monitor.model not in (None, model):
             raise errors.StatisticsError(
-                f"{path} is not the state of a monitor: {error}; restore it from a backup, or "
-                "count all batches again into a new file"
-            ) from error
+                f"{path} is the state of the model {monitor.model:.12}, not of {model:.12}, whose "
+                "rows are other evidence; start a new state file for it"
+            )
+        monitor.model = monitor.model if model is None else model
         return monitor
+
+    @classmethod
+    def _of_state(cls, state: dict[str, Any]) -> CalibrationMonitor:
+        """Return the monitor of a state in which everything is checked."""
+        classes, sums = state["classes"], state["_sums"]
+        kinds = {type(own) for own in classes or ()}
+        is_plain = isinstance(classes, list | None) and (kinds <= {int, float} or len(kinds) == 1)
+        require(is_plain and kinds <= {str, bool, int, float}, "its classes are no labels")
+        require(isinstance(sums, np.ndarray) and sums.ndim == 1, "_sums is no row")
+        own = {name: state[name] for name in ("alpha", "run_length", "min_probability", "model")}
+        monitor = cls(classes=classes, **own)
+        streams = state["streams"]
+        names = [name for name, _, _ in streams]
+        is_list = names[:1] == [None] and len(names) == len({*names}) <= MOST_GROUPS + 1
+        require(is_list and {*map(type, names[1:])} <= {str}, "its groups are no names")
+        for name, kept, bets in streams:
+            k = len(sums)
+            evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
+            unpack(evidence, kept)
+            for title, bet in evidence.bets.items():
+                unpack(bet, bets[title])
+        for title, bet in monitor._evidence.detector.level.items():
+            unpack(bet, state["level"][title])
+        for name, part in monitor._parts().items():
+            unpack(part, state["parts"][name])
+        unpack(monitor, state)
+        monitor._check_agreement()
+        return monitor
+
+    def _check_agreement(self) -> None:
+        """Refuse numbers of rows that do not agree."""
+        n_rows, row = self._evidence.n_rows, self._alarm_row
+        require(row is None or (type(row) is int and 0 < row <= n_rows), "_alarm_row is no row")
+        n_classes = 0 if self.classes_ is None else len(np.unique(self.classes_))
+        require(n_rows == 0 or n_classes == len(self._sums), "it has other classes than sums")
+        changes = self._evidence.detector.changes
+        require(not changes or changes[-1] <= n_rows, "a change is later than the last row")
+        of_groups = sum(own.n_rows for own in self._groups.values())
+        require(of_groups <= n_rows, "groups have more rows than there are")
+        k = self._recent.p.shape[1]
+        require(k in (0, len(self._sums)), f"recent rows have {k} columns")
+        counted = self.periods_.column("rows").sum()
+        require(counted == n_rows, f"its periods have {counted:g} rows, not {n_rows}")
+
+
+def _not_a_state(path: Any, fault: str) -> errors.StatisticsError:
+    return errors.StatisticsError(
+        f"{path} is not the state of a monitor: {fault}; restore it from a backup, or count all "
+        "batches again into a new file"
+    )

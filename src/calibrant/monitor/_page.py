@@ -69,11 +69,13 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
     y = figures.nice_axis([*powers, 1.1 * limit], "e-value, power of ten")  # and "alarm" above it
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
-    chart.line([x.low, x.high], [limit, limit], "line line-1")
-    chart.text(chart.left + 4, float(chart.ys(limit)) - 4, "alarm", "tick", "start")
+    chart.line([x.low, x.high], [limit, limit], "line alarm")
+    chart.text(chart.left + 4, float(chart.ys(limit)) - 4, "alarm", "tick alarm", "start")
     chart.line(rows, powers, "curve")
-    changes = np.array(monitor.status().changes[:20], dtype=np.float64)
+    changes = np.array(monitor.status().changes, dtype=np.float64)
     chart.points(changes, np.full(len(changes), limit), 3.0, "point")
+    if (row := monitor.status().alarm_row) is not None:
+        chart.points(np.array([row]), np.array([limit]), 4.0, "point alarm")
     return chart.picture(f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}.")
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import math
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._columns import column_order
-from calibrant._containers import column_names
+from calibrant._containers import column_names, single_name
 from calibrant._kernels.rows import row_hashes
 from calibrant._labels import check_weights
+from calibrant._one_column import ONE_COLUMN, check_positive
+from calibrant.monitor._state import Bounds, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_DIGESTS = 2048
 LEAST_INFORMATION = 40.0
-"""Nats of a batch that is remembered: two with less in them may be equal by chance."""
+"""Nats that tell a batch from others: with fewer, two may be equal by chance."""
 HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
 """Digits by which rows are told apart; the offset keeps simple fractions from where they jump."""
 
@@ -84,7 +89,11 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
         raise errors.ShapeError(
             f"probabilities has shape {p.shape}; pass at least one row, with {classes} classes"
         )
-    order = None if known is None else column_order(column_names(probabilities), known)
+    order, kind = None, _kind(probabilities)
+    if known is not None and kind in ONE_COLUMN:
+        check_positive(known, single_name(probabilities), told=True, named=NAMED)
+    elif known is not None:
+        order = column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.intp)
     when = _per_row("time", time, len(p))
@@ -173,36 +182,76 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
     return CheckedRows(*parts)
 
 
-def _information(values: NDArray[Any]) -> float:
-    """Return the number of values times the entropy of their distribution, in nats."""
-    share = np.unique(values, return_counts=True)[1] / len(values)
-    return -len(values) * float(share @ np.log(share))
+def _information(hashes: NDArray[np.uint64]) -> float:
+    """Return how unlikely it is, in nats, that a batch drawn alike holds the same rows.
+
+    Of a batch with few kinds of rows only their counts differ: this is minus the logarithm of the
+    multinomial probability of the counts, with the shares that they have.
+    """
+    counts = np.unique(hashes, return_counts=True)[1].astype(np.float64)
+    n_rows = float(len(hashes))
+    if len(counts) == len(hashes):  # of fewer than n^2 / 6 kinds, two rows would be of one
+        return n_rows * math.log(max(n_rows, n_rows**2 / 6.0)) - float(gammaln(n_rows + 1.0))
+    chance = gammaln(n_rows + 1.0) - float(gammaln(counts + 1.0).sum())
+    return -float(chance + counts @ np.log(counts / n_rows))
+
+
+def _digest(data: bytes, size: int) -> str:
+    """Return a digest as text that is short in a state."""
+    return base64.b64encode(hashlib.blake2b(data, digest_size=size).digest()).decode().rstrip("=")
 
 
 class Digests:
-    """Digests of the last batches, each of its rows and of its times, if it had any."""
+    """The last batches: the names of those that have one, and digests of rows and times."""
 
-    KEPT = ("known",)
+    KEPT: ClassVar[Bounds] = {"known": None, "named": None}
 
     def __init__(self) -> None:
         self.known: dict[str, list[str]] = {}
+        self.named: dict[str, int] = {}
 
-    def add(self, rows: CheckedRows) -> None:
+    def check_state(self) -> None:
+        """Refuse what are no digests."""
+        for kept, size in ((self.known, 22), (self.named, 11)):
+            is_digest = isinstance(kept, dict) and len(kept) <= MOST_DIGESTS
+            require(is_digest and all(len(key) == size for key in kept), "digests are no such")
+        times = self.known.values()
+        are_times = all(isinstance(at, list) and {*map(type, at)} <= {str} for at in times)
+        require(are_times, "digests of times are no text")
+        require({*map(type, self.named.values())} <= {int}, "batches are not counted in numbers")
+
+    def add(self, rows: CheckedRows, batch: str | None, *, again: bool) -> None:
         """Remember a batch, or refuse one that was counted before."""
+        name = None
+        if batch is not None:
+            kind = "unlabelled" if rows.label[0] < 0 else "labelled"
+            name = _digest(f"{kind} {batch}".encode(), 8)
+            if name in self.named and not again:
+                raise self._error(len(rows.p), f"in the batch {batch!r:.200}")
         hashes = rows.key + rows.label.astype(np.uint64)
-        # The first rows, which have no more information than all, are mostly enough.
-        if all(_information(some) < LEAST_INFORMATION for some in (hashes[:100], hashes)):
-            return
-        key = hashlib.blake2b(hashes.tobytes(), digest_size=16).hexdigest()
-        moments = b"" if rows.time is None else rows.time.tobytes()
-        at = hashlib.blake2b(moments, digest_size=8).hexdigest() if moments else ""
-        before = self.known.pop(key, [])
-        self.known[key] = [*before, at]
-        if before and (at in before or "" in (at, *before)):
-            self.known[key] = before
-            raise errors.RepeatedBatchError(
-                f"these {len(rows.p)} rows were counted before, in this order; a row counts once. "
-                "If they are new rows with equal values, pass time= with both batches"
-            )
-        if len(self.known) > MOST_DIGESTS:
-            del self.known[next(iter(self.known))]
+        key, at, timed = _digest(np.sort(hashes).tobytes(), 16), "", hashes
+        if rows.time is not None:
+            moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
+            timed = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp))
+            at = _digest(np.sort(timed).tobytes(), 8)
+        before = self.known.get(key, [])
+        # Equal rows at other times are others; at the same times, their times tell them, too.
+        is_equal = at in before or (bool(before) and "" in (at, *before))
+        is_told = _information(timed if at and at in before else hashes) >= LEAST_INFORMATION
+        if is_equal and is_told and not again:
+            raise self._error(len(rows.p), "in whatever order")
+        if name is not None:
+            self.named[name] = self.named.get(name, 0) + 1
+        if max(_information(hashes), _information(timed)) >= LEAST_INFORMATION:
+            self.known.pop(key, None)
+            self.known[key] = [*before, *([] if at in before else [at])]
+        for kept in (self.known, self.named):
+            if len(kept) > MOST_DIGESTS:
+                del kept[next(iter(kept))]
+
+    @staticmethod
+    def _error(n_rows: int, where: str) -> errors.RepeatedBatchError:
+        return errors.RepeatedBatchError(
+            f"these {n_rows} rows were counted before, {where}; a row counts once. If they are new "
+            "rows with equal values, pass time= with both batches, or again=True"
+        )

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._kernels.rows import first_top_columns
+from calibrant._result import Estimate, Result, doc, result
 from calibrant._solvers import prior_shift
-from calibrant.metrics._result import Estimate, Result, doc, result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.monitor._bets import Floats
+
+
+MOST_CHANGES_TOLD = 5
 
 
 @result()
@@ -28,18 +31,30 @@ class MonitorStatus(Result):
     largest_log_e_value: float = doc("Largest ``log_e_value`` so far, which decides the alarm.")
     alarm: bool = doc("Whether the e-value has ever reached 1 / alpha.")
     alarm_row: int | None = doc("Number of rows counted at the first alarm; None without one.")
-    changes: tuple[int, ...] = doc("Numbers of rows counted at each alarm of the change detector.")
+    changes: tuple[int, ...] = doc("Numbers of rows counted when a change was found, the last 100.")
     detector: float = doc("Current value of the change detector; it alarms at run_length.")
     accuracy: Estimate = doc("Accuracy of the rows counted, with an interval valid at all times.")
     confidence: Estimate = doc("Mean of the largest probability, with such an interval.")
-    gap: Estimate = doc("Accuracy minus confidence, with such an interval.")
+    gap: Estimate = doc("Accuracy minus confidence of all rows, with such an interval.")
+    recent_gap: Estimate = doc(
+        "Accuracy minus confidence of the last rows, with an interval at 1 - alpha for one look."
+    )
+    n_recent: int = doc("Number of these last rows, at most 2,000.")
     groups: dict[str, dict[str, Any]] = doc("By group: n_rows, log_e_value, threshold, alarm.")
+
+    def changes_in_words(self) -> str:
+        """Tell how many changes were found, and the rows of the last ones."""
+        last = [f"{row:,}" for row in self.changes[-MOST_CHANGES_TOLD:]]
+        if len(self.changes) <= 1:
+            return f"1, at row {last[0]}" if last else "none"
+        which = "at rows" if len(last) == len(self.changes) else "the last at rows"
+        return f"{len(self.changes)}, {which} {'; '.join(last)}"
 
     def metrics(self) -> dict[str, float]:
         """Return numbers by name, for MLflow, Prometheus or evidently."""
         names = ("n_rows", "log_e_value", "largest_log_e_value", "alarm", "detector")
         found = {name: getattr(self, name) for name in names} | {"n_changes": len(self.changes)}
-        for name in ("accuracy", "confidence", "gap"):
+        for name in ("accuracy", "confidence", "gap", "recent_gap"):
             value = getattr(self, name)
             found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         for group, own in self.groups.items():

@@ -11,7 +11,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 from sklearn.metrics import confusion_matrix
 
 from calibrant import _simplex as simplex
@@ -20,7 +19,8 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import fit_part
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._labels import check_labels, refuse_missing
-from calibrant.metrics._result import Estimate, Result, doc, result
+from calibrant._result import Estimate, Result, doc, result
+from calibrant.judge._interval import estimate_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,22 +30,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Fit = Callable[[NDArray[np.int64]], Callable[[Any], Floats]]
 
-__all__ = ["calibrate_judge"]
-
 PSEUDO_ROWS = 1.0
 """Rows that each grade of a judge has from the start, dealt as its neighbours' are."""
 
-PRIOR_ROWS = 0.05
-"""Residuals as large as the grades allow, of which each judge is suspected from the start."""
-
 FEWEST_LABELS = 20
+
+SHARE_OF_SCALE = 0.75
+"""The judge has the humans' scale if they gave so many of its grades; the rest belong to it."""
 
 LARGEST_SCALE, N_BINS = 20, 10
 """Numbers of a judge that are grades each; of more, bins are made."""
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class _JudgedArguments(errors.Arguments):
@@ -54,6 +48,10 @@ class _JudgedArguments(errors.Arguments):
 
 class _OtherArguments(errors.Arguments):
     scores = "unlabelled"
+
+
+class _ClusterArguments(errors.Arguments):
+    y, if_missing = "clusters", "give rows that belong to nothing a cluster of their own"
 
 
 @result(eq=False, repr=False)
@@ -71,7 +69,8 @@ class JudgeReport(Result):
 
     n_labelled: int = doc("Rows with a human grade.")
     n_unlabelled: int = doc("Rows with the judge's grade only.")
-    classes: NDArray[Any] = doc("The human grades, sorted.")
+    n_clusters: int | None = doc("Clusters of the labelled rows; None if these are independent.")
+    classes: NDArray[Any] = doc("All grades, sorted.")
     values: NDArray[Any] = doc("Number that each grade stands for.")
     mean: Estimate = doc("Mean human grade of all rows, and its interval.")
     labelled_mean: Estimate = doc("Mean human grade estimated from the labelled rows alone.")
@@ -95,8 +94,9 @@ class JudgeReport(Result):
         more = "more labels cannot halve it"
         if self.labels_to_halve is not None:
             more = f"{self.labels_to_halve} labels would halve it"
+        drawn = "" if self.n_clusters is None else f" (of {self.n_clusters} clusters)"
         lines = [
-            f"judge on {self.n_labelled} labelled and {self.n_unlabelled} other rows",
+            f"judge on {self.n_labelled} labelled{drawn} and {self.n_unlabelled} other rows",
             f"  mean human grade  {_in_words(self.mean)} ({level}, {more})",
             f"  labels alone      {_in_words(self.labelled_mean)}",
             f"  judge alone       {self.judge_mean:.4g}",
@@ -117,6 +117,7 @@ def calibrate_judge(
     *,
     classes: Any = None,
     values: Any = None,
+    clusters: Any = None,
     scores: str = "probabilities",
     calibrator: Calibrator | None = None,
     target: str = "rows",
@@ -139,10 +140,15 @@ def calibrate_judge(
     unlabelled : array-like of shape (n_unlabelled,) or (n_unlabelled, n_grades)
         Grades or probabilities of the judge for the other rows.
     classes : array-like of shape (n_grades,), optional
-        All grades; needed if ``human`` lacks one.
+        All grades. By default those that humans gave, and those of a judge who uses the same scale:
+        name them if a grade may be missing from both, since the interval must reach it.
     values : array-like of shape (n_grades,), optional
         Number that each grade stands for, in the order of the sorted grades or of ``classes``; not
         needed for grades that are numbers.
+    clusters : array-like of shape (n_labelled,), optional
+        What was drawn, if labelled rows were not drawn one by one: the document, conversation or
+        annotator of each row. Rows of a cluster share a fold, and the interval is that of a sample
+        of clusters; below ten of them it is wide.
     scores : {"probabilities", "logits"}, default="probabilities"
         Kind of the scores in a matrix.
     calibrator : Calibrator, optional
@@ -193,18 +199,16 @@ def calibrate_judge(
         raise errors.ShapeError(
             f"human has {errors.number_of(n, 'row')}; grade at least {FEWEST_LABELS} rows"
         )
-    rng = np.random.default_rng(random_state)
-    shuffled = rng.permutation(n)
-    folds = np.empty(n, dtype=np.int64)
-    folds[shuffled[np.argsort(index[shuffled], kind="stable")]] = np.arange(n) % n_folds
+    drawn = None if clusters is None else _read_clusters(clusters, n)
+    folds = _deal_folds(index, drawn, n_folds, np.random.default_rng(random_state))
     held_out, averaged = np.empty((n, k)), np.zeros((len(other), k))
     for fold in np.unique(folds):
         predict = fit(np.flatnonzero(folds != fold))
         held_out[folds == fold] = predict(own[folds == fold])
         averaged += predict(other) * np.mean(folds == fold)
     y = numbers[index]
-    mean, plain, power, more = _estimate(
-        y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers
+    mean, plain, power, more = estimate_mean(
+        y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers, drawn
     )
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
     other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
@@ -214,6 +218,7 @@ def calibrate_judge(
     return JudgeReport(
         n_labelled=n,
         n_unlabelled=len(other),
+        n_clusters=None if drawn is None else int(drawn.max()) + 1,
         classes=grades,
         values=numbers,
         mean=mean,
@@ -229,6 +234,35 @@ def calibrate_judge(
         confidence_level=float(confidence_level),
         probabilities=fit(np.arange(n))(other),
     )
+
+
+def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
+    """Return the number of the cluster of each labelled row."""
+    stored = np.asarray(clusters)
+    if stored.shape != (n_rows,):
+        raise errors.ShapeError(
+            f"clusters has shape {stored.shape}; pass one for each of the {n_rows} labelled rows"
+        )
+    refuse_missing(stored, _ClusterArguments())
+    names, drawn = np.unique(stored.astype(str), return_inverse=True)
+    if len(names) < 2:
+        raise errors.ShapeError(
+            f"clusters has the single value {errors.some_in_words(names)}, which tells nothing of "
+            "others; grade rows of several clusters, of ten or more if possible"
+        )
+    return drawn
+
+
+def _deal_folds(
+    index: NDArray[np.int64], drawn: NDArray[np.int64] | None, n_folds: int, rng: Any
+) -> NDArray[np.int64]:
+    """Deal rows of each grade to folds, or whole clusters: their rows may have one origin."""
+    if drawn is not None:
+        return np.asarray(rng.permutation(drawn.max() + 1)[drawn] % n_folds)
+    shuffled = rng.permutation(len(index))
+    folds = np.empty(len(index), dtype=np.int64)
+    folds[shuffled[np.argsort(index[shuffled], kind="stable")]] = np.arange(len(index)) % n_folds
+    return folds
 
 
 def _read_rows(
@@ -260,8 +294,8 @@ def _read_grades(
     A bin is a grade; of many numbers, as scores are, each bin has as many of the judge's.
     """
     own, other = (np.ravel(np.asarray(given, dtype=object)) for given in (judged, unlabelled))
-    index, grades = _read_human(human, len(own), classes)
     both = _read_scale(np.concatenate([own, other]), len(own))
+    index, grades = _read_human(human, len(own), classes, both)
     every, places = np.unique(both, return_inverse=True)
     if both.dtype.kind == "f" and len(every) > LARGEST_SCALE:
         every = np.unique(np.quantile(both, np.arange(1, N_BINS) / N_BINS))
@@ -281,15 +315,45 @@ def _read_grades(
     return index, grades, places[: len(own)], places[len(own) :], fit
 
 
-def _read_human(human: Any, n_rows: int, classes: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _read_human(
+    human: Any, n_rows: int, classes: Any, both: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Place of each human grade among all of them; half grades are told apart as text."""
     named, stored = _JudgedArguments(), np.asarray(human)
     refuse_missing(stored, named)
-    known = np.unique(stored) if classes is None else np.asarray(classes)
+    known = _find_grades(stored, both, n_rows) if classes is None else np.asarray(classes)
+    if len(known) < 2:
+        raise errors.LabelError(
+            f"human has the single grade {errors.some_in_words(known)}, so nothing tells how far "
+            "another grade may be; pass classes= (--classes) with all grades that humans could give"
+        )
     if known.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
         return check_labels(human, n_rows, len(known), classes=known, named=named)
     texts, names = (given.astype(float).astype(str).tolist() for given in (stored, known))
     return check_labels(texts, n_rows, len(known), classes=names, named=named)[0], known
+
+
+def _find_grades(human: NDArray[Any], both: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    """Return the grades that humans gave, and those of a judge who uses their scale.
+
+    A judge from 0 to 10 beside humans who say 0 or 1 has another scale, though it has both grades:
+    it gives others too often for humans to lack them by chance.
+    """
+    known = np.unique(human)
+    if (human.dtype.kind in "iufb") != (both.dtype.kind == "f") or human.ndim > 1:
+        return known
+    given = known.astype(both.dtype)
+    share = np.isin(both[:n_rows], given).mean()
+    if share < SHARE_OF_SCALE and (len(known) > 1 or share == 0.0):
+        return known
+    every = np.union1d(given, both)
+    if len(every) > max(LARGEST_SCALE, len(known)):  # scores, of which bins are made
+        return known
+    is_same = human.dtype.kind != "b" or np.isin(every, (0.0, 1.0)).all()
+    as_given = every.astype(human.dtype) if human.dtype.kind in "iufb" else every
+    if human.dtype.kind in "iu" and (as_given != every).any():
+        return every
+    return as_given if is_same else known
 
 
 def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
@@ -332,57 +396,6 @@ def _read_values(grades: NDArray[Any], values: Any) -> Floats:
             f"of the grades {errors.some_in_words(grades)}"
         )
     return found
-
-
-def _estimate(
-    y: Floats, held_out: Floats, other: Floats, target: str, level: float, numbers: Floats
-) -> tuple[Estimate, Estimate, float, int | None]:
-    """Estimate the mean by both ways; return also the power, and the labels that halve its width.
-
-    With e = y - power f, the unlabelled rows have the mean grade power mean(f) + mean(e) but for a
-    variance s_e^2 / n + s_e^2 / N: of all n + N rows this is (1 - n / (n + N)) s_e^2 / n. The
-    variance of a mean of the population has s_y^2 / (n + N) besides. The power is that of the least
-    s_e from 0 to 1; a degree of freedom is paid for it. The mean is within the values of grades.
-    """
-    n, m = len(y), len(y) + len(other)
-    low, high = float(numbers.min()), float(numbers.max())
-    spread = float(held_out.var())
-    power = float(np.mean((held_out - held_out.mean()) * y)) / spread if spread else 0.0
-    power = min(max(power, 0.0), 1.0)
-    of_rows = float(y.var(ddof=1)) / m if target == "population" else 0.0
-
-    def interval(power: float, n_fitted: int) -> tuple[Estimate, float, float]:
-        rest = y - power * held_out
-        beyond = power * (float(other.mean()) if len(other) else 0.0) + rest.mean()
-        value = float(n / m * y.mean() + (1.0 - n / m) * beyond)
-        quantile = float(stats.t.ppf(0.5 + level / 2, n - n_fitted))
-        residual = _residual_variance(rest, n_fitted, high - low, -math.log1p(-level) / quantile)
-        half = quantile * math.sqrt((1.0 / n - 1.0 / m) * residual + of_rows)
-        inside = (min(max(x, low), high) for x in (value, value - half, value + half))
-        return Estimate(*inside), half, residual
-
-    (plain, half, own), (tuned, narrow, residual) = interval(0.0, 1), interval(power, 2)
-    if narrow >= half or tuned.high - tuned.low > plain.high - plain.low:
-        tuned, power, residual = plain, 0.0, own
-    goal = ((1.0 / n - 1.0 / m) * residual + of_rows) / 4.0 - of_rows
-    more = None
-    if n < m and residual > 0.0 and goal / residual + 1.0 / m > 0.0:
-        more = math.ceil(1.0 / (goal / residual + 1.0 / m))
-    return tuned, plain, power, more if more is None or more <= m else None
-
-
-def _residual_variance(rest: Floats, n_fitted: int, span: float, rule: float) -> float:
-    """Variance of residuals, and that of those few large ones which the rows may not have shown.
-
-    Where all residuals are 0, up to -log(1 - level) rows of the size of the span may be expected,
-    and none of them seen (the rule of three): a variance of rule^2 span^2 / n is added, with which
-    the interval ends just there. Residuals that were seen tell their own size, sum e^4 / sum e^2,
-    in which the span counts as PRIOR_ROWS of a row.
-    """
-    square = (rest - rest.mean()) ** 2
-    total = float(square.sum()) + PRIOR_ROWS * span**2
-    size = (float(square @ square) + PRIOR_ROWS * span**4) / total if total else 0.0
-    return float(square.sum()) / (len(rest) - n_fitted) + rule**2 * size / len(rest)
 
 
 def _kappa(a: NDArray[Any], b: NDArray[Any], cost: Floats) -> float:

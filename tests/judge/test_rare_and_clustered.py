@@ -1,0 +1,164 @@
+"""Grades that the labels lack, and labels that come by document: what the interval must hold."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from calibrant.errors import LabelError, ShapeError
+from calibrant.judge import calibrate_judge
+from judge.test_judge import run, width
+
+
+def simulate_rare(rng, rate=0.012, n_rows=2000):
+    """Few bad answers, of which the judge finds most."""
+    bad = rng.random(n_rows) < rate
+    return bad.astype(int), np.where(bad, rng.random(n_rows) < 0.8, rng.random(n_rows) < 0.01)
+
+
+def simulate_documents(rng, n_documents=80, size=12, alike=0.5):
+    """Grades from 1 to 5 of which some 1 are rare, and what people and judge share by document."""
+    document = np.repeat(np.arange(n_documents), size)
+    rows = len(document)
+
+    def draw():
+        own = rng.normal(0, np.sqrt(1 - alike), rows)
+        return rng.normal(0, np.sqrt(alike), n_documents)[document] + own
+
+    quality = draw()
+    human = 3 + np.digitize(quality + 0.7 * draw(), [-0.8, 0.3])
+    human[rng.random(rows) < 0.01] = 1
+    judged = 3 + np.digitize(quality + rng.normal(0.4, 0.5, rows), [-0.8, 0.3])
+    return document, human, judged
+
+
+@pytest.mark.parametrize("n_labels", [50, 100, 300])
+def test_grades_that_the_labels_lack_are_within_the_interval(n_labels):
+    """Without classes=: 45 to 68 of 100 before the judge's grades belonged to the scale."""
+    hits = 0
+    for draw in range(40):
+        rng = np.random.default_rng([n_labels, draw])
+        human, judged = simulate_rare(rng)
+        judged = judged.astype(int)
+        result = calibrate_judge(human[:n_labels], judged[:n_labels], judged[n_labels:])
+        hits += result.mean.low <= human.mean() <= result.mean.high
+        assert width(result.mean) > 0
+        # Not much wider than an exact binomial interval of the labels alone.
+        exact = stats.binomtest(int(human[:n_labels].sum()), n_labels).proportion_ci()
+        assert width(result.labelled_mean) <= 1.1 * (exact.high - exact.low)
+    assert hits >= stats.binom.ppf(1e-3, 40, 0.95)
+
+
+def test_the_judges_own_grades_belong_to_the_scale():
+    human, judged = [0] * 40, [0] * 39 + [1]
+    result = calibrate_judge(human, judged, [0, 1] * 100)
+    assert result.classes.tolist() == [0, 1]
+    assert np.isfinite([result.judge_mean, result.kappa_before]).all()
+    whole = calibrate_judge([4, 5] * 20, [4, 5] * 19 + [3, 5], [5, 4] * 50 + [1])
+    assert whole.classes.tolist() == [1, 3, 4, 5]
+    assert whole.classes.dtype.kind == "i"
+    words = calibrate_judge(
+        ["good"] * 40, ["good"] * 39 + ["bad"], ["good"] * 99 + ["bad"], values=[0, 1]
+    )
+    assert words.classes.tolist() == ["bad", "good"]
+
+
+def test_another_scale_is_left_alone():
+    """Humans say whether an answer is right, the judge gives from 0 to 10."""
+    rng = np.random.default_rng(0)
+    right = rng.random(300) < 0.6
+    judged = np.where(right, rng.integers(6, 11, 300), rng.integers(0, 7, 300))
+    result = calibrate_judge(right[:100].astype(int), judged[:100], judged[100:])
+    assert result.classes.tolist() == [0, 1]
+    assert np.isnan(result.judge_mean)
+    result = calibrate_judge(right[:100], judged[:100], judged[100:])
+    assert result.classes.tolist() == [False, True]
+
+
+def test_a_scale_of_one_grade_is_refused():
+    with pytest.raises(LabelError, match=r"single grade 0.*classes= \(--classes\) with all grades"):
+        calibrate_judge([0] * 30, [0] * 30, [0] * 100)
+    result = calibrate_judge([0] * 30, [0] * 30, [0] * 100, classes=[0, 1])
+    assert result.mean.high > 0.08
+
+
+def measure_clusters(n_labels, is_told, n_draws=30):
+    hits = 0
+    for draw in range(n_draws):
+        document, human, judged = simulate_documents(np.random.default_rng([n_labels, draw]))
+        own, rest = slice(n_labels), slice(n_labels, None)
+        told = {"clusters": document[own]} if is_told else {}
+        result = calibrate_judge(human[own], judged[own], judged[rest], random_state=draw, **told)
+        hits += result.mean.low <= human.mean() <= result.mean.high
+    return hits / n_draws
+
+
+@pytest.mark.parametrize("n_labels", [48, 100, 300])
+def test_labels_that_come_by_document(n_labels):
+    assert measure_clusters(n_labels, is_told=True) >= stats.binom.ppf(1e-3, 30, 0.95) / 30
+    assert measure_clusters(n_labels, is_told=False) < 0.87
+
+
+def test_clusters_of_one_row_are_rows_and_those_of_equal_rows_are_one():
+    rng = np.random.default_rng(0)
+    human, judged = rng.integers(1, 6, 240), rng.integers(1, 6, 240)
+    rows = calibrate_judge(human[:60], judged[:60], judged[60:])
+    single = calibrate_judge(human[:60], judged[:60], judged[60:], clusters=np.arange(60))
+    assert width(single.labelled_mean) == pytest.approx(width(rows.labelled_mean), rel=0.01)
+    assert (rows.n_clusters, single.n_clusters) == (None, 60)
+    assert "(of 60 clusters)" in repr(single)
+    copied = np.repeat(human[:60], 4), np.repeat(judged[:60], 4), judged[:1]
+    one = calibrate_judge(*copied, target="population", clusters=np.repeat(np.arange(60), 4))
+    none = calibrate_judge(*copied, target="population")
+    assert width(one.labelled_mean) == pytest.approx(2 * width(none.labelled_mean), rel=0.1)
+
+
+def test_folds_have_whole_clusters():
+    """A judge whose grade is the number of the document says nothing about other documents."""
+    rng = np.random.default_rng(1)
+    of_document = rng.integers(1, 6, 15)
+    document = np.repeat(np.arange(15), 10)
+    human, judged = of_document[document], document
+    result = calibrate_judge(human, judged, np.arange(15), clusters=document)
+    assert result.kappa_after < 0.3
+    assert calibrate_judge(human, judged, np.arange(15)).kappa_after > 0.9
+
+
+@pytest.mark.parametrize(
+    ("clusters", "error", "words"),
+    [
+        (np.arange(9), ShapeError, r"clusters has shape \(9,\); pass one for each of the 40"),
+        (["a"] * 40, ShapeError, "clusters has the single value 'a'.*several clusters"),
+        ([None, *range(39)], LabelError, r"clusters\[0\] is None.*a cluster of their own"),
+    ],
+)
+def test_clusters_that_are_refused(clusters, error, words):
+    with pytest.raises(error, match=words):
+        calibrate_judge([1, 2] * 20, [1, 2] * 20, [1, 2] * 20, clusters=clusters)
+
+
+def test_the_command_declares_grades_and_clusters(tmp_path):
+    document, human, judged = simulate_documents(np.random.default_rng(0))
+    table = pd.DataFrame({"judge": judged, "human": human, "document": document})
+    table[:96].to_csv(tmp_path / "a.csv", index=False)
+    table[96:].drop(columns="human").to_json(tmp_path / "b.jsonl", orient="records", lines=True)
+    words = ["judge", tmp_path / "a.csv", tmp_path / "b.jsonl", "--grade", "judge", "--json"]
+    words += ["--label-column", "human", "--classes", "1,2,3,4,5", "--clusters", "document"]
+    code, out, _ = run(*words)
+    result = calibrate_judge(
+        human[:96], judged[:96], judged[96:], classes=range(1, 6), clusters=document[:96]
+    )
+    shown = json.loads(out)
+    assert (code, shown["classes"], shown["n_clusters"]) == (0, [1, 2, 3, 4, 5], 8)
+    assert shown["mean"]["high"] == pytest.approx(result.mean.high)
+    assert run(*words[:-1], "documents")[0] == 3
+    for name, rows in (("a", table[:96]), ("b", table[96:])):
+        scores = pd.DataFrame(np.full((len(rows), 3), 1 / 3), columns=["p3", "p4", "p5"])
+        scores["document"] = rows["document"].to_numpy()
+        scores = scores.assign(label=rows["human"].clip(3).to_numpy())
+        scores.to_csv(tmp_path / f"{name}-scores.csv", index=False)
+    files = [tmp_path / "a-scores.csv", tmp_path / "b-scores.csv"]
+    code, out, err = run("judge", *files, "--clusters", "document", "--json")
+    assert (code, json.loads(out)["n_clusters"]) == (0, 8), err
