@@ -99,6 +99,7 @@ def test_rounded_rows_are_normalised(backend, dtype):
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # a quarter for each
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ConstantFitWarning")
 @pytest.mark.parametrize(("backend", "dtype"), WAYS)
 def test_values_at_the_floor(backend, dtype):
     rows = rows_for(fitted("fir")).astype(dtype)

@@ -399,3 +399,19 @@ def test_it_is_logged_and_registered(capfd):
     served = mlflow.pyfunc.load_model("models:/pets/1")
     np.testing.assert_array_equal(served.predict(FRAME).to_numpy(), EXPECTED)
     assert mlflow.get_logged_model(info.model_id).tags["kind"] == "isotonic"
+
+
+def test_a_calibrator_of_groups_is_refused_with_a_remedy(tmp_path):
+    scores, y = simulated_scores(400)
+    groups = np.resize(["north", "south"], 400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grouped = calibrant.GroupedCalibrator(calibrant.TemperatureScaling()).fit(
+            scores, y, groups=groups
+        )
+    with pytest.raises(errors.ExportError, match=r"no groups.*for_group\(name\)"):
+        flavor.save_model(grouped, tmp_path / "all")
+    flavor.save_model(grouped.for_group("north"), tmp_path / "north")
+    served = mlflow.pyfunc.load_model(tmp_path / "north")
+    north = np.full(400, "north")
+    np.testing.assert_allclose(served.predict(scores), grouped.predict_proba(scores, groups=north))

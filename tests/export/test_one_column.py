@@ -96,3 +96,35 @@ def test_mlflow_takes_one_column(tmp_path):
     assert model.metadata.signature.inputs.input_names() == ["decision"]
     rows = model.predict(pd.DataFrame({"decision": MARGINS[:5]}))
     np.testing.assert_allclose(rows.to_numpy(), found.predict_proba(MARGINS[:5]), atol=1e-12)
+
+
+@each_kind
+@pytest.mark.parametrize("column", [0, 1])
+def test_one_column_is_taken_out_of_two(kind, column):
+    onnx = pytest.importorskip("onnx")
+    ort = pytest.importorskip("onnxruntime")
+    from calibrant import errors
+    from calibrant.export import merge_onnx
+
+    given, scores = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, ["rows", 2])
+        for name in ("given", "scores")
+    )
+    node = onnx.helper.make_node("Identity", ["given"], ["scores"])
+    graph = onnx.helper.make_graph([node], "classifier", [given], [scores])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8
+    )
+    found = fitted("FlattenedIsotonic", kind)
+    both = np.column_stack([GIVEN[kind], GIVEN[kind]])
+    both[:, 1 - column] = 0.123
+    with pytest.raises(errors.ExportError, match=r"takes \(rows, 1\).*column="):
+        merge_onnx(model, found)
+    merged = merge_onnx(model, found, column=column)
+    (rows,) = ort.InferenceSession(merged.SerializeToString()).run(None, {"given": both})
+    np.testing.assert_allclose(rows, found.predict_proba(GIVEN[kind]), rtol=0, atol=1e-12)
+    with pytest.raises(errors.ParameterError, match=r"column=2 must be a whole number in \[0, 1\]"):
+        merge_onnx(model, found, column=2)
+    whole = calibrant.FlattenedIsotonic().fit(np.column_stack([1 - P, P]), Y)
+    with pytest.raises(errors.ParameterError, match="column=1 is for a calibrator of one column"):
+        merge_onnx(model, whole, column=1)

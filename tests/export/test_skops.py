@@ -41,7 +41,7 @@ EVERYTHING = {
     "prior-shift": calibrant.PriorShift(),
     "masked": calibrant.MaskedCalibrator(),
     "grouped": calibrant.GroupedCalibrator(calibrant.TemperatureScaling()),
-    "binned": calibrant.FlattenedIsotonic(),
+    "sampled": calibrant.FlattenedIsotonic(),
     "text": calibrant.TemperatureScaling(),
     "objects": calibrant.TemperatureScaling(),
     "classifier": CLASSIFIER(),
@@ -57,9 +57,9 @@ LABELS = {"text": np.array([*"abc"])[Y], "objects": np.array([*"abc"], "O")[Y]}
 @cache
 def fitted(name):
     model = clone(EVERYTHING[name])
-    if name == "binned":  # whose report says what bins may have cost
-        model.fit_statistics(model.statistics([0, 1, 2], max_rows=10).update(SCORES, Y))
-        del model.statistics_  # which skops cannot hold
+    if name == "sampled":
+        model.partial_fit(SCORES, Y)
+        del model.sample_  # which skops does not trust
         return model
     if name == "grouped":
         return model.fit(SCORES, Y, groups=GROUPS["groups"])

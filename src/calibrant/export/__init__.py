@@ -24,13 +24,13 @@ _HOMES: dict[str, str] = {
 """The module of every public name."""
 
 _MODULES = ("mlflow", "probmetrics")
-"""Public names that are modules themselves, and ask for their extras."""
+"""Public modules, which ask for their extras, and so are not among ``__all__``."""
 
 _EXTRAS = {"register_skl2onnx": "skl2onnx", "save_pt2": "torch", "to_torch": "torch"}
 """What names need, if it is not ``onnx``."""
 
-__all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605  (a list)
-_load, __dir__ = attach(__name__, _HOMES, _MODULES)
+__all__ = sorted(_HOMES)  # noqa: PLE0605  (a list)
+_load, _ = attach(__name__, _HOMES, _MODULES)
 
 
 def __getattr__(name: str) -> Any:
@@ -41,3 +41,7 @@ def __getattr__(name: str) -> Any:
             raise
         extra = _EXTRAS.get(name, "onnx")
         raise extras.needed(error, f"{__name__}.{name}", extra) from error
+
+
+def __dir__() -> list[str]:
+    return __all__

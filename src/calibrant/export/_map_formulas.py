@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calibrant import errors
+from calibrant._kernels.tables import TIED
 from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps, TopLabelMap
 from calibrant._maps.compositions import ChainMap, GroupedMap, MixtureMap, Stage
 from calibrant._maps.logits import (
@@ -191,10 +192,11 @@ def _(found: SplineMap, ops: Operations, rows: Value, at: Context) -> Value:
 @write_map.register
 def _(found: PriorMap, ops: Operations, rows: Value, at: Context) -> Value:
     rows, _ = _probabilities(found, ops, rows, at)
-    mapped = rows * ops.fitted("ratio", found.ratio)
-    total = ops.row_sum(mapped)
-    empty = ops.where(total > 0.0, 0.0, 1.0)
-    return (mapped + rows * empty) / (total + empty)
+    ratio = ops.fitted("ratio", found.ratio)
+    mapped = rows * ratio
+    # A row that only has classes of ratio 0 becomes the ratios.
+    mapped = ops.where(ops.row_sum(mapped) > 0.0, mapped, ratio)
+    return mapped / ops.row_sum(mapped)
 
 
 @write_map.register
@@ -216,7 +218,7 @@ def _(found: RankedSteps, ops: Operations, rows: Value, at: Context) -> Value:
         prior = write_scaled_softmax(ops, _logs(ops, rows, found.zero_logit), factor)
         out = out + prior * ops.fitted("prior_share", found.prior_share)
     # Ties share what they get together.
-    groups = ops.cumulative(ops.whole(rows < ops.shift(rows)))
+    groups = ops.cumulative(ops.whole(rows < ops.shift(rows) * TIED))
     sizes = ops.group_sums(ops.real(rows >= 0.0), groups)
     return ops.spread(ops.group_sums(out, groups) / sizes, columns)
 
@@ -246,18 +248,18 @@ def _(found: ClasswiseCurves, ops: Operations, rows: Value, at: Context) -> Valu
 def _(found: TopLabelMap, ops: Operations, rows: Value, at: Context) -> Value:
     rows, computed = _probabilities(found, ops, rows, at)
     top = ops.row_max(rows)
-    tied = rows == top
+    tied = rows >= top * TIED
     n_tied = ops.row_sum(ops.real(tied))
     curve_of = np.arange(len(found.curves)) if found.per_class else None
     value = write_curves(ops, top, found.curves, curve_of, computed=computed)
     value = ops.where(tied, value, 0.0)
     if not found.normalize_output:
-        return ops.where(tied, (value + (n_tied - 1.0) * rows) / n_tied, rows)
+        return ops.where(tied, (value + (n_tied - 1.0) * top) / n_tied, rows)
     others = ops.row_sum(ops.where(tied, 0.0, rows)) + (n_tied - 1.0) * top
     left = ops.where(tied, 1.0 - value, 0.0)
     left = (ops.row_sum(left) - left) / n_tied
     some = others > 0.0
-    part = ops.minimum(rows, others) / ops.where(some, others, 1.0)
+    part = ops.minimum(ops.where(tied, top, rows), others) / ops.where(some, others, 1.0)
     share = ops.where(some, part, 1.0 / (ops.n_classes - 1))
     return value / n_tied + left * share
 

@@ -182,6 +182,7 @@ def merge_onnx(
     *,
     input: str | None = None,  # noqa: A002  (its name in a graph)
     output: str | None = None,
+    column: int | None = None,
     precision: str = "float64",
     tolerance: float | None = None,
 ) -> onnx.ModelProto:
@@ -197,6 +198,9 @@ def merge_onnx(
         Kind of the scores of the classifier; by default that of the fit.
     output : str, optional
         Name of the scores among the outputs of the classifier, if it has several.
+    column : int, optional
+        For a calibrator of one column, "positive" or "decision": which column of the scores it is,
+        if they have several; usually 1.
     precision : {"float64", "float32"}, default="float64"
         Largest type inside the graph of the calibrator, as in ``to_onnx``.
     tolerance : float, optional
@@ -237,7 +241,9 @@ def merge_onnx(
     if not isinstance(model, onnx.ModelProto):
         model = onnx.load(model)
     scores = _find_output(model, output)
-    dtype = _check_output(scores, n_columns(calibrator, check_input(calibrator, input)))
+    n_taken = n_columns(calibrator, check_input(calibrator, input))
+    width = n_taken if column is None else _check_column(column, scores, n_taken)
+    dtype = _check_output(scores, width)
     if tolerance is None:
         tolerance = OF_FLOAT32 if dtype == "float32" else 0.0
     opset = _opset(model)
@@ -249,6 +255,8 @@ def merge_onnx(
     given = scores.name
     if scores.type.tensor_type.elem_type in HALVES:
         given = _cast_output(first.graph, given)
+    if column is not None:
+        given = _take_column(first.graph, given, column)
     joints = [(given, own.graph.input[0].name)]
     merged = compose.merge_models(
         first, own, io_map=joints, prefix2=NODE_PREFIX, producer_name="calibrant"
@@ -275,7 +283,20 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
     return found[name]
 
 
-def _check_output(scores: Any, width: int) -> str:
+def _check_column(column: Any, scores: Any, width: int) -> int | None:
+    """Refuse a column that is not there, or not asked for; return how many there are."""
+    if width > 1:
+        raise errors.ParameterError(
+            f"column={column!r} is for a calibrator of one column; this one takes {width}: leave "
+            "it out"
+        )
+    sizes = [d.dim_value or None for d in scores.type.tensor_type.shape.dim]
+    n_given = sizes[1] if len(sizes) == 2 else None
+    simplex.check_number("column", column, low=0, high=(n_given or 2**31) - 1, whole=True)
+    return n_given
+
+
+def _check_output(scores: Any, width: int | None) -> str:
     """Refuse scores that the calibrator does not take; return their type."""
     tensor = scores.type.tensor_type
     types = dict.fromkeys((TensorProto.FLOAT, *HALVES), "float32") | {REAL: "float64"}
@@ -289,8 +310,10 @@ def _check_output(scores: Any, width: int) -> str:
     sizes = [d.dim_value or None for d in tensor.shape.dim]
     if tensor.HasField("shape") and (len(sizes) != 2 or sizes[1] not in (None, width)):
         shape = ", ".join(str(size or "?") for size in sizes)
+        remedy = "; name one of the columns as column=" if width == 1 else ""
         raise errors.ExportError(
             f"output {scores.name!r} has shape ({shape}); the calibrator takes (rows, {width})"
+            f"{remedy}"
         )
     return dtype
 
@@ -302,6 +325,19 @@ def _cast_output(graph: Any, name: str) -> str:
     value.name, value.type.tensor_type.elem_type = new, TensorProto.FLOAT
     own = f"{NODE_PREFIX}Cast_scores"
     graph.node.append(helper.make_node("Cast", [name], [new], own, to=TensorProto.FLOAT))
+    return new
+
+
+def _take_column(graph: Any, name: str, column: int) -> str:
+    """Put one column of an output in its place; return its name."""
+    new, index = f"{NODE_PREFIX}column", f"{NODE_PREFIX}column_index"
+    (value,) = (one for one in graph.output if one.name == name)
+    tensor = value.type.tensor_type
+    taken = helper.make_tensor_value_info(new, tensor.elem_type, ["rows", 1])
+    graph.initializer.append(helper.make_tensor(index, TensorProto.INT64, [1], [int(column)]))
+    own = f"{NODE_PREFIX}Gather_column"
+    graph.node.append(helper.make_node("Gather", [name, index], [new], own, axis=1))
+    value.CopyFrom(taken)
     return new
 
 

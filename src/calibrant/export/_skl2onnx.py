@@ -183,17 +183,20 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     parts, all_scores = [], []
     for i, pair in enumerate(model.calibrated_classifiers_):
         calibrator = take_calibrator(pair.calibrator)
+        is_margin = pair.response_method == "decision_function"
         found, ops.rounding = scores_of.declare_scores(
-            scope, container, pair.estimator, operator.inputs
+            scope, container, pair.estimator, operator.inputs, is_margin=is_margin
         )
         with ops.inside(f"fold{i}"):
-            scores = scores_of.write_class_scores(ops, pair.estimator, found, pair.classes)
+            scores = scores_of.write_class_scores(
+                ops, pair.estimator, found, pair.classes, is_margin=is_margin
+            )
             part, _ = write_rows(ops, calibrator, scores, calibrator.map_.kind, computed=True)
             parts.append(scores_of.write_known(ops, pair.is_known, part))
         all_scores.append(scores)
     if model.pooling_ == "logarithms":
         known = [pair.is_known for pair in model.calibrated_classifiers_]
-        probabilities = scores_of.write_average_logarithms(ops, parts, known)
+        probabilities = scores_of.write_average_logarithms(ops, parts, known, model.class_offsets_)
     else:
         probabilities = sum(parts[1:], parts[0]) / float(len(parts))
     average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))

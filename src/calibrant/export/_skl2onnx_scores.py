@@ -78,13 +78,14 @@ def rounding_of(*inputs: Any) -> Rounding:
     return OF_DOUBLE if is_double else OF_SINGLE
 
 
-def declare_scores(scope: Any, container: Any, estimator: Any, inputs: Any) -> tuple[str, Rounding]:
+def declare_scores(
+    scope: Any, container: Any, estimator: Any, inputs: Any, *, is_margin: bool
+) -> tuple[str, Rounding]:
     """Have skl2onnx convert a fitted classifier; return the name of its scores, and their error.
 
-    They are those of ``decision_function``, if it has one, else of ``predict_proba``; a margin of
-    two classes is the last column.
+    They are those of ``decision_function`` or of ``predict_proba``; a margin of two classes is the
+    last column.
     """
-    is_margin = hasattr(estimator, "decision_function")
     estimator = unwrap(estimator)
     while isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
@@ -138,8 +139,9 @@ def _with_margins(container: Any, estimator: Any) -> Any:
     if not kept or (is_rest and holds(estimator, (svm.LinearSVC,))):
         raise errors.ExportError(
             f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
-            "which skl2onnx does not convert; convert the classifier with another tool, and merge "
-            "calibrated_classifiers_[i].calibrator into it with merge_onnx"
+            "which skl2onnx does not convert; fit with response_method='predict_proba', or convert "
+            "the classifier with another tool, and merge calibrated_classifiers_[i].calibrator "
+            "into it with merge_onnx"
         )
     if getattr(estimator, "probability", False):  # whose raw scores are no margins
         estimator = copy(estimator)
@@ -148,10 +150,9 @@ def _with_margins(container: Any, estimator: Any) -> Any:
 
 
 def write_class_scores(
-    ops: OnnxOperations, estimator: Any, found: str, classes: NDArray[Any]
+    ops: OnnxOperations, estimator: Any, found: str, classes: NDArray[Any], *, is_margin: bool
 ) -> Any:
     """Write down ``class_scores``: a column for every class, also one that was never seen."""
-    is_margin = hasattr(estimator, "decision_function")
     n_known = len(estimator.classes_)
     scores = ops.real(Tensor(ops, found, REAL, n_known))
     if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
@@ -176,7 +177,10 @@ def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) 
 
 
 def write_average_logarithms(
-    ops: OnnxOperations, parts: Sequence[Tensor], is_known: Sequence[NDArray[np.bool_]]
+    ops: OnnxOperations,
+    parts: Sequence[Tensor],
+    is_known: Sequence[NDArray[np.bool_]],
+    offsets: NDArray[np.float64],
 ) -> Any:
     """Write down ``average_logarithms``."""
     shares = known_shares(is_known)
@@ -184,7 +188,7 @@ def write_average_logarithms(
         ops.log(ops.maximum(part, LEAST_PROBABILITY)) * ops.fitted(f"weight{i}", share)
         for i, (part, share) in enumerate(zip(parts, shares, strict=True))
     ]
-    mean = ops.exp(sum(logs[1:], logs[0]))
+    mean = ops.exp(sum(logs[1:], logs[0]) + ops.fitted("offsets", offsets))
     somebody_knows = shares.any(axis=0)
     if not somebody_knows.all():
         mean = mean * ops.fitted("somebody_knows", somebody_knows.astype(np.float64))

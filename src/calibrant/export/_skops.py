@@ -31,8 +31,8 @@ def trusted_types() -> list[str]:
 
     Notes
     -----
-    What ``partial_fit`` and ``fit_statistics`` remember is not trusted: ``statistics_`` has
-    bytes of its own. Keep these, and ``del calibrator.statistics_``.
+    The rows that ``partial_fit`` keeps are not trusted: ``del calibrator.sample_`` before, or save
+    the calibrator by ``model_file.save(calibrator, path, sample=True)``, which checks them.
 
     Examples
     --------

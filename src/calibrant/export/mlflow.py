@@ -14,6 +14,7 @@ import numpy as np
 from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _simplex as simplex
+from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._columns import order_of
 from calibrant._one_column import ONE_COLUMN
 from calibrant.export._pipeline import check_input, take_calibrator
@@ -97,7 +98,7 @@ def save_model(
     Raises
     ------
     ExportError
-        If ``calibrator`` is not a calibrator.
+        If ``calibrator`` is not a calibrator, or is one of groups, which MLflow does not pass.
     UnsavableError
         If the calibrator cannot be saved.
 
@@ -120,6 +121,12 @@ def save_model(
     """
     with tempfile.TemporaryDirectory() as directory:
         file, taken = Path(directory) / FILE, take_calibrator(calibrator, FOR_CLASSIFIERS)
+        if isinstance(taken, GroupedCalibrator):
+            raise errors.ExportError(
+                "a model of MLflow is given scores and no groups, so it cannot choose the "
+                f"calibrator of a row; save for_group(name) of each of {len(taken.groups_)} groups "
+                "as a model of its own, and for_group(None) for all other rows"
+            )
         model_file.save(taken, file)
         found = model_file.describe(file)
         told = {key: found[key] for key in ("method", "n_classes", "format", "sha256")}
@@ -276,7 +283,7 @@ def _column_names(calibrator: Calibrator) -> list[str] | None:
     """Names of input columns in the order of the classes; None if a row is to be one vector."""
     classes, kind = calibrator.classes_, check_input(calibrator, None)
     if kind in ONE_COLUMN:
-        names = [kind]
+        names = list(getattr(calibrator, "feature_names_in_", [kind]))
     elif hasattr(calibrator, "feature_names_in_"):
         names = calibrator.feature_names_in_.tolist()
         order = order_of(names, classes)
