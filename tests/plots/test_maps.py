@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -56,14 +57,33 @@ def test_step_maps_are_the_fitted_functions(data):
         assert (curve.x[0], curve.x[-1]) == (0.0, 1.0)
 
 
-def test_temperature_line_is_what_the_calibrator_does_to_two_classes():
+@pytest.mark.parametrize(
+    "method",
+    [TemperatureScaling, StructuredScaling, VectorScaling, OneVsRestIsotonic, AutoCalibrator],
+)
+def test_the_map_of_two_classes_is_the_curve_from_p_to_q(method):
     scores, y = simulate(1000, 2)
-    fitted = TemperatureScaling().fit(scores, y)
-    found = compute_map(fitted)
-    (curve,) = found.curves
-    inner = (curve.x > 1e-3) & (curve.x < 1 - 1e-3)
-    rows = np.column_stack([curve.x, 1 - curve.x])[inner]
-    assert np.allclose(fitted.predict_proba(rows)[:, 0], curve.y[inner])
+    fitted = method().fit(scores, y)
+    picture = compute_map(fitted)
+    (curve,) = picture.curves
+    assert curve.is_line
+    assert (picture.x_label, picture.y_label) == (
+        "probability of 1 before",
+        "probability of 1 after",
+    )
+    rows = np.column_stack([1 - curve.x, curve.x])
+    assert np.allclose(fitted.predict_proba(rows)[:, 1], curve.y, atol=1e-6)
+    assert curve.x.min() == 0.0
+    assert np.count_nonzero(curve.x < 1e-3) > 50  # rare classes are looked at closely
+    of_logits = method(scores="logits").fit(np.log(scores), y)
+    assert np.allclose(compute_map(of_logits).curves[0].y, curve.y, atol=1e-6)
+
+
+def test_temperature_line_is_the_share_of_two_classes_among_more(data):
+    fitted = TemperatureScaling().fit(*data)
+    (curve,) = compute_map(fitted).curves
+    x = curve.x[1:-1]
+    assert np.allclose(curve.y[1:-1], expit(logit(x) / fitted.temperature_))
     assert f"{fitted.temperature_:.3g}" in curve.name
 
 

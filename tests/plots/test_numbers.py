@@ -1,13 +1,13 @@
 """Classes, confidence, effect and top r: numbers by hand, and their pictures."""
 
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pytest
 
 from calibrant import TemperatureScaling, VectorScaling
-from calibrant.errors import ParameterError, ShapeError
-from calibrant.metrics import accuracy, classwise_ece, reliability_curve
+from calibrant.errors import ParameterError, ShapeError, WeightError
+from calibrant.metrics import Predictions, accuracy, classwise_ece, reliability_curve
 from calibrant.plots import (
     compute_classwise,
     compute_confidence_histogram,
@@ -18,6 +18,7 @@ from calibrant.plots import (
     draw_effect,
     draw_top_r,
 )
+from calibrant.scale import Chunks
 from conftest import simulate
 
 SCORES, Y = simulate(400, 6)
@@ -102,6 +103,50 @@ def test_weights_count_as_rows(compute, names):
     b = compute(np.repeat(y, weight), np.repeat(scores, weight, axis=0))
     for name in names:
         assert np.allclose(getattr(a, name), getattr(b, name))
+
+
+class Thirds(Chunks):
+    """Rows in three chunks."""
+
+    def __init__(self, scores, y, weight):
+        self.thirds = [(scores[i::3], y[i::3], weight[i::3]) for i in range(3)]
+        self.n_columns = scores.shape[1]
+
+    def reduce(self, count, merge):
+        return reduce(merge, [count(*third) for third in self.thirds])
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [compute_confidence_histogram, compute_top_r, partial(compute_classwise, n_worst=2)],
+    ids=["histogram", "top_r", "classwise"],
+)
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_predictions_and_chunks_are_the_rows_that_they_hold(compute, n_classes):
+    scores, y = simulate(120, n_classes)
+    weight = np.arange(120) % 4
+    rows = compute(y, scores, sample_weight=weight)
+    read = Predictions.read(y, scores, sample_weight=weight)
+    for given in (read, Thirds(scores, y, weight)):
+        found = compute(given)
+        for name in set(rows.__slots__) - {"curves"}:
+            np.testing.assert_allclose(getattr(found, name), getattr(rows, name), atol=1e-12)
+    with pytest.raises(ParameterError, match="of their own"):
+        compute(read, sample_weight=weight)
+
+
+def test_effect_of_predictions_has_their_weights():
+    weight = np.arange(400) % 3
+    after = TemperatureScaling().fit(SCORES, Y).predict_proba(SCORES)
+    first, second = (Predictions.read(Y, p, sample_weight=weight) for p in (SCORES, after))
+    found = compute_effect(first, second)
+    rows = compute_effect(SCORES[weight > 0], after[weight > 0], sample_weight=weight[weight > 0])
+    for name in rows.__slots__:
+        np.testing.assert_array_equal(getattr(found, name), getattr(rows, name))
+    with pytest.raises(ParameterError, match="weights of their own"):
+        compute_effect(first, second, sample_weight=weight)
+    with pytest.raises(WeightError, match="one weight per row"):
+        compute_effect(SCORES, after, sample_weight=weight[1:])
 
 
 def test_effect_of_nothing_is_the_diagonal_and_of_temperature_its_quantiles():

@@ -22,7 +22,16 @@ from calibrant._cli.main import cli
 from calibrant._extras import advice
 from calibrant._pages.text import clean
 from calibrant.report import build_report, compare, reach_verdict, write_report
-from calibrant.report._figures import Axis, Chart, log_axis, nice_axis, unit_axis, wrap
+from calibrant.report._figures import (
+    Axis,
+    Chart,
+    log_axis,
+    lower_end,
+    nice_axis,
+    probability_axis,
+    unit_axis,
+    wrap,
+)
 from calibrant.report._page import command_lines, python_lines
 from calibrant.report._verdict import applied_method
 from report.names import HOSTILE
@@ -310,3 +319,46 @@ def test_words_are_escaped_and_nothing_draws_nothing():
     assert "<script>" not in picture
     assert "&lt;x&gt;" in picture
     assert 'aria-label="&#34;quoted&#34;"' in picture
+
+
+def rare(n_rows, seed, share):
+    """Predictions of a class with about this share that are said ten times too often."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(0.8, 0.8 / share, n_rows)
+    y = (rng.random(n_rows) < truth).astype(int)
+    claimed = 10 * truth / (1 + 9 * truth)
+    return np.stack([1 - claimed, claimed], axis=1), y
+
+
+def test_a_rare_class_is_drawn_on_logarithmic_axes_that_hold_its_points():
+    (scores, y), (new_scores, new_y) = rare(2000, 1, 0.02), rare(3000, 2, 0.02)
+    comparison = compare(y, scores, new_y, new_scores, ["auto"], n_resamples=20)
+    low = lower_end(comparison)
+    after = comparison.result("auto").curve
+    assert 0 < low <= after.mean_probability.min()
+    page = build_report(comparison)
+    assert "Both axes are logarithmic" in page
+    frame = re.search(r'<g id="frame-class">.*?</g>', page)[0]
+    assert all(f">{tick}<" in frame for tick in ("0.01", "0.1", "1"))
+    # On linear axes the points lie in the first tenth of the axis; here they fill half of it.
+    place = probability_axis("", low).place(after.mean_probability)
+    assert np.ptp(unit_axis("").place(after.mean_probability)) < 0.15
+    assert np.ptp(place) > 0.5
+    common = [rare(800, seed, 0.4) for seed in (3, 4)]
+    (scores, y), (new_scores, new_y) = common
+    comparison = compare(y, scores, new_y, new_scores, ["auto"], n_resamples=20)
+    assert lower_end(comparison) == 0.0
+    assert "logarithmic" not in build_report(comparison)
+
+
+def test_two_classes_have_one_column_of_the_calibration_error():
+    (scores, y), (new_scores, new_y) = rare(800, 1, 0.2), rare(800, 2, 0.2)
+    comparison = compare(y, scores, new_y, new_scores, ["ts"], n_resamples=20)
+    page = build_report(comparison)
+    heads = re.findall(r'<th scope="col" class="number" data-sort="number">([^<]*)</th>', page)
+    assert heads.count("pos-ECE, %") == 1
+    for name in ("conf-ECE", "cw-ECE", "TECE"):
+        assert f"{name}, %" not in heads
+        assert f"<dt>{name}</dt>" not in page
+        assert name not in repr(comparison)
+    assert "What becomes of the confidence" not in page

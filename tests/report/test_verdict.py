@@ -108,10 +108,39 @@ def test_a_method_that_is_clearly_better_is_chosen_and_still_only_where_somethin
     assert "vs has the lowest NLL of 3 methods" in verdict.findings[-1]
     assert "corrected for 2 comparisons" in verdict.findings[-1]
     assert any("chosen on the same test part" in caution for caution in verdict.cautions)
-    parts = [honest(2000, 2, seed, tilt=[1, 6], alpha=[8, 1]) for seed in (1, 2)]
+    parts = [honest(3000, 4, s, power=0.9, tilt=[1.6, 1, 1, 0.6], alpha=0.5) for s in (5, 6)]
     verdict = verdict_of(parts, ["ts", "structured"])
     assert verdict.chosen == "structured"
     assert "removes little or nothing of it, but structured is better by" in verdict.headline
+
+
+def test_two_classes_are_held_against_platt_scaling():
+    """One map for all classes cannot move the share of the positive one; Platt scaling can."""
+    parts = [honest(2000, 2, seed, tilt=[1, 6], alpha=[8, 1]) for seed in (1, 2)]
+    verdict = verdict_of(parts, ["ts"])
+    assert verdict.chosen == "platt-ovr"
+    assert "Platt scaling (platt-ovr) removes nearly all of it" in verdict.headline
+    assert "temperature scaling" not in " ".join([verdict.headline, *verdict.findings])
+
+
+def test_the_default_is_kept_where_the_lead_over_it_is_chance_or_too_small():
+    (scores, y), (new_scores, new_y) = (
+        honest(3000, 2, s, tilt=[1, 6], alpha=[9, 1]) for s in (3, 4)
+    )
+    comparison = compare(y, scores, new_y, new_scores, n_resamples=40)
+    best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
+    assert best.method != "auto"  # so that there is a lead
+    verdict = reach_verdict(comparison)
+    assert verdict.chosen == "auto"
+    assert "auto, the default, is behind it by 0.000" in verdict.findings[-1]
+
+
+def test_a_method_that_is_clearly_better_than_the_default_replaces_it():
+    parts = [honest(2000, 4, s, power=2.0, tilt=[5, 1, 1, 0.2]) for s in (5, 6)]
+    good, poor = VectorScaling(), TemperatureScaling()
+    assert verdict_of(parts, {"own": good, "auto": poor}).chosen == "own"
+    assert verdict_of(parts, {"own": poor, "auto": good}).chosen == "auto"
+    assert verdict_of([honest(1500, 4, s) for s in (3, 4)], ["auto"]).chosen == "uncalibrated"
 
 
 @pytest.mark.parametrize("n_resamples", [0, 20])

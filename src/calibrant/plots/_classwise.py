@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import _simplex as simplex
-from calibrant._kernels.metrics import HIT, VALUE, WEIGHT
-from calibrant.metrics._calibration_error import ClassBins
-from calibrant.metrics._reading import of_arrays
+from calibrant._result import Result, doc, result
+from calibrant._simplex import check_number
+from calibrant.metrics._calibration_error import check_bins
+from calibrant.metrics._predictions import read
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._result import Result, doc, result
+from calibrant.metrics._statistic import ClassBins, errors_in
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import add_legend, draw_panel
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
+    from calibrant.scale import Chunks
 
 FEW = 50
 """Classes that have a marker each, on a linear axis."""
@@ -45,9 +46,9 @@ class ClasswiseSummary(Result):
     )
 
 
-@of_arrays
 def compute_classwise(
-    predictions: Predictions,
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
     *,
     n_worst: int = 8,
     columns: Sequence[int] | None = None,
@@ -55,26 +56,50 @@ def compute_classwise(
     diagram_bins: int = 8,
     n_resamples: int = 200,
     random_state: Any = 0,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> ClasswiseSummary:
     """Compute the calibration error of every class, and diagrams of the worst.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     n_worst : int, default=8
         Number of classes that get a diagram.
     columns : sequence of int, optional
         Columns that get a diagram, instead of the worst.
+    n_bins : int, default=15
+        Number of bins.
     diagram_bins : int, default=8
         Number of bins of the diagrams and their p-values: a class has few rows whose probability is
         not near zero, too few for ``n_bins``.
     n_resamples : int, default=200
         Number of resamples for the consistency bars and the p-values; 0 for none.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seed of the random numbers.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
     ClasswiseSummary
         Frozen numbers, to print or to draw. The mean of ``ece`` is
         :func:`calibrant.metrics.classwise_ece`.
+
+    Notes
+    -----
+    Errors and shares of chunks are those of all rows; their diagrams are those of a sample.
 
     Examples
     --------
@@ -84,26 +109,44 @@ def compute_classwise(
     >>> summary.classes[summary.order], summary.ece[summary.order].round(3)
     (array([1, 0, 2]), array([0.225, 0.15 , 0.125]))
     """
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_number("n_worst", n_worst, low=0, whole=True)
-    bins = ClassBins(predictions.n_classes, int(n_bins))
-    sums = predictions.add_up({"bins": bins})["bins"].total
-    ece = bins.errors(sums)
-    weight, happened, said = sums.sum(axis=1).T[[WEIGHT, HIT, VALUE]]
-    order = np.argsort(-ece, kind="stable")
-    shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
-    draws = {"n_bins": diagram_bins, "n_resamples": n_resamples, "random_state": random_state}
-    curves = class_curves(predictions, shown.tolist(), **draws)
-    classes = predictions.classes.copy()
-    return ClasswiseSummary(classes, ece, said / weight, happened / weight, order, curves)
+    check_bins(n_bins)
+    check_number("n_worst", n_worst, low=0, whole=True)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    sums = source.add_up({"bins": ClassBins(int(n_bins))})["bins"]
+    ece = errors_in(sums)
+    weight, happened, said = sums.sum(axis=1).T
+    order = np.argsort(-ece.round(12), kind="stable")  # both of two are equal but for rounding
+    shown = order[: int(n_worst)].tolist() if columns is None else [int(j) for j in columns]
+    curves = {}
+    if shown:  # without, chunks need not be sampled
+        curves = class_curves(
+            source.in_memory(),
+            shown,
+            n_bins=diagram_bins,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+    shares = said / weight, happened / weight
+    return ClasswiseSummary(source.classes.copy(), ece, *shares, order, curves)
 
 
 def class_curves(
-    predictions: Predictions, columns: Sequence[int], n_bins: int = 8, **draws: Any
+    rows: Predictions,
+    columns: Sequence[int],
+    *,
+    n_bins: int = 8,
+    n_resamples: int,
+    random_state: Any,
 ) -> dict[int, ReliabilityCurve]:
     """Reliability curves of some classes, by column."""
-    numbered = replace(predictions, classes=np.arange(predictions.n_classes))
-    return {j: reliability_curve(None, numbered, kind=j, n_bins=n_bins, **draws) for j in columns}
+    # Columns are asked for by number: a class may be called "confidence".
+    numbered = replace(rows, classes=np.arange(rows.n_classes))
+    return {
+        j: reliability_curve(
+            numbered, kind=j, n_bins=n_bins, n_resamples=n_resamples, random_state=random_state
+        )
+        for j in columns
+    }
 
 
 def draw_classwise(
@@ -156,8 +199,8 @@ def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
     marker = "o" if len(errors) <= FEW else None
     ax.plot(ranks, errors, color=style.BLACK, marker=marker, markersize=3, linewidth=1.2)
     has_diagram = np.isin(summary.order, list(summary.curves))
-    squares: dict[str, Any] = {"color": style.VERMILION, "markersize": 5}
-    ax.plot(ranks[has_diagram], errors[has_diagram], "s", **squares, label="with a diagram")
+    x, y = ranks[has_diagram], errors[has_diagram]
+    ax.plot(x, y, "s", color=style.VERMILION, markersize=5, label="with a diagram")
     mean = float(errors.mean())
     ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
     style.add_heading(ax, f"all {len(errors)} classes")

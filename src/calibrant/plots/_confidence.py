@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,22 +10,21 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._containers import is_vector
-from calibrant._docstrings import inherit_parameters
-from calibrant.metrics._predictions import Predictions
-from calibrant.metrics._reading import of_arrays, of_predictions, shared
-from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._result import Result, doc, result
+from calibrant._labels import check_weights
+from calibrant._result import Result, doc, result
+from calibrant.metrics._calibration_error import check_bins
+from calibrant.metrics._predictions import Predictions, read
+from calibrant.metrics._statistic import ProblemBins, Statistic, bin_edges
 from calibrant.plots import _style as style
-from calibrant.plots._reliability import draw_reliability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._measures import Chunk
-    from calibrant.metrics._reading import Source
+    from calibrant.scale import Chunks
 
 FEW_RANKS = 30
 """Ranks that have a marker each, on a linear axis."""
@@ -46,14 +46,39 @@ class ConfidenceHistogram(Result):
         return self.mean_confidence - self.accuracy
 
 
-@of_predictions
-def compute_confidence_histogram(predictions: Source, *, n_bins: int = 20) -> ConfidenceHistogram:
+def compute_confidence_histogram(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    n_bins: int = 20,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> ConfidenceHistogram:
     """Compute the histogram of the confidence, split by right and wrong predictions.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     n_bins : int, default=20
         Number of bins, of equal width.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    ConfidenceHistogram
+        With the fields edges, right, wrong, accuracy and mean_confidence.
 
     Examples
     --------
@@ -65,19 +90,19 @@ def compute_confidence_histogram(predictions: Source, *, n_bins: int = 20) -> Co
     >>> round(histogram.overconfidence, 3)
     -0.025
     """
-    curve = reliability_curve(None, predictions, kind="confidence", n_bins=n_bins, n_resamples=0)
-    share = curve.weight / curve.weight.sum()
-    right = share * np.nan_to_num(curve.frequency)
+    check_bins(n_bins)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    sums = source.add_up({"bins": ProblemBins(int(n_bins))})["bins"]
+    weight, right, said = sums.T / sums[:, 0].sum()
     return ConfidenceHistogram(
-        edges=curve.edges,
+        edges=bin_edges(int(n_bins)),
         right=right,
-        wrong=share - right,
+        wrong=weight - right,
         accuracy=float(right.sum()),
-        mean_confidence=float(share @ np.nan_to_num(curve.mean_probability)),
+        mean_confidence=float(said.sum()),
     )
 
 
-@inherit_parameters(draw_reliability)
 def draw_confidence_histogram(
     histogram: ConfidenceHistogram, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
@@ -87,6 +112,14 @@ def draw_confidence_histogram(
     ----------
     histogram : ConfidenceHistogram
         From :func:`compute_confidence_histogram`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -95,11 +128,15 @@ def draw_confidence_histogram(
     >>> ax = draw_confidence_histogram(histogram)  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (4.6, 3.4))
-    bars: dict[str, Any] = {"width": np.diff(histogram.edges), "align": "edge"}
-    bars |= {"x": histogram.edges[:-1], "edgecolor": "white", "linewidth": 0.5}
-    ax.bar(height=histogram.right, color=style.SKY, label="right", **bars)
-    bars |= {"bottom": histogram.right, "hatch": "////"}
-    ax.bar(height=histogram.wrong, color=style.VERMILION, label="wrong", **bars)
+    x, width, bottom = histogram.edges[:-1], np.diff(histogram.edges), np.zeros(1)
+    for label, height, color, hatch in (
+        ("right", histogram.right, style.SKY, None),
+        ("wrong", histogram.wrong, style.VERMILION, "////"),  # told apart without colour
+    ):
+        bars = ax.bar(x, height, width, bottom, align="edge", color=color, label=label)
+        for bar in bars:
+            bar.set(hatch=hatch, edgecolor="white", linewidth=0.5)
+        bottom = bottom + height
     lines = (
         ("accuracy", histogram.accuracy, "-"),
         ("mean confidence", histogram.mean_confidence, "--"),
@@ -126,18 +163,25 @@ class Effect(Result):
     changed: float = doc("Share of rows whose most probable class changes.")
 
 
-@inherit_parameters(shared)
 def compute_effect(
-    before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
+    before: ArrayLike | Predictions,
+    after: ArrayLike | Predictions,
+    *,
+    n_bins: int = 20,
+    sample_weight: ArrayLike | None = None,
 ) -> Effect:
     """Summarise how calibration changes the confidence of each row.
 
     Parameters
     ----------
     before, after : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities before and after calibration; one column is the positive class.
+        Probabilities before and after calibration; one column is the positive class. Or
+        ``Predictions`` of the same rows.
     n_bins : int, default=20
         Number of bins, of equal mass.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all. Predictions have weights
+        of their own.
 
     Returns
     -------
@@ -151,15 +195,18 @@ def compute_effect(
     >>> effect.before, effect.median, effect.changed
     (array([0.6, 0.9]), array([0.45, 0.7 ]), 0.5)
     """
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    old, new = (
-        part.matrix if isinstance(part, Predictions) else _rows(part) for part in (before, after)
-    )
+    check_bins(n_bins)
+    old, new = _rows(before), _rows(after)
     if old.shape != new.shape or not len(old):
         raise errors.ShapeError(
             f"before has shape {old.shape}, but after has {new.shape}; pass the same rows"
         )
-    weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if isinstance(before, Predictions):
+        if sample_weight is not None:
+            raise errors.ParameterError("Predictions have weights of their own; pass no others")
+        weight = before.weight
+    else:
+        weight = check_weights(sample_weight, len(old))
     top = old.argmax(axis=1)
     rows = np.arange(len(old))
     x, y = old[rows, top], new[rows, top]
@@ -177,6 +224,8 @@ def compute_effect(
 
 def _rows(probabilities: Any) -> Floats:
     """Return checked rows, also of a vector or one column of the positive class."""
+    if isinstance(probabilities, Predictions):
+        return probabilities.rows
     is_single = is_vector(probabilities) or np.shape(probabilities)[1:] == (1,)
     return simplex.check_scores(probabilities, "positive" if is_single else "probabilities")
 
@@ -188,7 +237,6 @@ def _quantiles(values: Floats, weight: Floats) -> Floats:
     return values[order][np.minimum(places, len(values) - 1)]
 
 
-@inherit_parameters(draw_reliability)
 def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw the change of the confidence, with the middle 90 % of the rows as a band.
 
@@ -196,6 +244,14 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     ----------
     effect : Effect
         From :func:`compute_effect`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -205,9 +261,9 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     """
     ax = style.axes_or_new(ax)
     ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
-    band: dict[str, Any] = {"color": style.SKY, "alpha": 0.35, "linewidth": 0}
-    ax.fill_between(effect.before, effect.low, effect.high, **band, label="nine rows in ten")
-    ax.plot(effect.before, effect.median, "o-", color=style.BLUE, markersize=4, label="median")
+    x, low, high, words = effect.before, effect.low, effect.high, "nine rows in ten"
+    ax.fill_between(x, low, high, color=style.SKY, alpha=0.35, linewidth=0, label=words)
+    ax.plot(x, effect.median, "o-", color=style.BLUE, markersize=4, label="median")
     ax.set(xlim=(0, 1), ylim=(0, 1))
     style.name_axes(ax, "confidence before", "probability of the same class after")
     style.add_legend(ax)
@@ -225,14 +281,71 @@ class TopRCurve(Result):
     spread: Floats = doc("Standard deviation of the share under calibration.")
 
 
-@of_arrays
-def compute_top_r(predictions: Predictions, *, max_rank: int | None = None) -> TopRCurve:
+@dataclass(frozen=True)
+class TopRanks(Statistic):
+    """Sums over rows of what the r most probable classes hold and claim, for r = 1, 2, ..."""
+
+    max_rank: int
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of w, w [label in the top r], w c and w^2 c (1 - c), c the claim: (4, r)."""
+        found, ranks = np.zeros((4, self.max_rank)), np.arange(1, self.max_rank + 1)
+        for part in simplex.chunks(rows.n_rows, rows.n_classes):  # sorting copies them
+            own = rows.take(part)
+            top = own.rows
+            if self.max_rank < rows.n_classes:
+                top = np.partition(top, -self.max_rank, axis=1)[:, -self.max_rank :]
+            claimed = np.minimum(np.cumsum(np.sort(top, axis=1)[:, ::-1], axis=1), 1.0)
+            found[0] += own.weight.sum()
+            found[1] += own.weight @ _held(own, ranks)
+            found[2] += own.weight @ claimed
+            found[3] += own.weight**2 @ (claimed * (1.0 - claimed))
+        return found
+
+
+def _held(rows: Predictions, ranks: Wholes) -> Floats:
+    """Whether the label is among the top r, for every r; in parts where it ties."""
+    own = rows.own()[:, None]
+    above = np.count_nonzero(rows.rows > own, axis=1)[:, None]
+    tied = np.count_nonzero(rows.rows == own, axis=1)[:, None]
+    held: Floats = np.clip((ranks - above) / tied, 0.0, 1.0)
+    return held
+
+
+def compute_top_r(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    max_rank: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> TopRCurve:
     """Compare how often the label is among the top r with the sum of the top r probabilities.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
     max_rank : int, optional
         Largest r; by default the number of classes minus one.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in ``spread`` it is one
+        row that counts double.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
+
+    Returns
+    -------
+    TopRCurve
+        With the fields ranks, share, claimed and spread.
 
     Notes
     -----
@@ -245,34 +358,16 @@ def compute_top_r(predictions: Predictions, *, max_rank: int | None = None) -> T
     >>> curve.share, curve.claimed
     (array([0.5, 0.5]), array([0.55, 0.85]))
     """
-    largest = predictions.n_classes - 1 if max_rank is None else max_rank
-    simplex.check_number("max_rank", largest, low=1, high=predictions.n_classes, whole=True)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    n_classes = len(source.classes)
+    largest = n_classes - 1 if max_rank is None else max_rank
+    simplex.check_number("max_rank", largest, low=1, high=n_classes, whole=True)
+    sums = source.add_up({"ranks": TopRanks(int(largest))})["ranks"]
+    weight, held, claimed, variance = sums
     ranks = np.arange(1, int(largest) + 1)
-    sums = np.zeros((3, len(ranks)))
-    weight = 0.0
-    for chunk in predictions.chunks():
-        weight += float(chunk.weight.sum())
-        rows = chunk.rows
-        if largest < rows.shape[1]:
-            rows = np.partition(rows, rows.shape[1] - ranks[-1], axis=1)[:, -ranks[-1] :]
-        cumulative = np.minimum(np.cumsum(np.sort(rows, axis=1)[:, ::-1], axis=1), 1.0)
-        sums[0] += chunk.weight @ _held(chunk, ranks)
-        sums[1] += chunk.weight @ cumulative
-        sums[2] += chunk.weight**2 @ (cumulative * (1.0 - cumulative))
-    spread = np.sqrt(np.maximum(sums[2], 0.0)) / weight
-    return TopRCurve(ranks, sums[0] / weight, sums[1] / weight, spread)
+    return TopRCurve(ranks, held / weight, claimed / weight, np.sqrt(variance) / weight)
 
 
-def _held(chunk: Chunk, ranks: Wholes) -> Floats:
-    """Whether the label is among the top r, for every r; in parts where it ties."""
-    own = chunk.rows[np.arange(len(chunk.rows)), chunk.class_index][:, None]
-    above = np.count_nonzero(chunk.rows > own, axis=1)[:, None]
-    tied = np.count_nonzero(chunk.rows == own, axis=1)[:, None]
-    held: Floats = np.clip((ranks - above) / tied, 0.0, 1.0)
-    return held
-
-
-@inherit_parameters(draw_reliability)
 def draw_top_r(
     curves: TopRCurve | Mapping[str, TopRCurve], ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
@@ -285,6 +380,14 @@ def draw_top_r(
     ----------
     curves : TopRCurve, or mapping of str to TopRCurve
         From :func:`compute_top_r`; several by name.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -299,12 +402,12 @@ def draw_top_r(
     ax = style.axes_or_new(ax, (5.2, 3.8))
     ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2)
     for place, (name, curve) in enumerate(curves.items()):
-        look = style.look(place)._asdict()
+        look = style.look(place)
         if len(curve.ranks) > FEW_RANKS:
-            look["marker"] = None
+            look = look._replace(marker="none")
         label = style.entry(ax, name, f"top 1 right: {style.percent(curve.share[0])}")
         gap = 100 * (curve.claimed - curve.share)
-        ax.plot(curve.ranks, gap, **look, markersize=4.5, linewidth=1.4, label=label)
+        ax.plot(curve.ranks, gap, **look._asdict(), markersize=4.5, linewidth=1.4, label=label)
         words = "if calibrated" if place == len(curves) - 1 else None
         _draw_band(ax, curve, words)
     most = max(int(curve.ranks[-1]) for curve in curves.values())
@@ -324,5 +427,4 @@ def _draw_band(ax: Axes, curve: TopRCurve, words: str | None) -> None:
     ranks = np.asarray(curve.ranks, dtype=np.float64)
     if len(ranks) == 1:
         ranks, half = ranks + np.array([-0.2, 0.2]), np.repeat(half, 2)
-    band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "label": words}
-    ax.fill_between(ranks, -half, half, color=style.GREY, **band)
+    ax.fill_between(ranks, -half, half, color=style.GREY, alpha=0.13, linewidth=0, label=words)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._docstrings import inherit_parameters
+from calibrant._html import short_number
 from calibrant.plots import _style as style
-from calibrant.plots._reliability import draw_reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant._maps.base import Floats
+    from calibrant.decisions._selection import RiskCoverage
+    from calibrant.decisions._sets import PredictionSets
+    from calibrant.decisions._threshold_curves import CostCurve, DecisionCurve
 
 FEWEST_ROWS = 20
 """Rows from which on a size of sets has a share that is drawn."""
@@ -36,8 +38,8 @@ def _draw_line(ax: Axes, place: int, name: str, facts: str, x: Floats, y: Floats
     """Draw one curve of several, with a few of its points marked."""
     some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).astype(np.int64))
     label = style.entry(ax, name, facts) if name and facts else style.literal(name or facts)
-    marks: dict[str, Any] = {"markersize": 4, "markevery": max(1, len(some) // 12)}
-    ax.plot(x[some], y[some], **style.look(place)._asdict(), **marks, linewidth=1.4, label=label)
+    (line,) = ax.plot(x[some], y[some], **style.look(place)._asdict(), linewidth=1.4, label=label)
+    line.set(markersize=4, markevery=max(1, len(some) // 12))
 
 
 def _finish(ax: Axes, x: str, y: str, title: str | None) -> Axes:
@@ -47,8 +49,12 @@ def _finish(ax: Axes, x: str, y: str, title: str | None) -> Axes:
     return ax
 
 
-@inherit_parameters(draw_reliability)
-def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def draw_decision_curve(
+    curves: DecisionCurve | Mapping[str, DecisionCurve],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Axes:
     """Draw the net benefit over thresholds, compared with acting on all rows and on none.
 
     The band is a 95 % interval of the curve.
@@ -57,6 +63,14 @@ def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | Non
     ----------
     curves : DecisionCurve, or mapping of str to DecisionCurve
         From :func:`calibrant.decisions.decision_curve`; several by name, of the same rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -72,22 +86,34 @@ def draw_decision_curve(curves: Any, ax: Axes | None = None, *, title: str | Non
         low, high = (curve.net_benefit + sign * 1.96 * curve.spread for sign in (-1, 1))
         color = style.look(place).color
         ax.fill_between(curve.thresholds, low, high, color=color, alpha=0.12, linewidth=0)
-    line: dict[str, Any] = {"color": style.GREY, "linewidth": 1.2}
-    ax.plot(curve.thresholds, curve.treat_all, linestyle="--", label="act on all", **line)
-    ax.axhline(0.0, linestyle=":", label="act on none", **line)
+    x, y = curve.thresholds, curve.treat_all
+    ax.plot(x, y, color=style.GREY, linestyle="--", linewidth=1.2, label="act on all")
+    ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2, label="act on none")
     top = max(float(own.net_benefit.max()) for own in named.values())
     ax.set_ylim(-0.25 * max(top, 0.01), 1.15 * max(top, curve.prevalence, 0.01))
     return _finish(ax, "threshold probability", "net benefit", title)
 
 
-@inherit_parameters(draw_reliability)
-def draw_cost_curve(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def draw_cost_curve(
+    curves: CostCurve | Mapping[str, CostCurve],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Axes:
     """Draw the mean cost over thresholds, and the optimal threshold of the costs.
 
     Parameters
     ----------
     curves : CostCurve, or mapping of str to CostCurve
         From :func:`calibrant.decisions.cost_curve`; several by name, of the same costs.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -98,7 +124,7 @@ def draw_cost_curve(curves: Any, ax: Axes | None = None, *, title: str | None = 
     """
     named, ax = _by_name(curves, ax)
     for place, (name, curve) in enumerate(named.items()):
-        facts = f"least {curve.best_cost:.4g} at {curve.best_threshold:.2f}"
+        facts = f"least {short_number(curve.best_cost)} at {curve.best_threshold:.2f}"
         _draw_line(ax, place, name, facts, curve.thresholds, curve.cost)
     label = f"by the costs: {curve.threshold:.3f}"
     ax.axvline(curve.threshold, color=style.GREY, linestyle="--", linewidth=1.2, label=label)
@@ -106,14 +132,26 @@ def draw_cost_curve(curves: Any, ax: Axes | None = None, *, title: str | None = 
     return _finish(ax, "threshold probability", "mean cost per row", title)
 
 
-@inherit_parameters(draw_reliability)
-def draw_risk_coverage(curves: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def draw_risk_coverage(
+    curves: RiskCoverage | Mapping[str, RiskCoverage],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Axes:
     """Draw the error rate over the share of rows kept, the most confident first.
 
     Parameters
     ----------
     curves : RiskCoverage, or mapping of str to RiskCoverage
         From :func:`calibrant.decisions.risk_coverage`; several by name.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -132,8 +170,9 @@ def draw_risk_coverage(curves: Any, ax: Axes | None = None, *, title: str | None
     return _finish(ax, "coverage: share of rows kept", "risk: share of them wrong", title)
 
 
-@inherit_parameters(draw_reliability)
-def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def draw_set_sizes(
+    sets: PredictionSets, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
     """Draw the number of sets of each size, and the share that contains the label.
 
     The share needs labels, and is shown for sizes with at least 20 rows.
@@ -142,6 +181,14 @@ def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = Non
     ----------
     sets : PredictionSets
         From :func:`calibrant.decisions.prediction_sets`, or of ``ConformalSets``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -153,15 +200,15 @@ def draw_set_sizes(sets: Any, ax: Axes | None = None, *, title: str | None = Non
     counts = np.bincount(sets.sizes)
     size = np.flatnonzero(counts)
     share = counts[size] / len(sets.sizes)
-    bars: dict[str, Any] = {"color": style.SKY, "edgecolor": "white"}
-    ax.bar(size, share, width=0.9, **bars, label=f"rows; mean size {sets.sizes.mean():.2f}")
+    words = f"rows; mean size {sets.sizes.mean():.2f}"
+    ax.bar(size, share, width=0.9, color=style.SKY, edgecolor="white", label=words)
     if sets.held is not None:
         many = size[counts[size] >= FEWEST_ROWS]
         held = np.bincount(sets.sizes, sets.held)[many] / counts[many]
         label = f"contain the label; all: {style.percent(sets.measured.value)}"
         ax.plot(many, held, "s", color=style.VERMILION, markersize=5, label=label)
-        line: dict[str, Any] = {"color": style.BLACK, "linestyle": "--", "linewidth": 1.2}
-        ax.axhline(sets.coverage, **line, label=f"wanted {style.percent(sets.coverage)}")
+        wanted = f"wanted {style.percent(sets.coverage)}"
+        ax.axhline(sets.coverage, color=style.BLACK, linestyle="--", linewidth=1.2, label=wanted)
     ax.set_ylim(0, 1.05)
     style.number_ranks(ax, int(size[-1]), int(size[-1]))
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")

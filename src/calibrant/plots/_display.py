@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant._docstrings import inherit_parameters
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import (
@@ -15,7 +13,6 @@ from calibrant.plots._reliability import (
     draw_bars,
     draw_frame,
     draw_line,
-    draw_reliability,
     draw_sizes,
     facts_of,
     remove_bars,
@@ -24,9 +21,12 @@ from calibrant.plots._reliability import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
+    from calibrant.scale import Chunks
 
 
 class ReliabilityDisplay:
@@ -77,7 +77,6 @@ class ReliabilityDisplay:
         """Observed frequency in each bin that is not empty."""
         return self.curve.frequency[self.curve.weight > 0]
 
-    @inherit_parameters(draw_reliability)
     def plot(
         self,
         ax: Axes | None = None,
@@ -91,10 +90,14 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
         name : str, optional
             Name in the legend; ``estimator_name`` by default.
         ref_line : bool, default=True
             Whether to draw the diagonal.
+        show_sizes : bool, default=True
+            Whether to draw the share of rows in each bin underneath.
         **kwargs
             Passed to ``matplotlib.pyplot.plot``.
 
@@ -121,9 +124,27 @@ class ReliabilityDisplay:
         return self
 
     @classmethod
-    @inherit_parameters(plot)
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        kind: Any = None,
+        n_bins: int = 15,
+        strategy: Literal["uniform", "quantile"] = "uniform",
+        n_resamples: int = 1000,
+        consistency_level: float = 0.95,
+        resample_rows: bool = True,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        name: str | None = None,
+        ref_line: bool = True,
+        show_sizes: bool = True,
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> ReliabilityDisplay:
         """Draw the diagram of a fitted classifier or calibrator.
 
@@ -135,52 +156,157 @@ class ReliabilityDisplay:
             Its input: features, or scores if it is a calibrator.
         y : array-like of shape (n_rows,)
             True labels.
+        kind : None, "confidence" or a label, default=None
+            "confidence" compares the largest probability of each row with whether it is right; a
+            label compares the probability of that class with whether it is the label. None is the
+            positive (second) class of two, and the confidence for more.
+        n_bins : int, default=15
+            Number of bins.
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Bins of equal width, or of equal mass (as in :func:`calibrant.metrics.confidence_ece`;
+            empty ones are left out, so there may be fewer).
+        n_resamples : int, default=1000
+            Number of resamples for the consistency bars and the p-value; 0 for none.
+        consistency_level : float, default=0.95
+            Level of the consistency bars.
+        resample_rows : bool, default=True
+            Whether to resample rows as well as labels.
+        random_state : None, int, SeedSequence or Generator, default=0
+            Seed of the random numbers.
+        n_jobs : int, optional
+            Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None
+            the setting of ``joblib.parallel_config``, else 1.
+        sample_weight : array-like of shape (n_rows,), optional
+            Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it
+            once.
+        classes : array-like of shape (n_classes,), optional
+            Label of each column; ``classes_`` of the estimator by default.
         name : str, optional
             Name in the legend; that of its class by default.
-        **options
-            As in :meth:`from_predictions`: ``kind``, ``n_bins``, ``strategy``, ``ref_line``,
-            ``ax``, ``sample_weight`` and so on.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        show_sizes : bool, default=True
+            Whether to draw the share of rows in each bin underneath.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Passed to ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
         """
         check_is_fitted(estimator)
-        options = {"classes": estimator.classes_, **options}
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
+        return cls.from_predictions(
+            y,
+            estimator.predict_proba(X),
+            kind=kind,
+            n_bins=n_bins,
+            strategy=strategy,
+            n_resamples=n_resamples,
+            consistency_level=consistency_level,
+            resample_rows=resample_rows,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            sample_weight=sample_weight,
+            classes=estimator.classes_ if classes is None else classes,
+            name=type(estimator).__name__ if name is None else name,
+            ref_line=ref_line,
+            show_sizes=show_sizes,
+            ax=ax,
+            **kwargs,
+        )
 
     @classmethod
-    @inherit_parameters(reliability_curve, plot)
     def from_predictions(
         cls,
-        y_true: Any,
-        y_proba: Any,
+        y_true: ArrayLike | Predictions | Chunks,
+        y_proba: ArrayLike | None = None,
         *,
         kind: Any = None,
         n_bins: int = 15,
-        strategy: str = "uniform",
+        strategy: Literal["uniform", "quantile"] = "uniform",
+        n_resamples: int = 1000,
+        consistency_level: float = 0.95,
+        resample_rows: bool = True,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        pos_label: Any = None,
         name: str | None = None,
         ref_line: bool = True,
+        show_sizes: bool = True,
         ax: Axes | None = None,
-        sample_weight: Any = None,
-        classes: Any = None,
-        pos_label: Any = None,
-        n_resamples: int = 1000,
-        random_state: Any = 0,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
         """Draw the diagram of predictions.
 
         Parameters
         ----------
+        y_true : array-like of shape (n_rows,), Predictions or Chunks
+            True labels, or one-hot rows; or predictions with their labels.
+        y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+            Predicted probabilities, with columns in the order of the sorted labels (or of
+            ``classes``); a single column is the positive class of two, as in scikit-learn.
+        kind : None, "confidence" or a label, default=None
+            "confidence" compares the largest probability of each row with whether it is right; a
+            label compares the probability of that class with whether it is the label. None is the
+            positive (second) class of two, and the confidence for more.
+        n_bins : int, default=15
+            Number of bins.
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Bins of equal width, or of equal mass (as in :func:`calibrant.metrics.confidence_ece`;
+            empty ones are left out, so there may be fewer).
+        n_resamples : int, default=1000
+            Number of resamples for the consistency bars and the p-value; 0 for none.
+        consistency_level : float, default=0.95
+            Level of the consistency bars.
+        resample_rows : bool, default=True
+            Whether to resample rows as well as labels.
+        random_state : None, int, SeedSequence or Generator, default=0
+            Seed of the random numbers.
+        n_jobs : int, optional
+            Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None
+            the setting of ``joblib.parallel_config``, else 1.
+        sample_weight : array-like of shape (n_rows,), optional
+            Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it
+            once.
+        classes : array-like of shape (n_classes,), optional
+            Label of each column; needed if ``y_true`` lacks a class. For a single column: the
+            negative and the positive label.
+        pos_label : object, optional
+            Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and
+            True, where it is the larger one.
         name : str, optional
             Name in the legend.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        show_sizes : bool, default=True
+            Whether to draw the share of rows in each bin underneath.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
         **kwargs
-            ``consistency_level``, ``resample_rows`` and ``n_jobs`` of
-            :func:`calibrant.metrics.reliability_curve`. All others are passed to
-            ``matplotlib.pyplot.plot``.
+            Passed to ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
         """
-        options = {"kind": kind, "n_bins": n_bins, "strategy": strategy, "classes": classes}
-        options |= {"sample_weight": sample_weight, "pos_label": pos_label}
-        options |= {"n_resamples": n_resamples, "random_state": random_state}
-        told = kwargs.keys() & signature(reliability_curve).parameters.keys()
-        options |= {key: kwargs.pop(key) for key in told}
-        curve = reliability_curve(y_true, y_proba, **options)
-        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
+        curve = reliability_curve(
+            y_true,
+            y_proba,
+            kind=kind,
+            n_bins=n_bins,
+            strategy=strategy,
+            n_resamples=n_resamples,
+            consistency_level=consistency_level,
+            resample_rows=resample_rows,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            sample_weight=sample_weight,
+            classes=classes,
+            pos_label=pos_label,
+        )
+        display = cls(curve, estimator_name=name)
+        return display.plot(ax, ref_line=ref_line, show_sizes=show_sizes, **kwargs)

@@ -12,10 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import _maps as maps
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant._docstrings import inherit_parameters
-from calibrant.metrics._result import doc, result
+from calibrant._result import doc, result
 from calibrant.plots import _style as style
-from calibrant.plots._reliability import draw_reliability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +93,27 @@ def compute_map(calibrator: Any) -> MapPicture:
             f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass one of "
             "its fitted calibrators, such as calibrated_classifiers_[0].calibrator"
         )
-    return _picture(fitted, [str(name) for name in calibrator.classes_])
+    names = [str(name) for name in calibrator.classes_]
+    return _curve_of_two(fitted, names[1]) if len(names) == 2 else _picture(fitted, names)
+
+
+def _curve_of_two(fitted: maps.CalibrationMap, name: str) -> MapPicture:
+    """Return the curve p -> q of the positive class, which is all there is to a map of two."""
+    tail = np.logspace(np.log10(SMALLEST), -3, 60)  # rare classes are seen on logarithmic axes
+    x = np.unique(np.concatenate([tail, _grid(), 1.0 - tail]))
+    y = _of_rows(fitted, np.stack([1.0 - x, x], axis=1))[:, 1]
+    note = "What each predicted probability becomes."
+    words = f"probability of {style.shorten(name)}"
+    curve = MapCurve(words, x, y)
+    return MapPicture("two classes", (curve,), note, f"{words} before", f"{words} after")
+
+
+def _of_rows(fitted: maps.CalibrationMap, rows: Floats) -> Floats:
+    """Map rows of probabilities by a map of probabilities or of logits."""
+    if fitted.kind == "logits":
+        with np.errstate(divide="ignore"):
+            rows = np.maximum(np.log(rows), simplex.LOG_OF_ZERO)
+    return fitted(simplex.check_scores(rows, fitted.kind))
 
 
 @singledispatch
@@ -109,8 +127,7 @@ def _picture(fitted: maps.CalibrationMap, names: Sequence[str]) -> MapPicture:
     for place, column in enumerate(tried):
         rows = np.repeat((1 - x)[:, None] / (n_classes - 1), n_classes, axis=1)
         rows[:, column] = x
-        given = simplex.check_scores(np.log(rows) if fitted.kind == "logits" else rows, fitted.kind)
-        values[place] = fitted(given)[:, column]
+        values[place] = _of_rows(fitted, rows)[:, column]
     shown = [names[column] for column in tried]
     note = "Probability of one class where the others share the rest equally"
     if np.ptp(values, axis=0).max() < 1e-3:
@@ -220,7 +237,6 @@ def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tupl
     return tuple(MapCurve(name, x, y) for name, y in zip(names, values, strict=True))
 
 
-@inherit_parameters(draw_reliability)
 def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw a calibration map.
 
@@ -228,6 +244,14 @@ def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = N
     ----------
     found : MapPicture
         From :func:`compute_map`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title above the diagram.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -242,9 +266,9 @@ def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = N
         low = min(curve.x.min() for curve in found.curves)
         ax.plot([low, 1], [low, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
     for place, curve in enumerate(found.curves):
-        look = style.look(place)._asdict() | {"markersize": 5}
-        look["marker" if curve.is_line else "linestyle"] = "none"
-        ax.plot(curve.x, curve.y, **look, label=style.literal(style.shorten(curve.name)))
+        look, label = style.look(place), style.literal(style.shorten(curve.name))
+        look = look._replace(marker="none") if curve.is_line else look._replace(linestyle="none")
+        ax.plot(curve.x, curve.y, **look._asdict(), markersize=5, label=label)
     style.name_axes(ax, found.x_label, found.y_label)
     if any(curve.is_line for curve in found.curves):  # points are explained by the note
         style.add_legend(ax)

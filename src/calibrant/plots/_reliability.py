@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from calibrant._docstrings import inherit_parameters
 from calibrant.errors import ParameterError
-from calibrant.metrics._reading import shared
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.plots import _style as style
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from numpy.typing import ArrayLike
 
     from calibrant.metrics._reliability import ReliabilityCurve
 
@@ -32,18 +32,58 @@ UNINFORMATIVE = 0.75
 """Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
 
 
-@inherit_parameters(shared)
 def compute_reliability_grid(
-    y_true: Any, probabilities: Mapping[str, Any], **options: Any
+    y_true: ArrayLike,
+    probabilities: Mapping[str, ArrayLike],
+    *,
+    kind: Any = None,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    n_resamples: int = 1000,
+    consistency_level: float = 0.95,
+    resample_rows: bool = True,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> dict[str, ReliabilityCurve]:
     """Compute reliability curves of several methods on the same rows.
 
     Parameters
     ----------
+    y_true : array-like of shape (n_rows,)
+        True labels, or one-hot rows.
     probabilities : mapping of str to array-like of shape (n_rows, n_classes)
         Predictions by the name of each method.
-    **options
-        Passed to :func:`calibrant.metrics.reliability_curve`.
+    kind : None, "confidence" or a label, default=None
+        "confidence" compares the largest probability of each row with whether it is right; a label
+        compares the probability of that class with whether it is the label. None is the positive
+        (second) class of two, and the confidence for more.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, or of equal mass (as in :func:`calibrant.metrics.confidence_ece`; empty
+        ones are left out, so there may be fewer).
+    n_resamples : int, default=1000
+        Number of resamples for the consistency bars and the p-value; 0 for none.
+    consistency_level : float, default=0.95
+        Level of the consistency bars.
+    resample_rows : bool, default=True
+        Whether to resample rows as well as labels.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seed of the random numbers.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
+        setting of ``joblib.parallel_config``, else 1.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
+        and the positive label.
+    pos_label : object, optional
+        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
+        where it is the larger one.
 
     Returns
     -------
@@ -58,7 +98,21 @@ def compute_reliability_grid(
     array([0., 1.])
     """
     return {
-        name: reliability_curve(y_true, y_proba, **options)
+        name: reliability_curve(
+            y_true,
+            y_proba,
+            kind=kind,
+            n_bins=n_bins,
+            strategy=strategy,
+            n_resamples=n_resamples,
+            consistency_level=consistency_level,
+            resample_rows=resample_rows,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            sample_weight=sample_weight,
+            classes=classes,
+            pos_label=pos_label,
+        )
         for name, y_proba in probabilities.items()
     }
 
@@ -118,7 +172,6 @@ def draw_panel(curve: ReliabilityCurve, ax: Axes, place: int = 0) -> None:
     draw_line(ax, curve, style.look(place))
 
 
-@inherit_parameters(draw_reliability)
 def draw_reliability_grid(
     curves: Mapping[str, ReliabilityCurve],
     *,
@@ -136,6 +189,8 @@ def draw_reliability_grid(
         Lines printed in the diagrams, by the same names.
     n_columns : int, default=3
         Diagrams in a row.
+    title : str, optional
+        Title of the figure.
 
     Returns
     -------
@@ -172,9 +227,8 @@ def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> Non
     above = np.count_nonzero(informative & (x < 0.55) & (y > 0.65))
     at, across, along = (0.04, "left", "top") if below > above else (0.96, "right", "bottom")
     box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
-    look: dict[str, Any] = {"ha": across, "va": along, "fontsize": 8.5, "bbox": box, "zorder": 5}
-    words = style.literal("\n".join(lines))
-    ax.text(at, 1 - at, words, transform=ax.transAxes, **look)
+    words = ax.text(at, 1 - at, style.literal("\n".join(lines)), transform=ax.transAxes)
+    words.set(ha=across, va=along, fontsize=8.5, bbox=box, zorder=5)
 
 
 def is_confidence(curve: ReliabilityCurve) -> bool:
@@ -198,8 +252,8 @@ def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
     """Draw where points would lie if the predictions were right."""
     low, high = curve.consistency_low, curve.consistency_high
     wide = np.where(high - low >= UNINFORMATIVE, 1.0, 4.0)
-    look: dict[str, Any] = {"color": style.PALE, "linewidth": wide, "zorder": 1.5, "gid": BARS}
-    ax.vlines(curve.mean_probability, low, high, **look)
+    x = curve.mean_probability
+    ax.vlines(x, low, high, color=style.PALE, linewidth=wide, zorder=1.5, gid=BARS)
 
 
 def remove_bars(ax: Axes) -> None:
@@ -222,10 +276,9 @@ def draw_line(
     # Its marker is for the legend: the points below have sizes of their own.
     (line,) = ax.plot(x[informative], y[informative], label=label, markevery=[], **options)
     colour = line.get_color()
-    points: dict[str, Any] = {"marker": str(line.get_marker()), "edgecolors": colour}
-    points |= {"linewidths": 1.2, "zorder": 3.1, "clip_on": False}
-    points["facecolors"] = ["white" if hollow else colour for hollow in inside]
-    ax.scatter(x, y, s=10 + 40 * np.sqrt(share / share.max()), **points)
+    faces = ["white" if hollow else colour for hollow in inside]
+    points = ax.scatter(x, y, 10 + 40 * np.sqrt(share / share.max()), marker=line.get_marker())
+    points.set(facecolors=faces, edgecolors=colour, linewidths=1.2, zorder=3.1, clip_on=False)
     return line
 
 
@@ -246,16 +299,15 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
         style.tidy(strip)
         # Inside, where fewer rows are: the room at the left is that of the neighbour.
         x, side = (0.98, "right") if share[: len(share) // 2].sum() > 0.5 else (0.02, "left")
-        small: dict[str, Any] = {"fontsize": 7.5, "color": style.GREY}
-        strip.text(x, 0.95, "share of rows", transform=strip.transAxes, ha=side, va="top", **small)
+        words = strip.text(x, 0.95, "share of rows", transform=strip.transAxes, ha=side, va="top")
+        words.set(fontsize=7.5, color=style.GREY)
         strip.set_xlabel(ax.get_xlabel(), fontsize=ax.xaxis.label.get_fontsize())
         strip.tick_params(axis="y", labelsize=8)
         strip.yaxis.set_major_locator(MaxNLocator(2))
         strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         ax.set_xlabel("")
         ax.tick_params(axis="x", labelbottom=False)
-    line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle, "linewidth": 1.2}
-    strip.stairs(share, curve.edges, **line)
+    strip.stairs(share, curve.edges, color=look.color, linestyle=look.linestyle, linewidth=1.2)
     strip.stairs(share, curve.edges, color=look.color, fill=True, alpha=0.25)
     # A fixed upper end would cut off a second curve with a fuller bin.
     tops = [0.0 if len(strip.patches) == 2 else strip.get_ylim()[1], 1.05 * float(share.max())]
@@ -267,23 +319,24 @@ def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    point: dict[str, Any] = {"color": style.BLUE, "marker": "o"}
-    point |= {"markersize": 5.5, "linewidth": 1.4}
+    point = partial(Line2D, [], [], color=style.BLUE, marker="o", markersize=5.5)
     marks: list[Any] = [
         Line2D([], [], linestyle=":", color=style.GREY, label="perfectly calibrated"),
-        Line2D([], [], **point, label="observed in each bin (larger: more rows)"),
+        point(linewidth=1.4, label="observed in each bin (larger: more rows)"),
     ]
     if np.isfinite(curve.p_value):
         level = f"{100 * curve.consistency_level:g} %"
-        hollow = {**point, "linestyle": "none", "markerfacecolor": "white"}
         marks += [
             Patch(color=style.PALE, label=f"{level} range of calibrated predictions"),
-            Line2D([], [], **hollow, label="hollow: within chance"),
+            point(linestyle="none", markerfacecolor="white", label="hollow: within chance"),
         ]
-    wide: dict[str, Any] = {"handles": marks, "loc": "outside lower center", "frameon": False}
-    legend = figure.legend(**wide, ncols=2, fontsize=9)
-    if legend.get_window_extent().width > figure.bbox.width:
+    # One under the other, and smaller, where the figure is too narrow for two columns.
+    for n_columns, size in ((2, 9), (1, 8)):
+        legend = figure.legend(
+            handles=marks, loc="outside lower center", ncols=n_columns, fontsize=size, frameon=False
+        )
+        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
         legend.remove()
-        legend = figure.legend(**wide, ncols=1, fontsize=8)
     height = legend.get_window_extent().height / figure.dpi
     figure.set_figheight(figure.get_figheight() + height)

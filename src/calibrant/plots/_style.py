@@ -25,7 +25,6 @@ PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, SKY)
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-PADS: dict[str, Any] = {"h_pad": 0.12, "w_pad": 0.08}
 GREY, PALE = "#5F5F5F", "#BDBDBD"
 WIDTH_OF_LETTERS, SMALLEST_NAME = 0.56, 8.0
 """Width of a letter on average, of its size; the smallest size of names of axes, in points."""
@@ -75,7 +74,7 @@ def new_grid(
     figure, axes = pyplot().subplots(
         n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
     )
-    figure.get_layout_engine().set(**PADS)
+    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
     flat = list(axes.flat)
     for ax in flat[:n_panels]:
         tidy(ax)
@@ -150,11 +149,12 @@ def _legend_size(ax: Axes) -> int:
     return 8 if min(size_in_points(ax)) > 190 else 7
 
 
-def add_legend(ax: Axes, **options: Any) -> None:
+def add_legend(ax: Axes) -> None:
     """Print a legend where it hides the least."""
     size = _legend_size(ax)
-    tight = {"borderpad": 0.3, "labelspacing": 0.3, "handlelength": 1.8, "framealpha": 0.9}
-    ax.legend(loc="best", fontsize=size, title_fontsize=size, **tight, **options)
+    ax.legend(
+        loc="best", fontsize=size, borderpad=0.3, labelspacing=0.3, handlelength=1.8, framealpha=0.9
+    )
 
 
 def entry(ax: Axes, name: str, facts: str) -> str:
@@ -193,9 +193,9 @@ def add_heading(ax: Axes, title: str | None, lines: Sequence[str] = ()) -> None:
     if ax.figure.get_layout_engine() is None:  # which would make room by itself
         reserve_space(ax, above=above)
     if lines:
-        at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-        at |= {"xytext": (0, 4), "ha": "center", "va": "bottom", "fontsize": 8.5}
-        ax.annotate(literal("\n".join(lines)), (0.5, 1.0), **at)
+        words = literal("\n".join(lines))
+        note = ax.annotate(words, (0.5, 1.0), (0, 4), "axes fraction", "offset points")
+        note.set(ha="center", va="bottom", fontsize=8.5)
 
 
 def add_title(figure: Figure, title: str | None) -> None:

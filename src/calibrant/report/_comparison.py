@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -20,44 +20,49 @@ from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._columns import check_names, feature_names, order_of
-from calibrant._containers import column_names
-from calibrant._docstrings import inherit_parameters
+from calibrant._containers import fitted_names
 from calibrant._labels import read_groups
-from calibrant._one_column import ONE_COLUMN, check_positive
+from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions._cost_tables import read_costs
 from calibrant.decisions._sets import check_coverage
-from calibrant.metrics._reading import shared
 from calibrant.report._results import Comparison, Failure, Judge, MethodResult
-from calibrant.report._tables import BASELINE
+from calibrant.report._tables import baseline_of
 from calibrant.report._verdict import applied_method, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._simplex import SimplexBatch
     from calibrant._trial import Prepared
 
 
-@inherit_parameters(shared)
+class Part(NamedTuple):
+    """What was given of the calibration part, or of the test part."""
+
+    scores: Any
+    y: Any
+    weight: Any
+
+
 def compare(
-    y_val: Any,
-    scores_val: Any,
-    y_test: Any,
-    scores_test: Any,
-    methods: Sequence[str] | Mapping[str, Calibrator] | None = None,
+    y_val: ArrayLike,
+    scores_val: ArrayLike,
+    y_test: ArrayLike,
+    scores_test: ArrayLike,
+    methods: str | Sequence[str] | Mapping[str, Calibrator] | None = None,
     *,
     scores: str = "probabilities",
-    classes: Any = None,
+    classes: ArrayLike | None = None,
     normalize: str | None = None,
-    sample_weight_val: Any = None,
-    sample_weight_test: Any = None,
-    groups_val: Any = None,
-    groups_test: Any = None,
-    costs: Any = None,
+    sample_weight_val: ArrayLike | None = None,
+    sample_weight_test: ArrayLike | None = None,
+    groups_val: ArrayLike | None = None,
+    groups_test: ArrayLike | None = None,
+    costs: ArrayLike | Mapping[str, float] | None = None,
     coverage: float | None = None,
     n_bins: int = 15,
     n_resamples: int = 200,
@@ -76,12 +81,16 @@ def compare(
         Labels of the two parts.
     scores_val, scores_test : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
         Predictions of the classifier.
-    methods : sequence of str, or mapping of str to Calibrator, optional
+    methods : str, sequence of str, or mapping of str to Calibrator, optional
         Short names (keys of ``calibrant._calibrators.methods.methods()``), or calibrators of your
-        own by name; all methods by default. Temperature scaling is always among them.
+        own by name; all methods by default. The baseline is always among them: temperature
+        scaling, or Platt scaling of two classes.
     scores : {"probabilities", "logits", "positive", "decision"}, default="probabilities"
         Kind of the scores, which is never guessed. For a vector or one column: "positive" is the
         probability of the second class, "decision" its log-odds (margin).
+    classes : array-like of shape (n_classes,), optional
+        Label of each column; needed if both parts lack a class. For a single column: the negative
+        and the positive label.
     normalize : {None, "rows"}, default=None
         "rows" divides each row of scores by its sum.
     sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
@@ -96,14 +105,19 @@ def compare(
     coverage : float, optional
         Requested coverage of :func:`calibrant.decisions.prediction_sets`, whose measured coverage
         and size are reported.
+    n_bins : int, default=15
+        Number of bins.
     n_resamples : int, default=200
-        Resamples behind the intervals and the class-wise test; five times as many behind the
-        test of the confidence, or of the positive one of two classes, and 25 times, at least
-        2000, behind the comparison with temperature scaling (fewer where there are very many
-        rows). 0 for no intervals, and no tests but those of the shares of classes.
+        Draws behind the interval of the calibration error and the class-wise test; five times as
+        many behind the test of the confidence, or of the positive one of two classes. 0 for no
+        intervals of metrics, and no tests but those of the shares of classes.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
     n_diagrams : int, default=12
         Number of classes that get a diagram beside that of the confidence: the worst before and
         after, and the most frequent. Two classes have one diagram, of the positive one.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seed of the random numbers.
     n_jobs : int, optional
         Number of threads, as in all metrics. Calibrators with their own ``n_jobs`` keep it.
     sources : mapping of str to str, optional
@@ -119,7 +133,8 @@ def compare(
     Notes
     -----
     A method that raises is recorded in ``failures``; the others are judged all the same. Bad data
-    is an error at once.
+    is an error at once. Methods are compared with the baseline by the paired t test of their
+    losses, row by row, with Holm's correction for the number of methods.
 
     Examples
     --------
@@ -134,74 +149,89 @@ def compare(
     True
     """
     started = perf_counter()
-    both_groups = groups_val is not None and groups_test is not None
-    wanted = _calibrators(methods, scores, both_groups)
+    wanted = _calibrators(methods, groups_val is not None and groups_test is not None)
     simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
-        _check_names(scores_val, scores_test, val.classes)
-        told: dict[str, Any] = {"kind": scores, "classes": val.classes, "normalize": normalize}
-        test = simplex.check_batch(scores_test, y_test, sample_weight_test, **told)
-    if costs is not None:
-        is_told = classes is not None or scores in ONE_COLUMN
-        costs = read_costs(costs, val.classes, is_told=is_told).matrix
+    val, test, warned = _read_parts(
+        Part(scores_val, y_val, sample_weight_val),
+        Part(scores_test, y_test, sample_weight_test),
+        scores,
+        classes,
+        normalize,
+    )
+    table = _read_costs(costs, val.classes, classes is not None or scores in ONE_COLUMN)
     if coverage is not None:
         check_coverage(coverage)
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
-    groups = _used_groups(groups_test, sample_weight_test, test.n_rows)
-    judge = Judge(test, n_bins, n_resamples, confidence_level, random_state, groups)
-    tell = progress or (lambda *_: None)
-    tried = []
+    compared = _with_baseline(wanted, val.n_classes, scores)
+    judge = Judge(
+        test,
+        n_bins=n_bins,
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        random_state=random_state,
+        groups=_used_groups(groups_test, sample_weight_test, test.n_rows),
+    )
+    tell, tried = progress or (lambda *_: None), []
     with threads.jobs(n_jobs):
-        for done, (name, calibrator) in enumerate(wanted.items()):
-            tell(done, len(wanted), name)
+        for done, (name, calibrator) in enumerate(compared.items()):
+            tell(done, len(compared), name)
             tried.append(_try(name, calibrator, val, judge, fit_groups))
         results = [one for one in tried if isinstance(one, MethodResult)]
         results, shown = judge.finish(results, int(n_diagrams))
-    tell(len(wanted), len(wanted), "")
-    comparison = Comparison(
-        results=tuple(results),
-        failures=tuple(one for one in tried if isinstance(one, Failure)),
-        classes=val.classes,
-        val_counts=np.bincount(val.class_index, minlength=val.n_classes),
-        test_counts=np.bincount(test.class_index, minlength=val.n_classes),
-        shown=shown,
-        settings={
-            "scores": scores,
-            "normalize": normalize,
-            "n_bins": int(n_bins),
-            "n_resamples": int(n_resamples),
-            "confidence_level": float(confidence_level),
-            "random_state": random_state,
-            "weights": sample_weight_val is not None or sample_weight_test is not None,
-            "n_val": val.n_rows,
-            "n_test": test.n_rows,
-        },
-        sources={str(key): str(value) for key, value in (sources or {}).items()},
-        versions=versions(),
-        warnings=messages(caught),
-        created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
-        seconds=perf_counter() - started,
-    )
-    with threads.jobs(n_jobs):
-        more = _of_verdict(comparison, judge, groups is not None, costs, coverage)
-    return replace(comparison, **more, seconds=perf_counter() - started)
+        tell(len(compared), len(compared), "")
+        comparison = Comparison(
+            results=tuple(results),
+            failures=tuple(one for one in tried if isinstance(one, Failure)),
+            classes=val.classes,
+            val_counts=np.bincount(val.class_index, minlength=val.n_classes),
+            test_counts=np.bincount(test.class_index, minlength=val.n_classes),
+            shown=shown,
+            settings={
+                "scores": scores,
+                "normalize": normalize,
+                "n_bins": int(n_bins),
+                "n_resamples": int(n_resamples),
+                "confidence_level": float(confidence_level),
+                "random_state": random_state,
+                "weights": sample_weight_val is not None or sample_weight_test is not None,
+                "n_val": val.n_rows,
+                "n_test": test.n_rows,
+            },
+            sources={str(key): str(value) for key, value in (sources or {}).items()},
+            versions=versions(),
+            warnings=warned,
+            created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
+            seconds=0.0,
+        )
+        found = _judge_further(comparison, judge, table, coverage)
+    return replace(found, seconds=perf_counter() - started)
 
 
-def _of_verdict(
-    comparison: Comparison, judge: Judge, has_groups: bool, costs: Any, coverage: Any
-) -> dict[str, Any]:
+def _judge_further(
+    comparison: Comparison,
+    judge: Judge,
+    costs: NDArray[np.float64] | None,
+    coverage: float | None,
+) -> Comparison:
     """Judge groups and decisions, as predictions came and with the method of the verdict."""
     applied = applied_method(comparison, reach_verdict(comparison))
     judged = [own for own in comparison.results if own.method in (UNCALIBRATED, applied)]
-    found: dict[str, Any] = {}
-    if has_groups:
-        found["by_group"] = {own.method: judge.by_group(own) for own in judged}
-    if costs is not None or coverage is not None:
-        found["decisions"] = judge.decisions(judged, costs, coverage)
-    return found
+    decisions = judge.decisions(judged, costs, coverage)
+    return replace(comparison, by_group=judge.by_group(judged), decisions=decisions)
+
+
+def _read_costs(costs: Any, classes: NDArray[Any], is_told: bool) -> NDArray[np.float64] | None:
+    """Return costs by class and action, which are the same for all rows, if there are any."""
+    if costs is None:
+        return None
+    matrix = read_costs(costs, classes, is_told=is_told).matrix
+    if matrix.ndim == 3:
+        raise errors.ParameterError(
+            "costs of a comparison are the same for all rows; pass costs that differ by row "
+            "to calibrant.decisions.value_of_calibration"
+        )
+    return matrix
 
 
 def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
@@ -214,8 +244,8 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
     return found
 
 
-def _calibrators(methods: Any, scores: str, has_groups: bool) -> dict[str, Calibrator | None]:
-    """Unfitted calibrators by short name, temperature scaling among them; first of all none."""
+def _calibrators(methods: Any, has_groups: bool) -> dict[str, Calibrator]:
+    """Return unfitted calibrators by short name."""
     by_group = {"grouped": GroupedCalibrator} if has_groups else {}
     if isinstance(methods, Mapping):
         wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
@@ -229,36 +259,59 @@ def _calibrators(methods: Any, scores: str, has_groups: bool) -> dict[str, Calib
         }
     if UNCALIBRATED in wanted:
         raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
-    if BASELINE not in wanted:
-        wanted = {BASELINE: make_calibrator(BASELINE), **wanted}
+    return wanted
+
+
+def _with_baseline(
+    wanted: dict[str, Calibrator], n_classes: int, scores: str
+) -> dict[str, Calibrator | None]:
+    """Add the baseline if it is missing, and first of all the predictions as they came."""
+    baseline = baseline_of(n_classes)
+    if baseline not in wanted:
+        wanted = {baseline: make_calibrator(baseline), **wanted}
     for calibrator in wanted.values():
         calibrator.set_params(scores=scores)
     return {UNCALIBRATED: None, **wanted}
 
 
-def _read(
-    y: Any, scores: Any, weight: Any, kind: str, classes: Any, normalize: str | None, others: Any
-) -> SimplexBatch:
-    """Check the calibration part; classes that it lacks may be named by the other part."""
-    told: dict[str, Any] = {"kind": kind, "normalize": normalize}
+def _read_parts(
+    val: Part, test: Part, kind: str, classes: Any, normalize: str | None
+) -> tuple[SimplexBatch, SimplexBatch, tuple[str, ...]]:
+    """Check both parts, and keep what is warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = _read(val, kind, classes, normalize, test.y)
+        _check_names(val.scores, test.scores, kind, first.classes)
+        second = simplex.check_batch(*test, kind=kind, classes=first.classes, normalize=normalize)
+    # Both parts are mostly wrong in the same way: that of calibration tells it.
+    once = list({one.category: one for one in reversed(caught)}.values())[::-1]
+    return first, second, messages(once)
+
+
+def _read(val: Part, kind: str, classes: Any, normalize: str | None, others: Any) -> SimplexBatch:
+    """Check the calibration part; classes that it lacks may be named by labels of the other."""
     try:
-        return simplex.check_batch(scores, y, weight, classes=classes, **told)
+        return simplex.check_batch(*val, kind=kind, classes=classes, normalize=normalize)
     except errors.LabelError:
-        present = np.unique(np.concatenate([np.asarray(y).ravel(), np.asarray(others).ravel()]))
-        n_columns = 2 if kind in ONE_COLUMN else np.shape(scores)[1]
+        present = np.unique(np.concatenate([np.asarray(val.y).ravel(), np.asarray(others).ravel()]))
+        n_columns = 2 if kind in ONE_COLUMN else np.shape(val.scores)[1]
         if classes is not None or len(present) != n_columns:
             raise
         if kind in ONE_COLUMN:
             check_positive(present, told=False)
-    return simplex.check_batch(scores, y, weight, classes=present, **told)
+    return simplex.check_batch(*val, kind=kind, classes=present, normalize=normalize)
 
 
-def _check_names(scores_val: Any, scores_test: Any, classes: Any) -> None:
+def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> None:
     """Refuse columns of the test part that have other names, and not those of the classes."""
-    fitted, names = (column_names(part) for part in (scores_val, scores_test))
+    fitted, names = (fitted_names(part, kind) for part in (scores_val, scores_test))
+    known = feature_names(fitted).get("feature_names_in_")
+    if kind in ONE_COLUMN:
+        name = None if names is None else names[0]
+        check_single_name(name, known, classes, "the calibration part")
+        return
     if fitted is None or names is None or order_of(names, classes) is not None:
         return
-    known = feature_names(fitted).get("feature_names_in_")
     check_names(names, known, "the calibration part")
 
 
@@ -275,8 +328,9 @@ def _try(
         if calibrator is None:
             return None, None, (name,)
         calibrator.set_params(classes=val.classes)
-        more = {"groups": groups} if isinstance(calibrator, GroupedCalibrator) else {}
-        return calibrator, partial(calibrator.fit, val, None, **more), (name,)
+        if isinstance(calibrator, GroupedCalibrator):
+            return calibrator, partial(calibrator.fit, val, None, groups=groups), (name,)
+        return calibrator, partial(calibrator.fit, val, None), (name,)
 
     done = fit_and_judge(prepare, judge.judge)
     if done.found is not None:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _notices as notices
+from calibrant._labels import check_weights
+from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
-from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.plots._style import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from calibrant.decisions._costs import CalibrationValue, ExpectedCost
+    from calibrant.metrics._predictions import Predictions
 
 
 @result()
@@ -84,34 +86,46 @@ def money(own: Estimate) -> str:
 
 
 def judge_decisions(
-    class_index: NDArray[np.int64],
-    rows: Mapping[str, NDArray[np.float64]],
-    weight: NDArray[np.float64],
-    costs: Any,
+    judged: Mapping[str, Predictions],
+    costs: ArrayLike | None,
     coverage: float | None,
-    **draws: Any,
+    confidence_level: float,
 ) -> Decisions:
     """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
-    methods = list(rows)
-    first, last = rows[methods[0]], rows[methods[-1]]
-    told: dict[str, Any] = {"classes": np.arange(first.shape[1]), "sample_weight": weight}
+    methods = [*judged]
+    first, last = judged[methods[0]], judged[methods[-1]]
+    columns = np.arange(first.n_classes)
     value, paid, sets = None, {}, {}
     if costs is not None:
         with notices.kept():  # of the order of columns metrics have warned
-            for method, own in rows.items():
-                paid[method] = expected_cost(class_index, own, costs, **told, **draws)
-            value = value_of_calibration(class_index, first, last, costs, **told, **draws)
+            for method, own in judged.items():
+                paid[method] = expected_cost(own, costs=costs, confidence_level=confidence_level)
+            value = value_of_calibration(
+                first.class_index,
+                first.rows,
+                last.rows,
+                costs,
+                confidence_level=confidence_level,
+                sample_weight=first.weight,
+                classes=columns,
+            )
     if coverage is not None:
-        for method, own in rows.items():
-            sets[method] = set_sizes(class_index, own, coverage, **told)
+        for method, own in judged.items():
+            sets[method] = set_sizes(
+                own.class_index, own.rows, coverage, sample_weight=own.weight, classes=columns
+            )
     return Decisions(methods[-1], value, paid, sets)
 
 
 def set_sizes(
-    y: Any, rows: Any, coverage: float, sample_weight: Any = None, **told: Any
+    y: ArrayLike,
+    rows: ArrayLike,
+    coverage: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
 ) -> SetSizes:
     """Measure how many sets of the most probable classes hold the label, and how large they are."""
-    told["sample_weight"] = sample_weight
-    found = prediction_sets(rows, coverage, y_true=y, **told)
-    size = float(np.average(found.sizes, weights=sample_weight))
-    return SetSizes(coverage, found.measured, size)
+    found = prediction_sets(rows, coverage, y_true=y, sample_weight=sample_weight, classes=classes)
+    weight = check_weights(sample_weight, len(found.sizes))
+    return SetSizes(coverage, found.measured, float(weight @ found.sizes / weight.sum()))

@@ -92,6 +92,34 @@ def log_axis(low: float, high: float, label: str) -> Axis:
     return Axis(low, high, label, ticks, is_log=True)
 
 
+RARE = 0.1
+"""Share of the positive class below which its diagrams have logarithmic axes."""
+
+SMALLEST = 1e-5
+"""Lower end of a logarithmic axis at least."""
+
+
+def probability_axis(label: str, low: float = 0.0) -> Axis:
+    """Return an axis of probabilities: logarithmic from ``low`` on if that is above zero."""
+    if low == 0.0:
+        return unit_axis(label)
+    decades = range(round(math.log10(low)), 1)
+    return Axis(low, 1.0, label, [10.0**power for power in decades], is_log=True)
+
+
+def lower_end(comparison: Comparison) -> float:
+    """Return the lower end of logarithmic axes where the positive class is rare, else 0.
+
+    On linear axes all points of a rare class lie in one corner.
+    """
+    if comparison.n_classes != 2 or comparison.results[0].shares.observed[1] >= RARE:
+        return 0.0
+    seen = [own.curve.mean_probability[own.curve.weight > 0] for own in comparison.results]
+    # The median over methods: one that gives almost nothing to some rows would squeeze the others.
+    smallest = float(np.median([x[x > 0].min(initial=1.0) for x in seen]))
+    return float(10.0 ** math.floor(math.log10(min(max(smallest, SMALLEST), 0.1))))
+
+
 class Chart:
     """Marks on two axes, in a view box, with room for numbers and names beside and under them."""
 
@@ -199,37 +227,42 @@ def _tick(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def reliability_frames() -> Markup:
-    """Frames that all reliability diagrams share, to be put on the page once."""
+def reliability_frames(low: float = 0.0) -> Markup:
+    """Frames that all reliability diagrams share, to be put on the page once.
+
+    Those of a class are logarithmic from ``low`` on, unless that is 0.
+    """
     names = {
         "frame-confidence": ("confidence", "accuracy"),
         "frame-class": ("probability of the class", "observed frequency"),
     }
     frames = Markup()
     for name, (x, y) in names.items():
-        chart = Chart(unit_axis(x), unit_axis(y), height=HEIGHT)
+        end = low if name == "frame-class" else 0.0
+        chart = Chart(probability_axis(x, end), probability_axis(y, end), height=HEIGHT)
         chart.frame()
-        chart.line([0, 1], [0, 1], "diagonal")
+        chart.line([end, 1], [end, 1], "diagonal")
         base = HEIGHT - 12
-        chart.path(f"M{LEFT} {base}H{WIDTH - RIGHT}", "axis")
-        chart.text(LEFT - 5, base - 14, "share", "tick", "end")
-        chart.text(LEFT - 5, base - 3, "of rows", "tick", "end")
+        chart.path(f"M{_n(chart.left)} {base}H{_n(chart.right)}", "axis")
+        chart.text(chart.left - 5, base - 3, "rows", "tick", "end")
         frames += Markup('<g id="{}">{}</g>').format(name, chart.inner())
     return frames
 
 
-def reliability(curve: ReliabilityCurve, *, is_class: bool) -> Markup:
+def reliability(curve: ReliabilityCurve, *, is_class: bool, low: float = 0.0) -> Markup:
     """Return the marks of a reliability diagram, without the picture around them."""
-    chart = Chart(unit_axis(""), unit_axis(""), height=HEIGHT)
+    axis = probability_axis("", low)
+    chart = Chart(axis, axis, height=HEIGHT)
     seen = curve.weight > 0
     x, y, weight = (v[seen] for v in (curve.mean_probability, curve.frequency, curve.weight))
-    low, high = curve.consistency_low[seen], curve.consistency_high[seen]
-    known, informative = np.isfinite(low), ~(high - low >= UNINFORMATIVE)
+    bottom, top = curve.consistency_low[seen], curve.consistency_high[seen]
+    known, informative = np.isfinite(bottom), ~(top - bottom >= UNINFORMATIVE)
     for own, name in ((known & informative, "bar"), (known & ~informative, "bar thin")):
-        chart.bars(x[own], low[own], high[own], name)
-    chart.line(x[informative], y[informative], "curve")
+        chart.bars(x[own], bottom[own], top[own], name)
+    drawn = informative & (y > 0.0) if low else informative  # zero is at no place of a log axis
+    chart.line(x[drawn], y[drawn], "curve")
     radii = 2.5 + 3.5 * np.sqrt(weight / weight.max())
-    inside = (y >= low) & (y <= high)
+    inside = (y >= bottom) & (y <= top)
     for own, name in ((~inside, "point"), (inside, "point hollow")):
         chart.points(x[own], y[own], radii[own], name)
     _strip(chart, curve)
@@ -238,18 +271,19 @@ def reliability(curve: ReliabilityCurve, *, is_class: bool) -> Markup:
 
 
 def _strip(chart: Chart, curve: ReliabilityCurve) -> None:
-    """Draw bin sizes under the diagram."""
+    """Draw where the rows are under the diagram: bars whose areas are the shares of the bins."""
     share = curve.weight / curve.weight.sum()
     edges = chart.xs(curve.edges)
     base = HEIGHT - 12
-    tops = base - STRIP * share / share.max()
+    density = share / np.maximum(np.diff(edges), 1.0)
+    tops = base - STRIP * density / density.max()
     data = "".join(
         f"M{a:.1f} {base}V{top:.1f}H{b:.1f}V{base}z"
         for a, b, top, s in zip(edges, edges[1:], tops, share, strict=False)
         if s > 0
     )
     chart.path(data, "size")
-    most = int(np.argmax(share))
+    most = int(np.argmax(density))
     middle = float((edges[most] + edges[most + 1]) / 2)
     anchor = "end" if middle > WIDTH * 0.7 else "start" if middle < WIDTH * 0.3 else "middle"
     edge = {"end": edges[most + 1], "start": edges[most], "middle": middle}[anchor]
@@ -281,12 +315,14 @@ def effect_figure(effect: Effect, who: str) -> Markup:
     return chart.picture(f"What {who} does to the confidence: {words}")
 
 
-def map_figure(found: MapPicture, who: str) -> Markup:
-    """Draw the fitted map."""
+def map_figure(found: MapPicture, who: str, low: float = 0.0) -> Markup:
+    """Draw the fitted map; that of two classes has the axes of their reliability diagrams."""
     x, y = unit_axis(found.x_label), unit_axis(found.y_label)
     if found.kind == "affine":
         (curve,) = found.curves
         x, y = nice_axis(curve.x, x.label), nice_axis(curve.y, y.label, include=1.0)
+    elif found.kind == "two classes":
+        x, y = (probability_axis(axis.label, low) for axis in (x, y))
     elif found.is_log:
         low = min(float(min(curve.x.min(), curve.y.min())) for curve in found.curves)
         high = max(1.0, *(float(curve.y.max()) for curve in found.curves))

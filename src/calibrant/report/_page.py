@@ -13,12 +13,11 @@ from sklearn.base import clone
 import calibrant
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import methods as all_methods
-from calibrant._docstrings import inherit_parameters
 from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics._measures import usual_column
+from calibrant.metrics._predictions import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
 from calibrant.report import _figures as figures
@@ -102,7 +101,8 @@ def build_report(
         sections=[{"id": name, "title": words} for name, words in sections.items()],
         groups=groups,
         worth=worth,
-        frames=figures.reliability_frames(),
+        frames=figures.reliability_frames(figures.lower_end(comparison)),
+        is_log=figures.lower_end(comparison) > 0.0,
         comparison=comparison,
         settings=comparison.settings,
         verdict=verdict,
@@ -124,7 +124,6 @@ def build_report(
     )
 
 
-@inherit_parameters(build_report)
 def write_report(
     path: str | os.PathLike[str],
     comparison: Comparison,
@@ -138,6 +137,13 @@ def write_report(
     ----------
     path : path-like
         The file to write.
+    comparison : Comparison
+        From :func:`calibrant.report.compare`.
+    title : str, default="Calibration report"
+        Heading of the page.
+    commands : sequence of str, optional
+        Command lines that apply the method of the verdict, where the ones that are derived from
+        ``comparison.sources`` do not suit.
 
     Examples
     --------
@@ -239,7 +245,8 @@ def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] 
 def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
     """Sizes, seeds, names and versions."""
     settings = comparison.settings
-    draws = f"{settings['n_resamples']} for intervals, seed {in_words(settings['random_state'])}"
+    seed = in_words(settings["random_state"])
+    draws = f"{settings['n_resamples']} for tests and intervals, seed {seed}"
     return [
         *comparison.sources.items(),
         ("calibration rows", f"{settings['n_val']:,}"),
@@ -265,7 +272,7 @@ def _panels(comparison: Comparison, chosen: str) -> list[dict[str, Any]]:
             "is_open": result.method == opened,
             "summary": _summary(result),
             "pairs": _pairs(comparison, result),
-            "extras": [] if result is first else _extras(first, result),
+            "extras": [] if result is first else _extras(comparison, result),
             "notes": _notes(result),
         }
         for label, result in distinct_rows(comparison.results).items()
@@ -277,10 +284,10 @@ def _first_pictures(comparison: Comparison, applied: str) -> list[dict[str, Any]
     result = comparison.result(applied) if applied in comparison.methods else None
     first, usual = comparison.results[0], usual_column(comparison.n_classes)
     name = None if usual is None else clean(comparison.classes[usual])
-    before = Markup('<use href="#before-all"/>')
+    before, low = Markup('<use href="#before-all"/>'), figures.lower_end(comparison)
     pictures = [_picture(before, first.curve, "before calibration", name)]
     if result is not None and result is not first:
-        marks = figures.reliability(result.curve, is_class=name is not None)
+        marks = figures.reliability(result.curve, is_class=name is not None, low=low)
         pictures.append(_picture(marks, result.curve, f"after {clean(applied)}", name))
     return pictures
 
@@ -299,10 +306,10 @@ def _pairs(comparison: Comparison, result: MethodResult) -> dict[str, list[dict[
     curves = {"all": (usual, first.curve, result.curve)}
     for j in comparison.shown:
         curves[f"c{j}"] = j, first.classwise.curves[j], result.classwise.curves[j]
-    found = {}
+    found, low = {}, figures.lower_end(comparison)
     for view, (column, before, after) in curves.items():
         name = None if column is None else clean(comparison.classes[column])
-        inner = figures.reliability(after, is_class=name is not None)
+        inner = figures.reliability(after, is_class=name is not None, low=low)
         if result is first:
             marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
             found[view] = [_picture(marks, before, "before calibration", name)]
@@ -328,14 +335,15 @@ def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None
     }
 
 
-def _extras(first: MethodResult, result: MethodResult) -> list[tuple[Any, ...]]:
+def _extras(comparison: Comparison, result: MethodResult) -> list[tuple[Any, ...]]:
     """Head, picture, words and legend of the map, its effect, and the top-r curves if any."""
-    who, found = clean(result.method), []
+    first, who, found = comparison.results[0], clean(result.method), []
     if result.map is not None:
         keys = [curve.name for curve in result.map.curves if curve.is_line]
-        picture = figures.map_figure(result.map, who)
+        picture = figures.map_figure(result.map, who, figures.lower_end(comparison))
         found.append(("Calibration map", picture, result.map.note, keys))
-    if result.effect is not None:
+    # Of two classes the map says it all: p becomes q.
+    if result.effect is not None and comparison.n_classes > 2:
         words = "Median of the rows, and the middle nine tenths of them as a band."
         picture = figures.effect_figure(result.effect, who)
         found.append(("What becomes of the confidence", picture, words, []))

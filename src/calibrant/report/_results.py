@@ -5,42 +5,51 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from calibrant import _simplex as simplex
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
 from calibrant._html import table
+from calibrant._result import doc, result
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._cumulative import holm
-from calibrant.metrics._measures import usual_column
-from calibrant.metrics._predictions import name_of, read_predictions
-from calibrant.metrics._resampling import drawn_means
-from calibrant.metrics._result import doc, result
+from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._scores import LogLoss
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._classwise import class_curves, compute_classwise
 from calibrant.plots._confidence import compute_confidence_histogram, compute_effect, compute_top_r
 from calibrant.plots._maps import compute_map
 from calibrant.plots._style import shorten
 from calibrant.report._decisions import Decisions, judge_decisions
-from calibrant.report._tables import BASELINE, best_texts, distinct_rows
+from calibrant.report._tables import (
+    DEFAULT,
+    baseline_of,
+    best_texts,
+    binary_texts,
+    distinct_rows,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._maps.base import Floats
     from calibrant._simplex import SimplexBatch
     from calibrant.metrics._cumulative import ClassShares
+    from calibrant.metrics._evaluation import Evaluation
     from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.metrics._significance import CalibrationTest
-    from calibrant.metrics._table import Evaluation, Metric
+    from calibrant.metrics._table import Metric
     from calibrant.plots._classwise import ClasswiseSummary
     from calibrant.plots._confidence import ConfidenceHistogram, Effect, TopRCurve
     from calibrant.plots._maps import MapPicture
@@ -53,10 +62,13 @@ class MethodResult:
     method: str = doc("Its short name; 'uncalibrated' for the predictions as they came.")
     title: str = doc("Name of its class.")
     evaluation: Evaluation = doc("Every metric, with intervals.")
-    difference: Difference | None = doc("Its NLL minus that of temperature scaling.")
+    difference: Difference | None = doc("Its NLL minus that of the baseline.")
     curve: ReliabilityCurve = doc("Of what the verdict goes by, with the p-value of its error.")
+    test: CalibrationTest | None = doc("Of two classes; None of more, and without resamples.")
     shares: ClassShares = doc("How often every class was predicted and came.")
-    classwise_test: CalibrationTest | None = doc("None without resamples, and of two classes.")
+    classwise_test: CalibrationTest | None = doc(
+        "None without resamples, of two classes, and of very many rows of many classes."
+    )
     confidence: ConfidenceHistogram = doc("With the accuracy and the mean confidence.")
     classwise: ClasswiseSummary = doc("Errors of all classes, and diagrams of some.")
     top_r: TopRCurve | None = doc("None of two classes.")
@@ -66,6 +78,9 @@ class MethodResult:
     fit_seconds: float
     predict_seconds: float
     warnings: tuple[str, ...] = doc("What was warned of while it was fitted and judged.")
+    beside_auto: Difference | None = doc(
+        "Its NLL minus that of AutoCalibrator, if that was compared.", default=None
+    )
 
     def __repr__(self) -> str:
         nll = self.evaluation.negative_log_likelihood.value
@@ -85,7 +100,8 @@ class MethodResult:
     @property
     def p_values(self) -> dict[str, float]:
         """Chance of errors as large if the predictions were calibrated; NaN if not tested."""
-        found = {self.headline.id: self.curve.p_value}
+        own = self.curve if self.test is None else self.test
+        found = {self.headline.id: own.p_value}
         if self.classwise_test is not None:
             found["classwise_ece"] = self.classwise_test.p_value
         return found
@@ -140,10 +156,14 @@ class Comparison:
         """Return the texts of each column, its head first; the best ends in a star."""
         rows = distinct_rows(self.results)
         columns = [["method", *(shorten(label) for label in rows)]]
-        for name, best in best_texts(self.results).items():
+        for name, best in best_texts(self).items():
             texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in rows.values()]
             stars = (f"{text}*" if text == best else text for text in texts)
             columns.append([METRICS[name].heading, *stars])
+        columns += [
+            [title, *(binary_texts(own)[title][0] for own in rows.values())]
+            for title in binary_texts(self.results[0])
+        ]
         return [*columns, ["fit, s", *(f"{result.fit_seconds:.2f}" for result in rows.values())]]
 
     def _notes(self) -> list[str]:
@@ -172,8 +192,9 @@ class Comparison:
 
     @property
     def baseline(self) -> str:
-        """What methods are compared with: temperature scaling, unless it failed."""
-        return BASELINE if BASELINE in self.methods else UNCALIBRATED
+        """What methods are compared with: TS, or Platt scaling of two classes, unless it failed."""
+        baseline = baseline_of(self.n_classes)
+        return baseline if baseline in self.methods else UNCALIBRATED
 
     def result(self, method: str) -> MethodResult:
         """Return the result of a method by its short name."""
@@ -184,9 +205,10 @@ class Comparison:
 def _record(result: MethodResult) -> dict[str, Any]:
     """Numbers of a method by name, in units of one."""
     record: dict[str, Any] = {"method": result.method, "class": result.title}
-    for name, estimate in result.evaluation.estimates().items():
-        record |= {name: estimate.value, f"{name}_low": estimate.low}
-        record[f"{name}_high"] = estimate.high
+    binary = result.evaluation.binary
+    estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
+    for name, own in estimates.items():
+        record |= {name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
     record |= {f"{name}_p_value": p for name, p in result.p_values.items()}
     gap = result.difference
     record["nll_difference"] = 0.0 if gap is None else gap.value
@@ -199,11 +221,6 @@ KEPT_BYTES = 1 << 28
 
 MOST_RANKS = 100
 
-FEWEST_RESAMPLES = 2000
-"""Resamples, unless there are very many rows: p-values of 0.001, many times corrected."""
-
-MOST_ROWS_DRAWN_IN_ALL = 200_000_000
-
 
 class Judge:
     """The test part, and how methods are judged on it; options as in :func:`compare`."""
@@ -211,49 +228,50 @@ class Judge:
     def __init__(
         self,
         test: SimplexBatch,
+        *,
         n_bins: int,
         n_resamples: int,
-        level: float,
+        confidence_level: float,
         random_state: Any,
         groups: NDArray[Any] | None = None,
     ) -> None:
         self._test, self._groups = test, groups
-        self._n_resamples, self._level = int(n_resamples), level
-        self._losses: dict[str, NDArray[np.float64]] = {}
+        self._n_bins, self._n_resamples = n_bins, int(n_resamples)
+        self._level, self._seed = confidence_level, random_state
+        self._losses: dict[str, Floats] = {}
         self._kept: dict[str, Predictions] = {UNCALIBRATED: self._read(test.probabilities())}
-        self._draws = {"n_resamples": self._n_resamples, "random_state": random_state}
-        self._options: dict[str, Any] = {"n_bins": n_bins, **self._draws}
 
     def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
         """Judge a fitted calibrator, or the predictions as they came; diagrams come later."""
         started = perf_counter()
         after = self._predict(method, calibrator)
         seconds = perf_counter() - started
-        is_binary = self._test.n_classes == 2
-        options = self._options
-        more_draws = {**options, "n_resamples": 5 * self._n_resamples}
-        kind = name_of(self._test.classes, usual_column(self._test.n_classes))
-        top = effect = found_map = None
+        is_binary = after.n_classes == 2
+        top_r = effect = found_map = None
         if not is_binary:
-            top = compute_top_r(None, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS))
+            top_r = compute_top_r(after, max_rank=min(after.n_classes - 1, MOST_RANKS))
         if calibrator is not None:
-            first, weight = self._kept[UNCALIBRATED], self._test.weight
-            effect = compute_effect(first, after, sample_weight=weight)
             is_grouped = isinstance(calibrator, GroupedCalibrator)
+            effect = compute_effect(self._kept[UNCALIBRATED], after)
             found_map = compute_map(calibrator.for_group(None) if is_grouped else calibrator)
         result = MethodResult(
             method=method,
             title="as they came" if calibrator is None else type(calibrator).__name__,
-            evaluation=evaluate(None, after, confidence_level=self._level, **options),
+            evaluation=self._evaluate(after),
             difference=None,
-            curve=replace(reliability_curve(None, after, **more_draws), kind=kind),
-            shares=replace(class_shares(None, after), classes=self._test.classes),
-            classwise_test=calibration_test(None, after, metric="classwise", **options)
-            if self._n_resamples and not is_binary
-            else None,
-            confidence=compute_confidence_histogram(None, after),
-            classwise=compute_classwise(None, after, n_worst=0, n_bins=options["n_bins"]),
-            top_r=top,
+            curve=reliability_curve(
+                after,
+                n_bins=self._n_bins,
+                strategy="quantile" if is_binary else "uniform",  # those of the verdict's error
+                n_resamples=5 * self._n_resamples,
+                random_state=self._seed,
+            ),
+            test=self._test_predictions(after, "positive") if is_binary else None,
+            shares=class_shares(after),
+            classwise_test=None if is_binary else self._test_predictions(after, "classwise"),
+            confidence=compute_confidence_histogram(after),
+            classwise=compute_classwise(after, n_worst=0, n_bins=self._n_bins),
+            top_r=top_r,
             effect=effect,
             map=found_map,
             calibrator=calibrator,
@@ -261,61 +279,96 @@ class Judge:
             predict_seconds=0.0 if calibrator is None else seconds,
             warnings=(),
         )
-        self._losses[method] = np.concatenate([chunk.losses() for chunk in after.chunks()])
+        self._losses[method] = LogLoss().terms(after)
         return result
 
     def finish(
         self, results: list[MethodResult], n_diagrams: int
     ) -> tuple[list[MethodResult], tuple[int, ...]]:
-        """Add the comparison with temperature scaling, and the diagrams of some classes."""
-        baseline = BASELINE if BASELINE in self._losses else UNCALIBRATED
-        others = [name for name in self._losses if name != baseline]
-        found = paired_differences(
-            np.array([self._losses[name] for name in others]).reshape(-1, self._test.n_rows),
-            self._losses[baseline],
-            self._test.weight,
-            n_resamples=paired_resamples(self._test.n_rows, self._n_resamples),
-            level=self._level,
-            random_state=self._draws["random_state"],
-        )
-        differences = dict(zip(others, found, strict=True))
+        """Add comparisons with the baseline and with auto, and the diagrams of some classes."""
+        baseline = baseline_of(self._test.n_classes)
+        differences = self._differences(baseline if baseline in self._losses else UNCALIBRATED)
+        beside_auto = self._differences(DEFAULT) if DEFAULT in self._losses else {}
         shown = self._shown(results, n_diagrams)
         finished = [
             replace(
                 result,
                 difference=differences.get(result.method),
+                beside_auto=beside_auto.get(result.method),
                 classwise=self._with_curves(result, shown),
             )
             for result in results
         ]
         return finished, shown
 
-    def by_group(self, result: MethodResult) -> GroupTable:
-        """Judge each group of the test part by itself."""
-        after = self._predict(result.method, result.calibrator)
-        told = {"confidence_level": self._level, "groups": self._groups, **self._options}
-        found: Any = evaluate(None, after, **told).by_group
-        return found  # type: ignore[no-any-return]
+    def by_group(self, judged: list[MethodResult]) -> dict[str, GroupTable] | None:
+        """Judge each group of the test part by itself, by some methods; None without groups."""
+        if self._groups is None:
+            return None
+        found: dict[str, GroupTable] = {}
+        for own in judged:
+            after = self._predict(own.method, own.calibrator)
+            groups = self._evaluate(after, self._groups).by_group
+            found |= {} if groups is None else {own.method: groups}
+        return found
 
-    def decisions(self, judged: list[MethodResult], costs: Any, coverage: Any) -> Decisions:
-        """Measure what decisions cost and how large sets are, before and after."""
-        rows = {own.method: self._predict(own.method, own.calibrator).matrix for own in judged}
-        told = {"confidence_level": self._level, **self._draws}
-        test = self._test
-        return judge_decisions(test.class_index, rows, test.weight, costs, coverage, **told)
+    def decisions(
+        self, judged: list[MethodResult], costs: ArrayLike | None, coverage: float | None
+    ) -> Decisions | None:
+        """Measure what decisions cost and how large sets are, before and after, if asked for."""
+        if costs is None and coverage is None:
+            return None
+        rows = {own.method: self._predict(own.method, own.calibrator) for own in judged}
+        return judge_decisions(rows, costs, coverage, self._level)
 
-    def _read(self, rows: NDArray[np.float64]) -> Predictions:
+    def _evaluate(self, after: Predictions, groups: NDArray[Any] | None = None) -> Evaluation:
+        return evaluate(
+            after,
+            n_bins=self._n_bins,
+            groups=groups,
+            n_resamples=self._n_resamples,
+            confidence_level=self._level,
+            random_state=self._seed,
+        )
+
+    def _test_predictions(
+        self, after: Predictions, metric: Literal["positive", "classwise"]
+    ) -> CalibrationTest | None:
+        """Test the positive class, or all of them; None without resamples."""
+        n_draws = self._n_resamples
+        if n_draws == 0:
+            return None
+        return calibration_test(
+            after,
+            metric=metric,
+            n_bins=self._n_bins,
+            n_resamples=n_draws if metric == "classwise" else 5 * n_draws,
+            random_state=self._seed,
+        )
+
+    def _differences(self, reference: str) -> dict[str, Difference]:
+        """Compare all methods with one of them on the same rows."""
+        others = [name for name in self._losses if name != reference]
+        gaps = [self._losses[name] - self._losses[reference] for name in others]
+        level = self._level if self._n_resamples else None
+        return dict(zip(others, paired_differences(gaps, self._test.weight, level), strict=True))
+
+    def _read(self, rows: Floats) -> Predictions:
         """Check predictions for the test part, once for everything that is made of them."""
         test = self._test
-        weight = None if np.all(test.weight == test.weight[0]) else test.weight
-        return read_predictions(test.class_index, rows, weight, np.arange(test.n_classes)).checked()
+        # Labels were checked before: here they are columns, which get their names back.
+        found = read_predictions(test.class_index, rows, test.weight, np.arange(test.n_classes))
+        return replace(found, classes=test.classes)
 
     def _predict(self, method: str, calibrator: Calibrator | None) -> Predictions:
         if method in self._kept or calibrator is None:
             return self._kept[method]
-        more = {"groups": self._groups} if isinstance(calibrator, GroupedCalibrator) else {}
-        after = self._read(calibrator.predict_proba(self._test, **more))
-        if after.matrix.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
+        if isinstance(calibrator, GroupedCalibrator):
+            rows = calibrator.predict_proba(self._test, groups=self._groups)
+        else:
+            rows = calibrator.predict_proba(self._test)
+        after = self._read(rows)
+        if after.rows.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
             self._kept[method] = after
         return after
 
@@ -333,11 +386,11 @@ class Judge:
         mixed = np.array(lists).T[:n_diagrams].ravel()
         return tuple(dict.fromkeys(mixed.tolist()))[:n_diagrams]
 
-    def _with_curves(self, result: MethodResult, shown: tuple[int, ...]) -> Any:
+    def _with_curves(self, result: MethodResult, shown: tuple[int, ...]) -> ClasswiseSummary:
         if not shown:
             return result.classwise
         after = self._predict(result.method, result.calibrator)
-        curves = class_curves(after, shown, **self._draws)
+        curves = class_curves(after, shown, n_resamples=self._n_resamples, random_state=self._seed)
         return replace(result.classwise, curves=curves)
 
 
@@ -346,45 +399,37 @@ class Difference:
     """NLL of a method minus that of the baseline, on the same rows."""
 
     value: float = doc("Below zero if the method is better.")
-    low: float = doc("Of the bootstrap percentile interval; NaN without resamples.")
+    low: float = doc("Of Student's interval; NaN without resamples, and of one row.")
     high: float
-    p_value: float = doc(
-        "Two-sided, of 'there is no difference': by resamples, or Student's t if none is beyond 0."
-    )
+    p_value: float = doc("Two-sided, of 'there is no difference', by the paired t test.")
     p_holm: float = doc("The same after Holm's correction for the number of methods compared.")
 
 
 def paired_differences(
-    losses: NDArray[np.float64],
-    baseline: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    *,
-    n_resamples: int,
-    level: float,
-    random_state: Any,
+    gaps: Sequence[Floats], weight: Floats, level: float | None
 ) -> list[Difference]:
-    """Compare losses of methods, a row each, with those of the baseline on the same draws."""
-    gaps = losses - baseline
-    values = gaps @ (weight / weight.sum())
-    if n_resamples == 0:
-        nan = float("nan")
-        return [Difference(float(v), nan, nan, nan, nan) for v in values]
-    draws = drawn_means(gaps, weight, n_resamples, random_state)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=1)
-    beyond = np.minimum(*(np.count_nonzero(s * draws >= 0, axis=1) for s in (-1, 1)))
-    p = np.minimum(2 * (1 + beyond) / (1 + n_resamples), 1.0)
-    # Where no draw is beyond zero their number bounds p; Student's t says how far below it is.
-    spread = draws.std(axis=1)
-    is_far = (beyond == 0) & (spread > 1e-9 * np.abs(values))  # a constant gap has no spread
-    far = 2 * stdtr(np.count_nonzero(weight) - 1, -np.abs(values[is_far]) / spread[is_far])
-    p[is_far] = np.minimum(p[is_far], far)
-    return [
-        Difference(*(float(v) for v in found))
-        for found in zip(values, low, high, p, holm(p), strict=True)
-    ]
+    """Test mean differences of losses, with Holm's correction; a level of None is no test."""
+    found = [paired_difference(gap, weight, level) for gap in gaps]
+    corrected = holm(np.array([own.p_value for own in found])).tolist()
+    return [replace(own, p_holm=p) for own, p in zip(found, corrected, strict=True)]
 
 
-def paired_resamples(n_rows: int, n_resamples: int) -> int:
-    """How many resamples the paired comparison needs and can afford, if any were asked for."""
-    asked_for = max(25 * n_resamples, FEWEST_RESAMPLES) if n_resamples else 0
-    return min(asked_for, max(1000, MOST_ROWS_DRAWN_IN_ALL // max(n_rows, 1)))
+def paired_difference(gap: Floats, weight: Floats, level: float | None) -> Difference:
+    """Test a mean difference of losses, row by row, by Student's t."""
+    total, n_rows = float(weight.sum()), len(weight)
+    value = float(weight @ gap) / total
+    if level is None or n_rows < 2:
+        p_value = math.nan if level is None else 1.0  # one row tells nothing
+        return Difference(value, math.nan, math.nan, p_value, p_value)
+    # A row is one draw whatever its weight: hence the squares.
+    variance = float(np.sum((weight * (gap - value)) ** 2)) * n_rows / (n_rows - 1)
+    error = math.sqrt(variance) / total
+    if error == 0.0:
+        p_value = 1.0 if value == 0.0 else 0.0
+        return Difference(value, value, value, p_value, p_value)
+    # As many rows of equal weight tell as much; of very unequal ones, hardly more than one.
+    n_equal = total * total / float(weight @ weight)
+    n_free = max(n_equal - 1.0, 1e-3)
+    reach = float(stdtrit(n_free, 0.5 + 0.5 * level)) * error
+    p_value = float(2.0 * stdtr(n_free, -abs(value) / error))
+    return Difference(value, value - reach, value + reach, p_value, p_value)

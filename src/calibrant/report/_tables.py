@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
+from calibrant.metrics._evaluation import LARGEST_SHARE
 from calibrant.metrics._groups import SIGNIFICANT
 from calibrant.metrics._table import METRICS, metrics_of
 from calibrant.plots._style import p_words, percent
@@ -18,11 +19,24 @@ from calibrant.report._decisions import amount
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from calibrant.metrics._result import Estimate
+    from calibrant._result import Estimate
     from calibrant.report._decisions import Decisions
     from calibrant.report._results import Comparison, MethodResult
 
-BASELINE = "ts"
+BASELINES = {"ts": "temperature scaling", "platt-ovr": "Platt scaling"}
+"""Simple methods that others are compared with, by short name."""
+
+DEFAULT = "auto"
+"""The method that is recommended unless another is clearly better."""
+
+LEFT_OUT_OF_TWO = frozenset({"confidence_ece", "classwise_ece", "thresholded_ece"})
+"""Metrics that tables of two classes leave out: of two, each is nearly the positive class's error,
+or of the few probabilities above one half alone."""
+
+
+def baseline_of(n_classes: int) -> str:
+    """Return the baseline: two classes have a share to be corrected, which TS cannot change."""
+    return "platt-ovr" if n_classes == 2 else "ts"
 
 
 def cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> dict[str, Any]:
@@ -42,7 +56,7 @@ def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
     for own in results:
         same = [row for row in rows if _is_same_fit(own, row[0])]
         same[0].append(own) if same else rows.append([own])
-    firsts = [next((own for own in row if own.method == BASELINE), row[0]) for row in rows]
+    firsts = [next((own for own in row if own.method in BASELINES), row[0]) for row in rows]
     return {", ".join(own.method for own in row): f for row, f in zip(rows, firsts, strict=True)}
 
 
@@ -53,40 +67,83 @@ def _is_same_fit(own: MethodResult, first: MethodResult) -> bool:
     return np.allclose(a, b, rtol=1e-9, atol=0.0)
 
 
-def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:
-    """Return the best value of each metric, as it is printed."""
-    return {
-        name: metric.text(metric.best(getattr(r.evaluation, name).value for r in results))
-        for name, metric in metrics_of(results[0].evaluation.n_classes).items()
-    }
+def best_texts(comparison: Comparison) -> dict[str, str]:
+    """Return the best value of each metric that tables of methods have, as it is printed."""
+    found = {}
+    for name in shown_metrics(comparison):
+        own = METRICS[name]
+        values = (getattr(r.evaluation, name).value for r in comparison.results)
+        found[name] = own.text(own.best(values))
+    return found
+
+
+def shown_metrics(comparison: Comparison) -> list[str]:
+    """Return the metrics in tables of methods by id.
+
+    Of two classes, errors of the confidence and class by class are that of the positive class once
+    more. Accuracy is no headline where to predict one class is as accurate, and says nothing of
+    confidences that were stated, which are no predictions of a class.
+    """
+    names = [*metrics_of(comparison.n_classes)]
+    if comparison.n_classes == 2:
+        names = [name for name in names if name not in LEFT_OUT_OF_TWO]
+    if not accuracy_is_headline(comparison):
+        names.append(names.pop(names.index("accuracy")))
+    return [name for name in names if name != "accuracy" or not is_stated(comparison)]
+
+
+def accuracy_is_headline(comparison: Comparison) -> bool:
+    """Whether accuracy tells more than the share of the most frequent class."""
+    is_lopsided = comparison.results[0].evaluation.largest_share > LARGEST_SHARE
+    return not is_lopsided and not is_stated(comparison)
+
+
+def is_stated(comparison: Comparison) -> bool:
+    """Whether the predictions are confidences that a model stated of its answers."""
+    return bool(comparison.settings.get("stated_confidences", False))
+
+
+def binary_texts(result: MethodResult) -> dict[str, tuple[str, str]]:
+    """Return number and interval by title of what only two classes have."""
+    binary = result.evaluation.binary
+    return {} if binary is None else binary.texts()
 
 
 def key_numbers(comparison: Comparison, applied: str) -> list[dict[str, str]]:
-    """Return the three numbers of the verdict, before and after, with the interval after."""
+    """Return the numbers of the verdict, before and after, with the interval after."""
     before = comparison.results[0]
     after = comparison.result(applied if applied in comparison.methods else before.method)
-    error, nll, accuracy = before.headline, METRICS["negative_log_likelihood"], METRICS["accuracy"]
+    error, nll = before.headline, METRICS["negative_log_likelihood"]
     titles = {error: f"calibration error ({error.title})", nll: "log loss (NLL)"}
+    titles |= {METRICS["accuracy"]: "accuracy"} if accuracy_is_headline(comparison) else {}
     found = []
-    for metric, words in {**titles, accuracy: "accuracy"}.items():
+    for metric, words in titles.items():
         first, last = (getattr(own.evaluation, metric.id) for own in (before, after))
         unit = "" if metric.factor == 1.0 else " %"
         value, low, high = map(metric.text, last)
         own = {"words": words, "before": metric.text(first.value) + unit, "after": value + unit}
         interval = "" if math.isnan(last.low) else f"{low} to {high}{unit}"
         found.append(own | {"interval": interval})
+    first_texts = binary_texts(before)
+    for title, (text, interval) in binary_texts(after).items():
+        own = {"words": title, "before": first_texts[title][0], "after": text}
+        found.append(own | {"interval": interval})
     return found
 
 
 def method_table(comparison: Comparison, chosen: str, listed: set[str]) -> dict[str, Any]:
     """Heads of the table of methods, its rows, and those that are folded away."""
-    best = best_texts(comparison.results)
+    best = best_texts(comparison)
     heads = [METRICS[name].heading for name in best]
-    heads.insert(2, f"NLL minus {comparison.baseline}")
+    after_nll = 1 + [*best].index("negative_log_likelihood")
+    heads[after_nll:after_nll] = [
+        f"NLL minus {comparison.baseline}",
+        *binary_texts(comparison.results[0]),
+    ]
     rows: list[dict[str, Any]] = []
     for label, result in distinct_rows(comparison.results).items():
         cells = [_metric_cell(result, name, text) for name, text in best.items()]
-        cells.insert(2, _difference_cell(result))
+        cells[after_nll:after_nll] = [_difference_cell(result), *_binary_cells(result)]
         seconds = "-" if result.calibrator is None else f"{result.fit_seconds:.2f}"
         cells.append(cell(result.fit_seconds, seconds))
         row = {"method": result.method, "label": label, "is_chosen": result.method == chosen}
@@ -106,11 +163,20 @@ def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
     return cell(estimate.value, text, [interval, chance], best)
 
 
+def _binary_cells(result: MethodResult) -> list[dict[str, Any]]:
+    """Return the cells of what only two classes have."""
+    binary = result.evaluation.binary
+    if binary is None:
+        return []
+    pairs = zip(binary.estimates().values(), binary.texts().values(), strict=True)
+    return [cell(own.value, text, [interval]) for own, (text, interval) in pairs]
+
+
 def _difference_cell(result: MethodResult) -> dict[str, Any]:
     gap = result.difference
     if gap is None:
         return cell(0.0, "0")
-    interval = "" if math.isnan(gap.p_value) else f"{gap.low:+.4f} to {gap.high:+.4f}"
+    interval = "" if math.isnan(gap.low) else f"{gap.low:+.4f} to {gap.high:+.4f}"
     return cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant._result import doc, result
 from calibrant._trial import UNCALIBRATED
-from calibrant.metrics._result import doc, result
 from calibrant.plots._style import p_words, percent, shorten
-from calibrant.report._tables import BASELINE, distinct_rows
+from calibrant.report._tables import BASELINES, DEFAULT, distinct_rows
 
 if TYPE_CHECKING:
     from calibrant.metrics._cumulative import ClassShares
-    from calibrant.report._results import Comparison, MethodResult
+    from calibrant.report._results import Comparison, Difference, MethodResult
 
 ALPHA = 0.05
 MOST_NAMED = 3
@@ -29,6 +29,9 @@ LISTED = ("na-fir", "scir", "auto", "grouped")
 
 NOTICEABLE = 0.005
 """Half a point of over-confidence or less is called none."""
+
+NOTICEABLE_GAIN = 0.005
+"""Part of the NLL of the default by which another method must be better to replace it."""
 
 LITTLE = "little or nothing"
 """Less than 15 % of an error."""
@@ -47,8 +50,10 @@ class Verdict:
 def reach_verdict(comparison: Comparison) -> Verdict:
     """Decide how calibrated the predictions are, and which method to use.
 
-    Temperature scaling is the method to beat: another one is chosen only if its NLL is lower and
-    the difference is significant after a correction for the number of methods compared.
+    ``AutoCalibrator`` is the default where it was compared. Another method is chosen only if its
+    NLL is lower by at least 0.5 % and the difference is significant after a correction for the
+    number of methods compared. Without ``AutoCalibrator`` the method to beat is temperature
+    scaling, or Platt scaling of two classes.
 
     Parameters
     ----------
@@ -70,29 +75,32 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     it.
     """
     before = comparison.result(UNCALIBRATED)
-    baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
+    name = comparison.baseline
+    baseline = comparison.result(name) if name != UNCALIBRATED else None
+    auto = comparison.result(DEFAULT) if DEFAULT in comparison.methods else None
     best = _best(comparison)
-    chosen = _choose(before, baseline, best)
+    chosen = _choose(before, baseline, auto, best)
     effect = [] if baseline is None else [_effect_of(before, baseline)]
-    lead = _lead(comparison, baseline or before, best)
+    lead = _lead(comparison, baseline or before, best) + _beside_auto(best, auto)
     findings = _state(before), *_of_classes(before), *effect, lead
     cautions = tuple(_cautions(comparison, before, chosen))
     return Verdict(chosen.method, _headline(before, baseline, chosen), findings, cautions)
 
 
 def applied_method(comparison: Comparison, verdict: Verdict) -> str:
-    """Return the method whose use is explained: the chosen one, or temperature scaling."""
+    """Return the method whose use is explained: the chosen one, the default or the baseline."""
     if verdict.chosen != UNCALIBRATED:
         return verdict.chosen
     others = [result.method for result in comparison.results[1:]]
-    return BASELINE if BASELINE in others or not others else others[0]
+    wanted = [DEFAULT, comparison.baseline]
+    return next((name for name in [*wanted, *others] if name in others), UNCALIBRATED)
 
 
 def short_list(comparison: Comparison, verdict: Verdict) -> set[str]:
     """Return the methods to look at first; the others of a long list are for comparison."""
     if len(comparison.results) <= MOST_LISTED:
         return set(comparison.methods)
-    return {UNCALIBRATED, verdict.chosen, _best(comparison).method, BASELINE, *LISTED}
+    return {UNCALIBRATED, verdict.chosen, _best(comparison).method, *BASELINES, *LISTED}
 
 
 def _best(comparison: Comparison) -> MethodResult:
@@ -102,9 +110,17 @@ def _best(comparison: Comparison) -> MethodResult:
 
 
 def _choose(
-    before: MethodResult, baseline: MethodResult | None, best: MethodResult
+    before: MethodResult,
+    baseline: MethodResult | None,
+    auto: MethodResult | None,
+    best: MethodResult,
 ) -> MethodResult:
-    """Return the best method if it is clearly so, else the simplest that does the job."""
+    """Return the best method if it is clearly so, else the default, or the baseline without it."""
+    if auto is not None:
+        if _replaces(best, auto):
+            return best
+        gain = _clear_value(before.beside_auto)
+        return auto if gain > 0 or (_is_off(before) and gain == 0) else before
     reference = baseline or before
     if best.method != reference.method and _lead_of(best) > 0:
         return best
@@ -122,24 +138,45 @@ def _is_off(result: MethodResult) -> bool:
 
 def _lead_of(result: MethodResult) -> float:
     """How much lower its NLL is than the baseline's; 0 where that may be chance."""
-    gap = result.difference
+    return -_clear_value(result.difference)
+
+
+def _clear_value(gap: Difference | None) -> float:
+    """Return a difference in NLL; 0 where that may be chance, and where there is none."""
     is_clear = gap is not None and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
-    return -gap.value if gap is not None and is_clear else 0.0
+    return gap.value if gap is not None and is_clear else 0.0
+
+
+def _replaces(best: MethodResult, auto: MethodResult) -> bool:
+    """Whether the lead over the default is more than chance and large enough to matter."""
+    nll = auto.evaluation.negative_log_likelihood.value
+    return -_clear_value(best.beside_auto) > NOTICEABLE_GAIN * nll
 
 
 def _direction(result: MethodResult) -> str:
     """Say in what way the predictions are off; of two classes, the positive one comes first."""
     shares, off = result.shares, describe_shares(result.shares) if _is_off(result) else ""
-    if off and len(shares.classes) == 2:
+    binary = result.evaluation.binary
+    findings = binary.findings if binary is not None and _is_off(result) else ()
+    if binary is not None and "reversed" in findings:
+        return f"The predictions are reversed (AUC {binary.auc.value:.3f})"
+    stretch = next((own for own in findings if own.startswith("too ")), "")
+    if binary is not None and stretch:
+        stretch = f"{stretch} (slope {binary.slope.value:.2f})"
+    if off and binary is not None:
         direction = "over" if shares.predicted[1] > shares.observed[1] else "under"
         name, said, seen = _class_words(shares, 1)
-        return (
+        words = (
             f"Class {name} is {direction}-predicted: the predictions say {said} where {seen} happen"
         )
+        return f"{words}, and they are {stretch}" if stretch else words
     gap = result.confidence.overconfidence
     if _is_biased(result):
         direction = "over-confident" if gap > 0 else "under-confident"
-        return f"The predictions are {direction} by {100 * abs(gap):.1f} points"
+        words = f"The predictions are {direction} by {100 * abs(gap):.1f} points"
+        return f"{words} and {stretch}" if stretch else words
+    if stretch:
+        return f"The predictions are {stretch}"
     words = "The predictions are about as sure as they should be on average"
     return f"{words}, but not of every class ({off})" if off else words
 
@@ -147,10 +184,11 @@ def _direction(result: MethodResult) -> str:
 def _chance(result: MethodResult) -> str:
     """Calibration error of a method, and whether it is more than chance."""
     words = f"a {result.headline.title} of {percent(result.error)}"
-    chance = p_words(result.curve.p_value)
+    p_value = result.p_values[result.headline.id]
+    chance = p_words(p_value)
     if not chance:
         return words
-    size = "more" if result.curve.p_value < ALPHA else "no more"
+    size = "more" if p_value < ALPHA else "no more"
     return f"{words}, {size} than chance ({chance})"
 
 
@@ -165,10 +203,10 @@ def _state(before: MethodResult) -> str:
 
 
 def _of_classes(before: MethodResult) -> list[str]:
-    """Say which classes are off; of two, the first sentence does."""
-    n_classes = len(before.shares.classes)
-    if n_classes == 2:
-        return []
+    """Say which classes are off; of two, in what way the predictions of the positive one are."""
+    n_classes, binary = len(before.shares.classes), before.evaluation.binary
+    if binary is not None:
+        return binary.describe() if _is_off(before) else []
     off = describe_shares(before.shares)
     if not off:
         return ["No class is predicted more or less often than it comes, beyond chance."]
@@ -185,14 +223,23 @@ def _removed(before: MethodResult, after: MethodResult) -> str:
 
 def _effect_of(before: MethodResult, baseline: MethodResult) -> str:
     words = (
-        f"Temperature scaling removes {_removed(before, baseline)} of the error and leaves "
+        f"{_name(baseline)} removes {_removed(before, baseline)} of the error and leaves "
         f"{_chance(baseline)}"
     )
     lead = _lead_of(before)
     if lead:
         change = f"the NLL falls by {-lead:.4f}" if lead < 0 else f"but the NLL rises by {lead:.4f}"
         words += f"; {change} to {_nll(baseline)}"
-    return words + "."
+    return words[0].upper() + words[1:] + "."
+
+
+def _name(result: MethodResult) -> str:
+    """Return a method as sentences name it."""
+    return (
+        "no calibration"
+        if result.calibrator is None
+        else BASELINES.get(result.method, result.method)
+    )
 
 
 def _nll(result: MethodResult) -> str:
@@ -200,13 +247,13 @@ def _nll(result: MethodResult) -> str:
 
 
 def _lead(comparison: Comparison, reference: MethodResult, best: MethodResult) -> str:
-    name = "temperature scaling" if reference.method == BASELINE else "no calibration"
+    name = _name(reference)
     n_methods, gap = len(comparison.results), best.difference
     if best.method == reference.method or gap is None:
         return f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
     words = f"{best.method} has the lowest NLL of {n_methods} methods, {_nll(best)}: "
     words += f"better than {name} by {-gap.value:.4f}"
-    if math.isnan(gap.p_value):
+    if math.isnan(gap.low):
         return f"{words}."
     level = 100 * comparison.settings["confidence_level"]
     words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, {p_words(gap.p_value)}; "
@@ -215,14 +262,26 @@ def _lead(comparison: Comparison, reference: MethodResult, best: MethodResult) -
     return f"{words}It has {_chance(best)}."
 
 
+def _beside_auto(best: MethodResult, auto: MethodResult | None) -> str:
+    """Say how far the default is behind the method of the lowest NLL, if it is."""
+    gap = best.beside_auto
+    if auto is None or gap is None or best.method == auto.method:
+        return ""
+    words = f" auto, the default, is behind it by {-gap.value:.4f}"
+    if _clear_value(gap) == 0.0:
+        return f"{words}, which may be chance."
+    return f"{words}." if _replaces(best, auto) else f"{words}, too little to matter."
+
+
 def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
     words = _direction(before)
     if chosen.method == UNCALIBRATED:
         return f"{words}{_left_alone(before)}."
     is_named = _is_biased(before) or (_is_off(before) and describe_shares(before.shares))
     it = "it" if is_named else "their error"
-    if baseline is None or chosen.method == BASELINE:
-        subject = "temperature scaling (ts)" if chosen.method == BASELINE else chosen.method
+    if baseline is None or chosen is baseline or _lead_of(chosen) <= 0.0:
+        subject = _name(chosen)
+        subject += f" ({chosen.method})" if subject != chosen.method else ""
         return f"{words}; {subject} removes {_removed(before, chosen)} of {it}."
     gap, removed = chosen.difference, _removed(before, baseline)
     lead = "but {} is better" if removed == LITTLE else "and {} is better still"
@@ -230,7 +289,7 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
     if gap is not None:
         chance = p_words(gap.p_holm)
         lead += f" by {-gap.value:.4f} in NLL" + (f", {chance}" if chance else "")
-    return f"{words}; temperature scaling removes {removed} of {it}, {lead}."
+    return f"{words}; {_name(baseline)} removes {removed} of {it}, {lead}."
 
 
 def _is_biased(result: MethodResult) -> bool:
