@@ -27,8 +27,10 @@ from calibrant import (
     model_file,
 )
 from calibrant._calibrators.methods import saved_methods
+from calibrant._html import short_number
 from calibrant._solvers.report import Binning, SolverReport
 from calibrant.datasets import simulated_scores
+from calibrant.decisions import value_of_calibration
 from calibrant.metrics import calibration_test, evaluate, reliability_curve
 from calibrant.report import compare
 
@@ -283,3 +285,22 @@ def test_what_cannot_be_fitted_is_shown_as_text(wrong):
     page = Page(shown["text/html"])
     assert page.tags == {"pre"}
     assert type(wrong).__name__ in page.texts[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(43_170.0, "43,170"), (1_234.5, "1,234"), (0.012345, "0.01235"), (-5e6, "-5,000,000")],
+)
+def test_large_amounts_have_no_exponent(value, text):
+    assert short_number(value) == text
+    assert short_number(float("nan")) == "nan"
+
+
+def test_notebooks_show_what_calibration_saves_without_an_exponent():
+    p = np.array([[0.6, 0.4]] * 10 + [[0.4, 0.6]] * 10)
+    q, y = np.array([[0.9, 0.1]] * 10 + [[0.1, 0.9]] * 10), np.repeat([0, 1], 10)
+    saved = value_of_calibration(y, p, q, [[0, 5000], [1000, 0]], n_decisions=100_000)
+    row = next(cells for cells in shown(saved).rows if cells[0] == "total")
+    assert row[1].startswith(f"{saved.total.value:,.0f} (")
+    assert saved.total.value >= 10_000
+    assert "e+" not in saved._repr_html_()

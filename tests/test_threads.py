@@ -22,6 +22,7 @@ from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors, metrics, model_file, report
+from calibrant._calibrators.methods import saved_methods
 from calibrant._cli.main import run as command
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate
@@ -378,3 +379,34 @@ def test_who_leaves_first_takes_the_limit_from_nobody():
         first.join()
         assert blas_threads() == {1}
     assert blas_threads() == {2}
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="has no lock")
+@pytest.mark.parametrize("method", ["na-fir", "fir", "scir", "ts", "vs", "structured", "auto"])
+def test_one_row_is_predicted_without_letting_the_lock_go(method):
+    """Or eight threads that predict a row each hand the lock around, slower than one thread."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrator = saved_methods()[method]().fit(P, Y)
+    row, times_had, is_over = NEW[:1].copy(), [0], threading.Event()
+    calibrator.predict_proba(row)  # which makes tables
+
+    def wait_for_the_lock():
+        while not is_over.is_set():
+            times_had[0] += 1
+            time.sleep(0)  # lets it go, and waits for it
+
+    interval, thread = sys.getswitchinterval(), threading.Thread(target=wait_for_the_lock)
+    sys.setswitchinterval(1000.0)  # nobody is asked to let it go
+    thread.start()
+    try:
+        time.sleep(0.01)
+        before = times_had[0]
+        for _ in range(300):
+            calibrator.predict_proba(row)
+        after = times_had[0]
+    finally:
+        is_over.set()
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert after == before > 0

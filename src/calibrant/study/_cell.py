@@ -23,6 +23,7 @@ from calibrant._files.align import align
 from calibrant._trial import UNCALIBRATED, fit_and_judge
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._scores import LogLoss
+from calibrant.metrics._statistic import measure as mean_of
 from calibrant.metrics._table import METRICS
 
 if TYPE_CHECKING:
@@ -122,12 +123,8 @@ def _judge(
     rows = scores if calibrator is None else calibrator.predict_proba(scores)
     seconds = 0.0 if calibrator is None else perf_counter() - began
     read = read_predictions(y, rows, None, classes)
-    *found, log_loss = read.measure(
-        *(metric.body(read.n_classes, n_bins) for metric, n_bins in MEASURED.values()),
-        LogLoss(SMALLEST),
-    )
-    values = {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
-    return values, float(log_loss), seconds
+    values = {name: metric.compute(read, n_bins) for name, (metric, n_bins) in MEASURED.items()}
+    return values, mean_of(read, LogLoss(SMALLEST)), seconds
 
 
 @cache
