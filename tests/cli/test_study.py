@@ -13,7 +13,7 @@ import pytest
 from calibrant._cli import study as module
 from calibrant._cli.main import run
 from calibrant.study import read_table
-from conftest import simulate
+from conftest import methods_alone, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -62,11 +62,10 @@ def test_outputs_of_a_small_study_are_written(home, capsys):
 
 
 def test_methods_of_the_paper_are_the_default_and_all_means_all():
-    from calibrant._calibrators.methods import methods
-    from calibrant.study._table import DEFAULT_METHODS
+    from calibrant.study._methods import DEFAULT_METHODS
 
     assert module._methods(None) == list(DEFAULT_METHODS)
-    assert module._methods("all") == list(methods())
+    assert module._methods("all") == list(methods_alone())
     assert module._methods("ts,fir") == ["ts", "fir"]
 
 

@@ -16,8 +16,8 @@ from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
 from calibrant.study._cell import MEASURED, Cell, Outcome, measure, versions
 from calibrant.study._files import find_files, look_at
+from calibrant.study._methods import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._run import longest_first
-from calibrant.study._table import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._workers import compute
 from conftest import simulate
 from files.damaged import archive, raw_npy

@@ -117,18 +117,17 @@ def run_command(
 
 
 def _methods(text: str | None) -> list[str]:
-    from calibrant._calibrators.methods import methods as all_methods
-    from calibrant.study._table import DEFAULT_METHODS
+    from calibrant.study._methods import ALL_METHODS, DEFAULT_METHODS
 
     if text is None:
         return list(DEFAULT_METHODS)
-    return list(all_methods()) if text == "all" else text.split(",")
+    return list(ALL_METHODS) if text == "all" else text.split(",")
 
 
 def _check_against(against: Path | None, source: Path) -> None:
     """Find out before a long run whether there is something to compare with."""
-    from calibrant._files.hdf5 import is_hdf5
     from calibrant.study._calarena import read_results
+    from calibrant.study._hdf5 import is_hdf5
 
     if against is None:
         return

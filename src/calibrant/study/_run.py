@@ -18,7 +18,8 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.study._calarena import write_results
 from calibrant.study._cell import Cell, Outcome, Records, measure
 from calibrant.study._files import find_files
-from calibrant.study._table import DEFAULT_METHODS, TYPES, StudyTable, write_table
+from calibrant.study._methods import DEFAULT_METHODS
+from calibrant.study._table import TYPES, StudyTable, write_table
 from calibrant.study._workers import compute
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     if isinstance(methods, str):
         raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
     for method in methods:
-        simplex.check_option("method", method, (UNCALIBRATED, *all_methods()))
+        simplex.check_option("method", method, (UNCALIBRATED, *all_methods(study=True)))
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 
