@@ -6,7 +6,7 @@ import pytest
 import calibrant
 from calibrant import study
 from calibrant._calibrators.methods import make_calibrator
-from calibrant.study._searches import BlockSearch
+from calibrant.study._searches import PaperSearch
 from calibrators.catalogue import CALIBRATORS, QUICK, make
 from conftest import simulate
 
@@ -70,7 +70,7 @@ def name_of(variant):
 def assert_sound(calibrator, p, name):
     """Finite, on the simplex, in order where that is promised; the solver says that it is done."""
     may_stop = type(calibrator).__name__ in QUICK  # after few rounds
-    may_stop |= isinstance(calibrator, BlockSearch)  # on the blocks of PAVA
+    may_stop |= isinstance(calibrator, PaperSearch)  # on the blocks of PAVA
     assert may_stop or calibrator.solver_report_.converged, name
     k = p.shape[1]
     new = np.vstack([np.random.default_rng(1).dirichlet(np.ones(k), 20), np.eye(k)])

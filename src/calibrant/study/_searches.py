@@ -121,7 +121,7 @@ def split_blocks(
     return np.unique(np.concatenate(starts))
 
 
-class BlockSearch(NormalizationAwareIsotonic):
+class PaperSearch(NormalizationAwareIsotonic):
     """One of the paper's searches for NA-FIR, which keeps the blocks of PAVA.
 
     A subclass names its ``search``, the limit of its ``rounds``, and implements ``_search``.
@@ -183,7 +183,7 @@ class BlockSearch(NormalizationAwareIsotonic):
         raise NotImplementedError
 
 
-class Annealing(BlockSearch):
+class Annealing(PaperSearch):
     """NA-FIR by the paper's Algorithm 1, simulated annealing.
 
     One block at a time is changed by +-``epsilon_change``, and the best fit seen is kept. A change
@@ -270,7 +270,7 @@ class Annealing(BlockSearch):
         return best, done
 
 
-class ProjectedGradient(BlockSearch):
+class ProjectedGradient(PaperSearch):
     """NA-FIR by gradient descent in the values g, projected by PAVA.
 
     Steps go against dF/dg = a - b / g; their length doubles after every success. It stops when
@@ -305,7 +305,7 @@ class ProjectedGradient(BlockSearch):
         return values, rounds
 
 
-class ConstrainedSearch(BlockSearch):
+class ConstrainedSearch(PaperSearch):
     """A solver of scipy over theta = log g, in which the problem is convex, with constraints."""
 
     rounds: ClassVar[int] = 500
@@ -377,7 +377,7 @@ class TrustConstr(ConstrainedSearch):
         }
 
 
-class Penalty(BlockSearch):
+class Penalty(PaperSearch):
     """NA-FIR by the penalty method: L-BFGS in at most 2,000 rounds for each penalty.
 
     The loss plus a growing penalty on the squares of decreases of theta = log g is minimised, each
