@@ -2,9 +2,9 @@
 
 from calibrant.decisions._cost_sensitive import CostSensitive
 from calibrant.decisions._costs import expected_cost, value_of_calibration
-from calibrant.decisions._selection import risk_coverage, threshold_for
+from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage
 from calibrant.decisions._sets import ConformalSets, prediction_sets
-from calibrant.decisions._threshold_curves import cost_curve, decision_curve
+from calibrant.decisions._thresholds import threshold_for
 
 __all__ = [
     "ConformalSets",

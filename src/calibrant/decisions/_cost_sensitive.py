@@ -20,7 +20,6 @@ from calibrant.decisions._cost_tables import (
     n_columns_of,
     read_costs,
     split_positive,
-    threshold_of,
 )
 from calibrant.decisions._costs import expected_cost, rows_of
 from calibrant.metrics._predictions import read_predictions
@@ -57,9 +56,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Cost of not deciding: ``predict`` returns ``"abstain"`` where it is the smallest. A series
         or a mapping is matched by the names of the classes.
     pos_label : object, optional
-        Positive class of costs by name, and that of a single column without an estimator. Labels
-        0 and 1, -1 and 1, False and True tell it by themselves: the larger one. So do ``classes``
-        that were told to ``fit`` or to a calibrator: the last one.
+        Positive class of costs by name, and that of a single column without an estimator. Not
+        needed for 0 and 1, -1 and 1, or False and True, where it is the larger one, nor with
+        ``classes`` of ``fit`` or of a calibrator, where it is the last one.
 
     Attributes
     ----------
@@ -111,23 +110,20 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         if self.estimator is None:
             classes, positive = self._read_labels(X, y, **fit_params)
-            found = {"fitted_classes_": classes, "fitted_positive_": positive}
+            fitted = {"fitted_classes_": classes, "fitted_positive_": positive}
         else:
-            fitted = clone(self.estimator).fit(X, y, **fit_params)
-            classes, positive = np.asarray(fitted.classes_), self._positive_of(fitted)
-            found = {"estimator_": fitted}
+            estimator = clone(self.estimator).fit(X, y, **fit_params)
+            classes, positive = np.asarray(estimator.classes_), self._positive_of(estimator)
+            fitted = {"estimator_": estimator}
         read_costs(self.costs, classes, self.abstain, self.actions, *positive)
-        for name, value in found.items():  # nothing has changed if the costs are refused
-            setattr(self, name, value)
+        vars(self).update(fitted)  # nothing has changed if the costs are refused
         return self
 
     def _read_labels(
-        self, X: Any, y: Any, *, sample_weight: Any = None, classes: Any = None, **told: Any
+        self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None, pos_label: Any = None
     ) -> tuple[NDArray[Any], Positive]:
-        """Return the class of each column of probabilities, and what is known of the positive."""
-        pos_label = told.pop("pos_label", self.pos_label)
-        if told:
-            raise TypeError(f"fit() got an unexpected keyword argument {min(told)!r}")
+        """Return the class of each column of probabilities, and the positive one if known."""
+        pos_label = self.pos_label if pos_label is None else pos_label
         of_rows, positive = split_positive(X, self.costs, classes, pos_label)
         return read_predictions(y, X, sample_weight, classes, of_rows).classes, positive
 
@@ -150,8 +146,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             return lazy
         predictions, table = self._read(self._probabilities(X))
         costs = action_costs(predictions.rows, table.matrix)
-        found: NDArray[Any] = table.actions[costs.argmin(axis=1)]
-        return found
+        return np.asarray(table.actions[costs.argmin(axis=1)])
 
     def expected_costs(self, X: Any) -> Floats:
         """Return the expected cost of every action for each row.
@@ -188,9 +183,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self._check_single(rows)
         pos_label = self.pos_label
         if known is not None:
-            self._table()  # refuses costs of which nobody knows the positive class
+            self._table()  # refuses costs whose positive class is not known
             pos_label = self._positive().pos_label
-        found = expected_cost(
+        result = expected_cost(
             y,
             rows,
             self.costs,
@@ -199,7 +194,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             classes=known,
             pos_label=pos_label,
         )
-        return -found.realised.value
+        return -result.realised.value
 
     def _probabilities(self, X: Any) -> Any:
         """Return what the decisions are made on."""
@@ -226,9 +221,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     @property
     def _fitted(self) -> Any:
         """The estimator that predicts."""
-        found = getattr(self, "estimator_", self.estimator)
-        check_is_fitted(found)
-        return found
+        estimator = getattr(self, "estimator_", self.estimator)
+        check_is_fitted(estimator)
+        return estimator
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -248,40 +243,40 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def threshold_(self) -> float:
         """Probability of the second class above which its action is taken."""
         try:
-            return threshold_of(self._table().positive_last)
+            return self._table().threshold
         except errors.ParameterError as error:
             raise AttributeError(f"threshold_: {error}") from error
 
     def _known(self) -> Any:
-        """Return the labels of the columns, or None where nobody has told them."""
+        """Return the labels of the columns, or None if they are not known."""
         if self.estimator is None and "fitted_classes_" not in vars(self):
             return None
         return self.classes_
 
     def _positive(self) -> Positive:
-        """Return what is known of the positive class."""
+        """Return the positive class, as far as it is known."""
         if self.estimator is not None:
             return self._positive_of(self._fitted)
-        found: Positive = getattr(self, "fitted_positive_", Positive(self.pos_label))
-        return found
+        positive: Positive = getattr(self, "fitted_positive_", Positive(self.pos_label))
+        return positive
 
     def _positive_of(self, fitted: Any) -> Positive:
-        """Return the same of an estimator; calibrators may have been told their classes."""
+        """Return that of an estimator; the last of ``classes`` of a calibrator is positive."""
         is_single = getattr(fitted, "scores", None) in ONE_COLUMN
         is_told = is_single or getattr(fitted, "classes", None) is not None
         return Positive(self.pos_label, is_told)
 
     def _table(self, n_classes: int | None = None, names: Any = None) -> CostTable:
-        """Return the costs; without known labels columns have numbers, or ``names``."""
-        known, is_named = self._known(), is_frame(self.costs) or is_pair(self.costs)
-        if known is None and is_named:
+        """Return the costs; if labels are not known, columns have ``names``, or numbers."""
+        known = self._known()
+        if known is None and (is_frame(self.costs) or is_pair(self.costs)):
             known = names
         if known is None:
             shape = (2,) if is_pair(self.costs) else np.shape(self.costs)
             known = np.arange(max(shape[-2:][:1], default=0) if n_classes is None else n_classes)
             self._check_numbered(known)
-        told = self.abstain, self.actions, *self._positive()
-        return read_costs(self.costs, np.asarray(known), *told)
+        positive = self._positive()
+        return read_costs(self.costs, np.asarray(known), self.abstain, self.actions, *positive)
 
     def _check_numbered(self, numbers: NDArray[Any]) -> None:
         """Refuse costs whose rows have other names than the numbers of columns."""
