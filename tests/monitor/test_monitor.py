@@ -254,7 +254,7 @@ def test_a_batch_of_few_values_counts_once(case):
 
 
 def test_the_oldest_batches_are_forgotten(rows, monkeypatch):
-    monkeypatch.setattr("calibrant.monitor._reading.MOST_DIGESTS", 2)
+    monkeypatch.setattr("calibrant.monitor._reading.MOST_BATCHES", 2)
     monitor = CalibrationMonitor(classes=range(3))
     p, y = rows
     for start in (0, 100, 200, 0):
@@ -296,9 +296,7 @@ def test_the_largest_state_is_below_a_megabyte(tmp_path):
         for i in range(64 - len(monitor.periods_.table)):
             monitor.periods_.add(p[:1].max(axis=1), None, None, np.array([float(i)]), 0.0)
         assert len(monitor.periods_.table) == 64
-        for i in range(2045):
-            monitor._digests.known[f"{i:022x}"] = [f"{i:011x}"]
-            monitor._digests.named[f"{i:011x}"] = 1
+        monitor._digests.known = {f"{i:08x}": 1_000_000 + i // 3 for i in range(3 * 2048)}
         monitor.save(tmp_path / "state.json")
         assert (tmp_path / "state.json").stat().st_size <= 1_000_000
         CalibrationMonitor.load(tmp_path / "state.json")
@@ -315,7 +313,7 @@ def test_damaged_and_foreign_states_are_refused(tmp_path, rows):
     state = _state.from_text(whole)
     del state["_recent"]
     damaged = {
-        "checksum": whole.replace('"alpha": 0.01', '"alpha": 0.02'),
+        "checksum": whole.replace('"alpha":0.01', '"alpha":0.02'),
         "not the state": "",
         "format is not": '{"a": 1}\n',
         "not calibrant.monitor, version 3": f"{newer}\n{body}",

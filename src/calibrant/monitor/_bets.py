@@ -84,10 +84,7 @@ class Bet(ABC):
     ridge: float
     limits: tuple[float, float]
     KEPT: ClassVar[Bounds] = {
-        "precision": (-1e15, 1e15),
-        "hessian": (-1e15, 1e15),
-        "linear": (-1e15, 1e15),
-        "gradient": (-1e15, 1e15),
+        **dict.fromkeys(("precision", "hessian", "linear", "gradient"), (-1e15, 1e15)),
         "value": (-10.0, 10.0),
     }
 

@@ -109,21 +109,14 @@ class CalibrationMonitor:
     """
 
     KEPT: ClassVar[Bounds] = {
-        "alpha": (1e-12, 0.5),
-        "run_length": (1.0, 1e15),
-        "model": None,
-        "min_probability": (1e-12, 1e-2),
-        "periods_": None,
-        "_sums": (0.0, 1e18),
-        "_alarm_row": None,
-        "_log_stake": (-LARGEST_LOG, LARGEST_LOG),
-        "_log_wealth": (-LARGEST_LOG, LARGEST_LOG),
+        **dict.fromkeys(("model", "periods_", "_alarm_row", "_evidence", "_groups", "_means")),
+        **dict.fromkeys(("_digests", "_recent")),
+        **dict.fromkeys(("_log_stake", "_log_wealth"), (-LARGEST_LOG, LARGEST_LOG)),
         "_log_largest": (0.0, LARGEST_LOG),
-        "_evidence": None,
-        "_groups": None,
-        "_means": None,
-        "_digests": None,
-        "_recent": None,
+        "_sums": (0.0, 1e18),
+        "alpha": (1e-12, 0.5),
+        "min_probability": (1e-12, 1e-2),
+        "run_length": (1.0, 1e15),
     }
 
     def __init__(
@@ -221,11 +214,7 @@ class CalibrationMonitor:
         ----------
         probabilities : array-like of shape (n_rows, n_classes)
             What was served.
-        time : array-like of shape (n_rows,), optional
-            As in :meth:`update`.
-        batch : str, optional
-            As in :meth:`update`.
-        again : bool, default=False
+        time, batch, again : optional
             As in :meth:`update`.
 
         Returns

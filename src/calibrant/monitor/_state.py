@@ -73,7 +73,7 @@ def require(is_right: Any, fault: str) -> None:
 
 def to_text(state: dict[str, Any]) -> str:
     """Return a state as JSON, after a line with its checksum."""
-    text = json.dumps(state, default=_array, allow_nan=False)
+    text = json.dumps(state, default=_array, allow_nan=False, separators=(",", ":"))
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
     return f"{json.dumps(head)}\n{text}\n"
 
