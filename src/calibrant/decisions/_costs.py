@@ -174,12 +174,9 @@ def expected_cost(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
         that counts double.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
-        False and True, where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
+        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------
@@ -264,15 +261,9 @@ def value_of_calibration(
         Probabilities after calibration, of the same rows in the same order. The calibrator must
         have been fitted to others.
     costs : array-like of shape (n_classes, n_actions), data frame or mapping
-        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
-        (column). Rows of a data frame are matched by name. For two classes, a mapping with
-        ``"false_positive"`` and ``"false_negative"``; the positive class is ``pos_label``, the last
-        of ``classes``, or known from the labels. Negative costs are gains. Costs that differ by
-        row, such as the exposure of a loan, are an array of shape (n_rows, n_classes, n_actions),
-        or a mapping to arrays of shape (n_rows,).
+        Costs of each true class (row) and action (column), as of :func:`expected_cost`.
     abstain : float, array-like of shape (n_classes,), series or mapping, optional
-        Cost of not deciding, which becomes one more action. A series or a mapping is matched by the
-        names of the classes.
+        Cost of not deciding, as of :func:`expected_cost`.
     n_decisions : float, default=1000
         Number of rows to scale the saving to, such as those of a month.
     confidence_level : float, default=0.95
@@ -280,12 +271,9 @@ def value_of_calibration(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
         that counts double.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
-        False and True, where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
+        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------

@@ -122,12 +122,8 @@ def decision_curve(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; in ``spread`` it is one
         row that counts double.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------
@@ -198,20 +194,14 @@ def cost_curve(
         Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
         a single column is the positive class of two, as in scikit-learn.
     costs : array-like of shape (2, 2), data frame or mapping
-        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
-        (column). Rows of a data frame are matched by name. A mapping has ``"false_positive"`` and
-        ``"false_negative"``; the positive class is ``pos_label``, the last of ``classes``, or known
-        from the labels. Negative costs are gains.
+        Costs of each true class (row) and action (column), as of :func:`expected_cost`.
     thresholds : array-like, optional
         In [0, 1]; 0.01, 0.02, ..., 0.99 by default.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
-        False and True, where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
+        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------
@@ -290,12 +280,8 @@ def risk_coverage(
         a single column is the positive class of two, as in scikit-learn.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------

@@ -126,12 +126,8 @@ def prediction_sets(
         True labels, to measure the coverage.
     sample_weight : array-like of shape (n_rows,), optional
         Weights of rows in the measured coverage.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------

@@ -51,7 +51,9 @@ def unpack(thing: Any, state: Any) -> None:
 
 def _checked(name: str, value: Any, like: Any, bounds: tuple[float, float] | None) -> Any:
     """Return a value that is of the kind of another one, and within bounds."""
-    if isinstance(like, np.ndarray):
+    if isinstance(like, dict | list):
+        require(type(value) is type(like), f"{name} is no {type(like).__name__}")
+    elif isinstance(like, np.ndarray):
         is_same = isinstance(value, np.ndarray) and value.dtype == like.dtype
         require(is_same and value.ndim == like.ndim, f"{name} is another kind of array")
         is_shape = 0 in like.shape or value.shape == like.shape
@@ -87,9 +89,13 @@ def from_text(text: str) -> dict[str, Any]:
     require(is_known, f"its format is not {FORMAT}, version {VERSION}")
     is_whole = header.get("sha256") == _digest(body.rstrip("\n"))
     require(is_whole, "its checksum does not match, so it is damaged or was edited")
-    state = json.loads(body, object_hook=_read)
+    state = json.loads(body, object_hook=_read, parse_constant=_refuse_constant)
     require(isinstance(state, dict), "it is no object")
     return state  # type: ignore[no-any-return]
+
+
+def _refuse_constant(name: str) -> None:
+    raise StatisticsError(f"it has the number {name}")
 
 
 def _digest(text: str) -> str:
