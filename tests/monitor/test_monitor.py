@@ -35,13 +35,6 @@ def test_containers_labels_and_columns_agree(rows):
     assert named.groups["x"]["log_e_value"] == pytest.approx(plain.log_e_value, abs=1e-12)
 
 
-def test_one_column_of_two_classes():
-    p, y = honest(np.random.default_rng(0), 300, 2)
-    two = CalibrationMonitor().update(p, y)
-    for one in (p[:, 1], p[:, 1:]):
-        assert CalibrationMonitor().update(one, y).log_e_value == pytest.approx(two.log_e_value)
-
-
 def test_means_and_their_intervals(rows):
     p, y = rows
     status = CalibrationMonitor().update(p, y)
@@ -133,11 +126,6 @@ def test_other_classes_are_refused(rows):
         monitor.update([[0.5, 0.5]], [0])
     with pytest.raises(errors.ShapeError, match="3 classes"):
         monitor.update_unlabelled([[0.5, 0.5]])
-
-
-def test_classes_that_are_dates_are_refused_at_once():
-    with pytest.raises(errors.LabelError, match="a monitor needs text, numbers"):
-        CalibrationMonitor(classes=DATES)
 
 
 def test_times_of_all_kinds_agree(rows):

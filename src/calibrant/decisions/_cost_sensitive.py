@@ -115,7 +115,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             classes, positive = np.asarray(estimator.classes_), self._positive_of(estimator)
             fitted = {"estimator_": estimator}
         read_costs(self.costs, classes, self.abstain, self.actions, *positive)
-        vars(self).update(fitted)  # nothing has changed if the costs are refused
+        for name, value in fitted.items():  # nothing has changed if the costs are refused
+            setattr(self, name, value)
         return self
 
     def _read_labels(

@@ -247,7 +247,7 @@ class Digests:
                     "they are new rows with equal values, pass time= with both batches, or "
                     "again=True"
                 )
-        number = 1 + max(self.known.values(), default=0)
+        number = 1 + next(reversed(self.known.values()), 0)
         for key in (*names, *kept):
             self.known.pop(key, None)  # so that it is the last one
             self.known[key] = number
