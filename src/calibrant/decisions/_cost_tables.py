@@ -147,9 +147,10 @@ def read_costs(
             f"costs[{', '.join(map(str, place))}] is {matrix[place]}, but costs must be finite "
             f"({MEANING}); pass a large number for an action that must not happen"
         )
-    if actions is not None:  # in the order of the columns as they were given
-        is_each = order is not None and len(actions) == n_actions
-        names = [actions[place] for place in order] if is_each else list(actions)
+    if actions is not None:
+        names = list(actions)
+        if order is not None and len(names) == n_actions:  # they name the columns as given
+            names = [names[place] for place in order]
     elif names is None:
         names = [*(classes.tolist() if n_actions == n_classes else range(n_actions))]
     return CostTable(matrix, _name_actions(names, n_actions, has_abstain=has_abstain), positive)
