@@ -40,7 +40,7 @@ def next_step(n_rows: int) -> int:
     return int((n_rows // step + 1) * step)
 
 
-class Mixture:
+class BetMixture:
     """Bets on the rows of a stream, each with a share of the wealth; one share is not bet."""
 
     KEPT: ClassVar[Bounds] = {
@@ -106,7 +106,7 @@ class Detector:
     def _restart(self) -> None:
         """Begin to fit a level to the rows from here on."""
         bets = {name: bet for name, bet in self.make_bets().items() if math.isinf(bet.half_life)}
-        self.level = Mixture(bets, 1.0 / (len(bets) + 1.0))
+        self.level = BetMixture(bets, 1.0 / (len(bets) + 1.0))
         self.sums = np.zeros((self.n_bets, 1))
 
     def check_state(self) -> None:
@@ -156,7 +156,7 @@ class Detector:
         return int(np.argmax(reached)) if reached.any() else None
 
 
-class Evidence(Mixture):
+class Evidence(BetMixture):
     """The e-process of one stream of rows, valid at every stopping time.
 
     A row multiplies the share of each bet by its q(y) / p(y); if p is right, that is 1 on average
@@ -167,7 +167,7 @@ class Evidence(Mixture):
     while nothing is wrong.
     """
 
-    KEPT: ClassVar[Bounds] = Mixture.KEPT | {
+    KEPT: ClassVar[Bounds] = BetMixture.KEPT | {
         "log_wealth": (-LARGEST_LOG, LARGEST_LOG),
         "log_largest": (-LARGEST_LOG, LARGEST_LOG),
         "n_learned": (0, MOST_ROWS),
