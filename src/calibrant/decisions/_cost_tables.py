@@ -46,13 +46,13 @@ class CostTable(NamedTuple):
                 f"costs has shape {matrix.shape}, including abstaining; a threshold exists only "
                 "for two classes (rows) and two actions (columns)"
             )
-        (right, wrong), (missed, found) = matrix.tolist()
-        if min(wrong - right, missed - found) < 0 or wrong - right + missed - found == 0:
+        (right, wrong), (missed, hit) = matrix.tolist()
+        if min(wrong - right, missed - hit) < 0 or wrong - right + missed - hit == 0:
             raise errors.ParameterError(
                 "one action of costs is never more expensive than the other, whatever the class "
                 "(row), so there is no threshold between them"
             )
-        return float((wrong - right) / (wrong - right + missed - found))
+        return float((wrong - right) / (wrong - right + missed - hit))
 
 
 def is_pair(costs: Any) -> bool:

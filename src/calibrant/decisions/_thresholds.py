@@ -123,12 +123,12 @@ def threshold_for(
     (0.71, 0.26, 0.82)
     """
     targets = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}
-    told = [(name, value) for name, value in targets.items() if value is not None]
-    if len(told) != 1:
+    given = [(name, value) for name, value in targets.items() if value is not None]
+    if len(given) != 1:
         raise errors.ParameterError(
-            f"{len(told)} of accuracy, precision, recall and capacity are given; pass exactly one"
+            f"{len(given)} of accuracy, precision, recall and capacity are given; pass exactly one"
         )
-    ((target, wanted),) = told
+    ((target, wanted),) = given
     simplex.check_number(target, wanted, low=0.0, high=1.0)
     if confidence_level is not None:
         check_level(confidence_level)

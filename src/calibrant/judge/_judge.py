@@ -212,8 +212,8 @@ def calibrate_judge(
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
     other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
     place = {grade: j for j, grade in enumerate(grades.tolist())}
-    told = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
-    is_known, all_known = bool((told[:n] >= 0).all()), bool((told >= 0).all())
+    columns = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
+    is_known, all_known = bool((columns[:n] >= 0).all()), bool((columns >= 0).all())
     return JudgeReport(
         n_labelled=n,
         n_unlabelled=len(other),
@@ -222,10 +222,10 @@ def calibrate_judge(
         values=numbers,
         mean=mean,
         labelled_mean=plain,
-        judge_mean=float(numbers[told].mean()) if all_known else math.nan,
-        kappa_before=_kappa(index, told[:n], other_grade) if is_known else math.nan,
+        judge_mean=float(numbers[columns].mean()) if all_known else math.nan,
+        kappa_before=_kappa(index, columns[:n], other_grade) if is_known else math.nan,
         kappa_after=_kappa(index, held_out.argmax(axis=1), other_grade),
-        weighted_kappa_before=_kappa(index, told[:n], square) if is_known else math.nan,
+        weighted_kappa_before=_kappa(index, columns[:n], square) if is_known else math.nan,
         weighted_kappa_after=_kappa(index, nearest, square),
         labels_to_halve=more,
         power=power,
