@@ -20,6 +20,7 @@ from matplotlib import pyplot as plt
 from PIL import Image
 
 import calibrant
+from calibrant import _drawing as style
 from calibrant._cli import demo
 from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
@@ -31,7 +32,6 @@ from calibrant.metrics import (
     reliability_curve,
 )
 from calibrant.monitor import CalibrationMonitor
-from calibrant.plots import _style as style
 from calibrant.plots import (
     compute_classwise,
     compute_confidence_histogram,

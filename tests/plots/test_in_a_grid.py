@@ -13,13 +13,9 @@ from calibrant.metrics import reliability_curve
 from calibrant.plots import (
     ReliabilityDisplay,
     compute_classwise,
-    compute_confidence_histogram,
-    compute_effect,
     compute_map,
     compute_top_r,
     draw_classwise,
-    draw_confidence_histogram,
-    draw_effect,
     draw_map,
     draw_reliability,
     draw_reliability_grid,
@@ -80,20 +76,14 @@ def three(k):
     return dict.fromkeys(names, numbers(compute_top_r, k))
 
 
-def effect_of(k):
-    scores = data(k)[0]
-    return compute_effect(scores, fitted("ts", k).predict_proba(scores))
-
-
 SINGLE = {
     "reliability": lambda k, ax: draw_reliability(curve_of(k), ax, title="t", notes=["NLL 1.234"]),
     "reliability_of_a_class": lambda k, ax: draw_reliability(curve_of(k, data(k)[2][0]), ax),
     "display": display,
     "two_displays": two_displays,
-    "confidence": lambda k, ax: draw_confidence_histogram(
-        numbers(compute_confidence_histogram, k), ax, title="network"
+    "reliability_of_a_rare_class": lambda k, ax: draw_reliability(
+        curve_of(k, data(k)[2][0]), ax, smallest=1e-4
     ),
-    "effect": lambda k, ax: draw_effect(effect_of(k), ax, title="TS"),
     "top_r": lambda k, ax: draw_top_r(numbers(compute_top_r, k), ax, title="top r"),
     "top_r_of_three": lambda k, ax: draw_top_r(three(k), ax),
 } | {
@@ -111,7 +101,7 @@ def assert_inside(inner, outer):
     assert inner.y1 <= outer.y1 + 1
 
 
-WITHOUT_LEGEND = {"reliability", "reliability_of_a_class", "map_of_vs"}
+WITHOUT_LEGEND = {name for name in SINGLE if name.startswith("reliability")} | {"map_of_vs"}
 
 
 @pytest.mark.parametrize(("n_classes", "layout"), [(2, None), (100, None), (10, "constrained")])

@@ -1,21 +1,16 @@
-"""Classes, confidence, effect and top r: numbers by hand, and their pictures."""
+"""Classes and top r: numbers by hand, and their pictures."""
 
 from functools import partial, reduce
 
 import numpy as np
 import pytest
 
-from calibrant import TemperatureScaling, VectorScaling
-from calibrant.errors import ParameterError, ShapeError, WeightError
-from calibrant.metrics import Predictions, accuracy, classwise_ece, reliability_curve
+from calibrant.errors import ParameterError
+from calibrant.metrics import Predictions, classwise_ece, reliability_curve
 from calibrant.plots import (
     compute_classwise,
-    compute_confidence_histogram,
-    compute_effect,
     compute_top_r,
     draw_classwise,
-    draw_confidence_histogram,
-    draw_effect,
     draw_top_r,
 )
 from calibrant.scale import Chunks
@@ -68,30 +63,9 @@ def test_classes_have_an_overview_and_named_panels_also_a_thousand():
     assert len(overview.lines[0].get_xdata()) == 1000
 
 
-def test_right_and_wrong_are_shares_of_rows_by_confidence():
-    histogram = compute_confidence_histogram(Y, SCORES, n_bins=8)
-    top, hit = SCORES.max(axis=1), SCORES.argmax(axis=1) == Y
-    for found, own in ((histogram.right, top[hit]), (histogram.wrong, top[~hit])):
-        assert np.allclose(found, np.histogram(own, bins=8, range=(0, 1))[0] / 400)
-    assert histogram.accuracy == pytest.approx(accuracy(Y, SCORES))
-    assert histogram.mean_confidence == pytest.approx(top.mean())
-    assert histogram.overconfidence == pytest.approx(top.mean() - accuracy(Y, SCORES))
-    assert histogram.overconfidence > 0.02  # the simulation is over-confident
-    with pytest.raises(ValueError, match="read-only"):
-        histogram.right[0] = 1.0
-    ax = draw_confidence_histogram(histogram, title="t")
-    right, wrong = ax.containers
-    assert np.allclose([bar.get_height() for bar in right], histogram.right)
-    assert np.allclose([bar.get_y() for bar in wrong], histogram.right)
-    assert all(bar.get_hatch() for bar in wrong)  # told apart without colour
-    words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert f"accuracy {100 * histogram.accuracy:.1f} %" in words
-
-
 @pytest.mark.parametrize(
     ("compute", "names"),
     [
-        (compute_confidence_histogram, ("right", "wrong")),
         (compute_top_r, ("share", "claimed")),
         (partial(compute_classwise, n_resamples=0), ("ece", "frequency", "mean_probability")),
     ],
@@ -118,8 +92,8 @@ class Thirds(Chunks):
 
 @pytest.mark.parametrize(
     "compute",
-    [compute_confidence_histogram, compute_top_r, partial(compute_classwise, n_worst=2)],
-    ids=["histogram", "top_r", "classwise"],
+    [compute_top_r, partial(compute_classwise, n_worst=2)],
+    ids=["top_r", "classwise"],
 )
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_predictions_and_chunks_are_the_rows_that_they_hold(compute, n_classes):
@@ -133,52 +107,6 @@ def test_predictions_and_chunks_are_the_rows_that_they_hold(compute, n_classes):
             np.testing.assert_allclose(getattr(found, name), getattr(rows, name), atol=1e-12)
     with pytest.raises(ParameterError, match="of their own"):
         compute(read, sample_weight=weight)
-
-
-def test_effect_of_predictions_has_their_weights():
-    weight = np.arange(400) % 3
-    after = TemperatureScaling().fit(SCORES, Y).predict_proba(SCORES)
-    first, second = (Predictions.read(Y, p, sample_weight=weight) for p in (SCORES, after))
-    found = compute_effect(first, second)
-    rows = compute_effect(SCORES[weight > 0], after[weight > 0], sample_weight=weight[weight > 0])
-    for name in rows.__slots__:
-        np.testing.assert_array_equal(getattr(found, name), getattr(rows, name))
-    with pytest.raises(ParameterError, match="weights of their own"):
-        compute_effect(first, second, sample_weight=weight)
-    with pytest.raises(WeightError, match="one weight per row"):
-        compute_effect(SCORES, after, sample_weight=weight[1:])
-
-
-def test_effect_of_nothing_is_the_diagonal_and_of_temperature_its_quantiles():
-    effect = compute_effect(SCORES, SCORES)
-    assert effect.changed == 0
-    assert np.all(effect.low <= effect.median)
-    assert np.allclose(effect.median, effect.before, atol=0.05)
-    after = TemperatureScaling().fit(SCORES, Y).predict_proba(SCORES)
-    effect = compute_effect(SCORES, after, n_bins=1)
-    own = after[np.arange(400), SCORES.argmax(axis=1)]
-    assert effect.before == pytest.approx(SCORES.max(axis=1).mean())
-    for q, value in ((5, effect.low), (50, effect.median), (95, effect.high)):
-        assert value == pytest.approx(np.percentile(own, q, method="inverted_cdf"))
-    assert effect.changed == 0  # temperature keeps the order
-
-
-def test_effect_weighs_rows_and_refuses_what_does_not_match():
-    before, after = [[0.9, 0.1], [0.8, 0.2]], [[0.6, 0.4], [0.4, 0.6]]
-    effect = compute_effect(before, after, n_bins=1, sample_weight=[3, 1])
-    assert effect.changed == 0.25
-    assert effect.before == pytest.approx(0.875)
-    with pytest.raises(ShapeError, match="pass the same rows"):
-        compute_effect([[0.5, 0.5]], [[0.2, 0.3, 0.5]])
-    with pytest.raises(ParameterError, match="n_bins"):
-        compute_effect([[0.5, 0.5]], [[0.5, 0.5]], n_bins=0)
-
-
-def test_effect_is_drawn():
-    effect = compute_effect(SCORES, VectorScaling().fit(SCORES, Y).predict_proba(SCORES))
-    ax = draw_effect(effect, title="vs")
-    assert np.allclose(ax.lines[1].get_ydata(), effect.median)
-    assert f"{100 * effect.changed:.1f} %" in ax.texts[0].get_text()
 
 
 def test_top_r_agrees_with_a_full_sort():

@@ -12,7 +12,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import TemperatureScaling, plots
+from calibrant import TemperatureScaling, _text, plots
+from calibrant import _drawing as style
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
 from calibrant.plots import (
@@ -21,7 +22,6 @@ from calibrant.plots import (
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots import _style as style
 from calibrant.plots._reliability import BARS, CURVE, REFERENCE, UNINFORMATIVE
 from conftest import simulate
 
@@ -112,9 +112,9 @@ def test_many_curves_look_different():
 
 
 def test_p_values_in_words_and_long_names_cut_in_the_middle():
-    assert [style.p_words(p) for p in (0.0004, 0.25, np.nan)] == ["p < 0.001", "p = 0.250", ""]
-    assert style.shorten("abc") == "abc"
-    cut = style.shorten("a" * 50 + "z" * 50, 21)
+    assert [_text.p_words(p) for p in (0.0004, 0.25, np.nan)] == ["p < 0.001", "p = 0.250", ""]
+    assert _text.shorten("abc") == "abc"
+    cut = _text.shorten("a" * 50 + "z" * 50, 21)
     assert len(cut) == 21
     assert cut.startswith("aaa")
     assert cut.endswith("zzz")
