@@ -118,7 +118,6 @@ METRICS = {
     "compute_reliability_grid": lambda y, p, **told: plots.compute_reliability_grid(
         y, {"a": p}, n_resamples=20, **told
     ),
-    "compute_top_r": plots.compute_top_r,
     "draw_classwise": of_plots("classwise"),
     "draw_reliability": lambda y, p, **told: drawn(
         plots.draw_reliability(metrics.reliability_curve(y, p, n_resamples=20, **told))
@@ -128,7 +127,6 @@ METRICS = {
             plots.compute_reliability_grid(y, {"a": p}, n_resamples=20, **told)
         )
     ),
-    "draw_top_r": of_plots("top_r"),
     "draw_cost_curve": lambda y, p, **told: drawn(
         plots.draw_cost_curve(decisions.cost_curve(y, p, COSTS, **told))
     ),

@@ -14,12 +14,10 @@ from calibrant.plots import (
     ReliabilityDisplay,
     compute_classwise,
     compute_map,
-    compute_top_r,
     draw_classwise,
     draw_map,
     draw_reliability,
     draw_reliability_grid,
-    draw_top_r,
 )
 from conftest import simulate
 
@@ -66,16 +64,6 @@ def two_displays(k, ax):
     display(k, ax)
 
 
-def numbers(compute, k):
-    scores, y, classes = data(k)
-    return compute(y, scores, classes=classes)
-
-
-def three(k):
-    names = ["uncalibrated", "temperature scaling", "x" * 50]
-    return dict.fromkeys(names, numbers(compute_top_r, k))
-
-
 SINGLE = {
     "reliability": lambda k, ax: draw_reliability(curve_of(k), ax, title="t", notes=["NLL 1.234"]),
     "reliability_of_a_class": lambda k, ax: draw_reliability(curve_of(k, data(k)[2][0]), ax),
@@ -84,8 +72,6 @@ SINGLE = {
     "reliability_of_a_rare_class": lambda k, ax: draw_reliability(
         curve_of(k, data(k)[2][0]), ax, smallest=1e-4
     ),
-    "top_r": lambda k, ax: draw_top_r(numbers(compute_top_r, k), ax, title="top r"),
-    "top_r_of_three": lambda k, ax: draw_top_r(three(k), ax),
 } | {
     f"map_of_{method}": lambda k, ax, method=method: draw_map(
         compute_map(fitted(method, k)), ax, title=method
@@ -179,13 +165,3 @@ def test_the_strip_fits_axes_that_another_locator_places():
     slot = ax.get_window_extent()
     assert strip.get_window_extent().y0 == pytest.approx(slot.y0 + 0.5 * slot.height, abs=0.5)
     assert inset.get_window_extent().y1 == pytest.approx(slot.y0 + 0.9 * slot.height, abs=0.5)
-
-
-def test_a_single_rank_has_a_whole_tick_and_a_band_that_can_be_seen():
-    scores, y, classes = data(2)
-    ax = draw_top_r(compute_top_r(y, scores, classes=classes))
-    ax.figure.draw_without_rendering()
-    low, high = ax.get_xlim()
-    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [1.0]
-    (band,) = ax.collections
-    assert np.ptp(band.get_paths()[0].vertices[:, 0]) > 0.2

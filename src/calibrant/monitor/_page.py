@@ -112,7 +112,8 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
 
 def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
     """Draw reliability diagrams of the confidence, of stretches of periods."""
-    panels, done = [], 0
+    panels: list[tuple[str, Markup]] = []
+    done = 0
     for n_rows, first, last, bins in monitor.periods_.pooled(MOST_PANELS):
         weight, hits, said = bins[:, bins[0] > 0]
         mean, share = said / weight, hits / weight

@@ -12,14 +12,12 @@ from calibrant.plots._reliability import (
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots._top_r import compute_top_r, draw_top_r
 
 __all__ = [
     "ReliabilityDisplay",
     "compute_classwise",
     "compute_map",
     "compute_reliability_grid",
-    "compute_top_r",
     "draw_classwise",
     "draw_cost_curve",
     "draw_decision_curve",
@@ -27,7 +25,6 @@ __all__ = [
     "draw_reliability",
     "draw_reliability_grid",
     "draw_risk_coverage",
-    "draw_top_r",
 ]
 
 

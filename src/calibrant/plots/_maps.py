@@ -76,7 +76,7 @@ def compute_map(calibrator: Any) -> MapPicture:
     Returns
     -------
     picture : MapPicture
-        Lines to draw. :func:`compute_effect` shows the change of actual rows.
+        Lines to draw.
 
     Examples
     --------

@@ -131,15 +131,16 @@ def _draw_forest(ax: Axes, gaps: list[Difference]) -> None:
     low, value, high = np.where(np.isnan(ends), ends[:, 1:2], ends).T
     # A hopeless method would squeeze all others: it runs out of the picture.
     limit = 4 * float(np.nanmedian(np.abs(ends))) + 1e-9
-    left, right = min(0.0, max(low.min(), -limit)), max(0.0, min(high.max(), limit))
+    left, right = min(0.0, max(low.min(), -limit)), max(1e-9, min(high.max(), limit))
     margin = 0.04 * (right - left)
     places, is_out = np.arange(len(gaps)), value > right
     ax.axvline(0.0, color=style.GREY, linewidth=1.2)
-    ax.hlines(places, low, np.where(is_out, 0.8 * right, high), color=style.BLACK, linewidth=1.6)
+    stop = np.where(is_out, 0.8 * right, high)
+    ax.hlines(places, np.minimum(low, stop), stop, color=style.BLACK, linewidth=1.6)
     holds_zero = (low <= 0) & (high >= 0)
     for own, face in ((~is_out & holds_zero, "white"), (~is_out & ~holds_zero, style.BLUE)):
-        marks = {"marker": "D", "facecolors": face, "edgecolors": style.BLUE, "zorder": 3}
-        ax.scatter(value[own], places[own], 30, **marks)
+        points = ax.scatter(np.maximum(value[own], left), places[own], 30, marker="D", zorder=3)
+        points.set(facecolors=face, edgecolors=style.BLUE)
     for place in places[is_out]:
         ax.text(right, place, f"{value[place]:+.2f} →", ha="right", va="center")
     ax.set(xlim=(left - margin, right + margin), ylim=(len(gaps) - 0.4, -0.6))

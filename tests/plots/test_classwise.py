@@ -1,6 +1,6 @@
-"""Classes and top r: numbers by hand, and their pictures."""
+"""Errors of all classes: numbers by hand, and their pictures."""
 
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -9,9 +9,7 @@ from calibrant.errors import ParameterError
 from calibrant.metrics import Predictions, classwise_ece, reliability_curve
 from calibrant.plots import (
     compute_classwise,
-    compute_top_r,
     draw_classwise,
-    draw_top_r,
 )
 from calibrant.scale import Chunks
 from conftest import simulate
@@ -63,19 +61,12 @@ def test_classes_have_an_overview_and_named_panels_also_a_thousand():
     assert len(overview.lines[0].get_xdata()) == 1000
 
 
-@pytest.mark.parametrize(
-    ("compute", "names"),
-    [
-        (compute_top_r, ("share", "claimed")),
-        (partial(compute_classwise, n_resamples=0), ("ece", "frequency", "mean_probability")),
-    ],
-)
-def test_weights_count_as_rows(compute, names):
+def test_weights_count_as_rows():
     scores, y = simulate(80, 3)
     weight = np.arange(80) % 3
-    a = compute(y, scores, sample_weight=weight)
-    b = compute(np.repeat(y, weight), np.repeat(scores, weight, axis=0))
-    for name in names:
+    a = compute_classwise(y, scores, n_resamples=0, sample_weight=weight)
+    b = compute_classwise(np.repeat(y, weight), np.repeat(scores, weight, axis=0), n_resamples=0)
+    for name in ("ece", "frequency", "mean_probability"):
         assert np.allclose(getattr(a, name), getattr(b, name))
 
 
@@ -90,63 +81,15 @@ class Thirds(Chunks):
         return reduce(merge, [count(*third) for third in self.thirds])
 
 
-@pytest.mark.parametrize(
-    "compute",
-    [compute_top_r, partial(compute_classwise, n_worst=2)],
-    ids=["top_r", "classwise"],
-)
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_predictions_and_chunks_are_the_rows_that_they_hold(compute, n_classes):
+def test_predictions_and_chunks_are_the_rows_that_they_hold(n_classes):
     scores, y = simulate(120, n_classes)
     weight = np.arange(120) % 4
-    rows = compute(y, scores, sample_weight=weight)
+    rows = compute_classwise(y, scores, n_worst=2, sample_weight=weight)
     read = Predictions.read(y, scores, sample_weight=weight)
     for given in (read, Thirds(scores, y, weight)):
-        found = compute(given)
+        summary = compute_classwise(given, n_worst=2)
         for name in set(rows.__slots__) - {"curves"}:
-            np.testing.assert_allclose(getattr(found, name), getattr(rows, name), atol=1e-12)
+            np.testing.assert_allclose(getattr(summary, name), getattr(rows, name), atol=1e-12)
     with pytest.raises(ParameterError, match="of their own"):
-        compute(read, sample_weight=weight)
-
-
-def test_top_r_agrees_with_a_full_sort():
-    curve = compute_top_r(Y, SCORES, max_rank=4)
-    place = np.argmax(np.argsort(-SCORES, axis=1) == Y[:, None], axis=1)
-    assert curve.ranks.tolist() == [1, 2, 3, 4]
-    assert np.allclose(curve.share, [(place < r).mean() for r in (1, 2, 3, 4)])
-    ordered = -np.sort(-SCORES, axis=1)
-    assert np.allclose(curve.claimed, ordered.cumsum(axis=1).mean(axis=0)[:4])
-    for bad in (0, 7, 1.5):
-        with pytest.raises(ParameterError, match="max_rank"):
-            compute_top_r(Y, SCORES, max_rank=bad)
-
-
-def test_ties_count_in_parts_whatever_the_order_of_the_columns():
-    curve = compute_top_r([0, 1], [[0.4, 0.4, 0.2], [0.4, 0.4, 0.2]])
-    assert np.allclose(curve.share, [0.5, 1.0])
-    flat = compute_top_r([0, 1, 2], np.full((3, 3), 1 / 3))
-    assert np.allclose(flat.share, [1 / 3, 2 / 3])
-    assert np.allclose(flat.claimed, flat.share)
-
-
-def test_calibrated_predictions_stay_within_their_spread():
-    rng = np.random.default_rng(0)
-    honest = rng.dirichlet(np.ones(6), size=4000)
-    y = (honest.cumsum(axis=1) > rng.random((4000, 1))).argmax(axis=1)
-    curve = compute_top_r(y, honest)
-    assert np.all(np.abs(curve.share - curve.claimed) < 4 * curve.spread)
-    curve = compute_top_r(y, honest**2 / (honest**2).sum(axis=1, keepdims=True))
-    assert curve.claimed[0] - curve.share[0] > 4 * curve.spread[0]
-
-
-def test_top_r_shows_the_gap_of_each_method():
-    curve = compute_top_r(Y, SCORES)
-    ax = draw_top_r({"raw": curve, "same": curve})
-    lines = [line for line in ax.lines if line.get_label().startswith(("raw", "same"))]
-    assert len(lines) == 2
-    assert np.allclose(lines[0].get_ydata(), 100 * (curve.claimed - curve.share))
-    assert lines[0].get_marker() != lines[1].get_marker()
-    assert ax.get_xscale() == "linear"
-    assert draw_top_r(compute_top_r(*simulate(100, 60)[::-1])).get_xscale() == "log"
-    with pytest.raises(ParameterError, match="empty"):
-        draw_top_r({})
+        compute_classwise(read, sample_weight=weight)
