@@ -187,10 +187,12 @@ def probability_axes(ax: Axes, smallest: float = 0.0) -> None:
 
 
 def print_plain_numbers(ax: Axes) -> None:
-    """Print numbers along both axes as 0.01, and not as powers."""
+    """Print probabilities along both axes as 0.01 or 1e-3, which need less room than powers."""
     ax.minorticks_off()
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}".replace("e-0", "e-"))
+        axis.set_major_formatter(
+            lambda p, _: f"{p:.0e}".replace("e-0", "e-") if 0.0 < p < 0.0099 else f"{p:g}"
+        )
 
 
 def number_ranks(ax: Axes, n_ranks: int, few: int) -> None:

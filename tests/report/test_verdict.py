@@ -58,7 +58,7 @@ NO_HELP = TemperatureScaling(prior_strength=1e12)
             [honest(150, 4, s) for s in (5, 6)],
             "ts",
             "uncalibrated",
-            "over-confident by 3.4 points, which may be chance: they need no calibration",
+            "over-confident by .* points, which may be chance: they need no calibration",
             "",
         ),
         # Temperature scaling failed, and the other method learns nothing.
