@@ -114,8 +114,8 @@ def compare(
         Confidence level of the intervals.
     n_diagrams : int, default=12
         Number of classes that get a diagram beside that of the confidence: the worst before and
-        after, and the most frequent. Two classes have one diagram, of the positive one. Methods in
-        view have them: see :class:`Verdict`.
+        after, and the most frequent. Two classes have one diagram, of the positive one. Only
+        the methods of ``verdict.in_view`` have them.
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
