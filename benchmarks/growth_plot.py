@@ -1,6 +1,6 @@
 """Pictures of what ``growth.py`` found."""
 
-from calibrant.plots import _style as style
+from calibrant import _drawing as style
 
 WIDTH, HEIGHT = 11.0, 5.2
 

@@ -115,15 +115,10 @@ METRICS = {
     ),
     "ReliabilityDisplay": displayed,
     "compute_classwise": lambda y, p, **told: plots.compute_classwise(y, p, n_resamples=20, **told),
-    "compute_confidence_histogram": plots.compute_confidence_histogram,
-    "compute_effect": lambda _, p, **__: plots.compute_effect(p, p),
     "compute_reliability_grid": lambda y, p, **told: plots.compute_reliability_grid(
         y, {"a": p}, n_resamples=20, **told
     ),
-    "compute_top_r": plots.compute_top_r,
     "draw_classwise": of_plots("classwise"),
-    "draw_confidence_histogram": of_plots("confidence_histogram"),
-    "draw_effect": lambda _, p, **__: drawn(plots.draw_effect(plots.compute_effect(p, p))),
     "draw_reliability": lambda y, p, **told: drawn(
         plots.draw_reliability(metrics.reliability_curve(y, p, n_resamples=20, **told))
     ),
@@ -132,7 +127,6 @@ METRICS = {
             plots.compute_reliability_grid(y, {"a": p}, n_resamples=20, **told)
         )
     ),
-    "draw_top_r": of_plots("top_r"),
     "draw_cost_curve": lambda y, p, **told: drawn(
         plots.draw_cost_curve(decisions.cost_curve(y, p, COSTS, **told))
     ),
@@ -141,9 +135,6 @@ METRICS = {
     ),
     "draw_risk_coverage": lambda y, p, **told: drawn(
         plots.draw_risk_coverage(decisions.risk_coverage(y, p, **told))
-    ),
-    "draw_set_sizes": lambda y, p, **told: drawn(
-        plots.draw_set_sizes(decisions.prediction_sets(p, 0.9, y_true=y, **told))
     ),
     "expected_cost": with_costs("expected_cost"),
     "cost_curve": with_costs("cost_curve"),
@@ -167,7 +158,6 @@ NOT_OF_LABELS_AND_SCORES = {
     "compute_map": "of a fitted calibrator, which is compared as a calibrator",
     "draw_map": "of a fitted calibrator, which is compared as a calibrator",
     "build_report": "of a comparison, which is compared",
-    "reach_verdict": "of a comparison, which is compared",
     "write_report": "of a comparison, which is compared",
     "compare": "has a test of its own",
 }
@@ -333,9 +323,9 @@ def test_compare_gives_the_same(labels):
             ("decision", MARGINS),
         )
     )
-    headline = report.reach_verdict(expected).headline
+    headline = expected.verdict.headline
     for found in others:
-        assert report.reach_verdict(found).headline == headline
+        assert found.verdict.headline == headline
         for a, b in zip(found.results, expected.results, strict=True):
             both = [
                 [one.value for one in own.evaluation.estimates().values()] for own in (a, b)

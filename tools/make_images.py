@@ -20,6 +20,7 @@ from matplotlib import pyplot as plt
 from PIL import Image
 
 import calibrant
+from calibrant import _drawing as style
 from calibrant._cli import demo
 from calibrant._files.logs import read_log
 from calibrant.datasets import overconfident_digits
@@ -31,23 +32,16 @@ from calibrant.metrics import (
     reliability_curve,
 )
 from calibrant.monitor import CalibrationMonitor
-from calibrant.plots import _style as style
 from calibrant.plots import (
     compute_classwise,
-    compute_confidence_histogram,
-    compute_effect,
     compute_map,
     compute_reliability_grid,
-    compute_top_r,
     draw_classwise,
-    draw_confidence_histogram,
     draw_cost_curve,
     draw_decision_curve,
-    draw_effect,
     draw_map,
     draw_reliability,
     draw_reliability_grid,
-    draw_top_r,
 )
 from calibrant.report import compare, write_report
 
@@ -101,22 +95,6 @@ def draw_all(data):
     )
     draw_map(compute_map(scir), axes[2], title="SortedCumulativeIsotonic")
     save(figure, "maps")
-
-    ours = found["NormalizationAwareIsotonic"]
-    figure, axes = style.new_grid(3, 3, (4.0, 4.0))
-    draw_confidence_histogram(
-        compute_confidence_histogram(new_y, new_scores), axes[0], title="uncalibrated"
-    )
-    draw_effect(compute_effect(new_scores, ours), axes[1], title="NormalizationAwareIsotonic")
-    curves = {
-        "uncalibrated": new_scores,
-        "temperature scaling": ts.predict_proba(new_scores),
-        "NA-FIR": ours,
-    }
-    draw_top_r(
-        {name: compute_top_r(new_y, p) for name, p in curves.items()}, axes[2], title="top r"
-    )
-    save(figure, "confidence")
 
 
 def draw_landing(data):

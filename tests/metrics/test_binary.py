@@ -16,7 +16,7 @@ from calibrant._cli.showing import evaluation_table
 from calibrant.metrics import _binary as binary
 from calibrant.metrics import _significance as significance
 from calibrant.metrics import binary_summary, calibration_test, class_shares, evaluate, positive_ece
-from calibrant.report import compare, reach_verdict
+from calibrant.report import compare
 from calibrant.scale._chunks import ArrayChunks
 
 N_ROWS = 20_000
@@ -70,7 +70,7 @@ def test_the_verdict_of_a_comparison_names_it(name):
     told = {"n_resamples": 40, "scores": "positive", "classes": ["no", "yes"]}
     names = np.array(["no", "yes"])
     comparison = compare(names[y], says(a), names[new_y], says(b), ["ts"], **told)
-    verdict = reach_verdict(comparison)
+    verdict = comparison.verdict
     word = {"reversed": "reversed (AUC 0.", "slope": "too extreme (slope 0."}[name]
     assert word in verdict.headline
     assert any("'yes'" in finding for finding in verdict.findings)

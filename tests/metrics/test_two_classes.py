@@ -12,7 +12,7 @@ from calibrant.metrics import (
     reliability_curve,
     smooth_ece,
 )
-from calibrant.report import compare, reach_verdict
+from calibrant.report import compare
 
 N_ROWS = 5000
 
@@ -81,7 +81,7 @@ def test_the_command_and_the_verdict_say_it(name):
     shown = evaluation_table("file", evaluate(y, said, n_resamples=20), test, shares).renderables
     assert str(shown[2]).startswith("Calibration test of class 1: p = 0.000999: it is not")
     other_y, other_said, _ = drawn(name, seed=1)
-    verdict = reach_verdict(compare(other_y, other_said, y, said, ["ts"], n_resamples=50))
+    verdict = compare(other_y, other_said, y, said, ["ts"], n_resamples=50).verdict
     assert verdict.chosen != "uncalibrated"
     assert words in verdict.headline
     assert "more than chance (p" in verdict.findings[0]
@@ -115,7 +115,7 @@ def test_the_verdict_leaves_honest_predictions_alone():
     chosen = []
     for _ in range(200):
         parts = [*honest_rows(rng, 1000), *honest_rows(rng, 1000)]
-        chosen.append(reach_verdict(compare(*parts, ["ts"], n_resamples=40)).chosen)
+        chosen.append(compare(*parts, ["ts"], n_resamples=40).verdict.chosen)
     assert chosen.count("uncalibrated") >= 180
 
 

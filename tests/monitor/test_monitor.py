@@ -412,4 +412,4 @@ def test_the_axis_of_one_period_has_whole_numbers_and_the_alarm_has_room(tmp_pat
     word = next(word for word in evidence.iter("text") if word.text == "alarm")
     assert float(word.get("y")) > 10
     words = [word for word in accuracy.iter("text") if word.get("text-anchor") == "middle"]
-    assert [word.text for word in words if word.get("x")] == ["1", "period"]
+    assert [word.text for word in words] == ["1", "period", "accuracy"]

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from calibrant.decisions import cost_curve, decision_curve, prediction_sets, risk_coverage
+from calibrant.decisions import cost_curve, decision_curve, risk_coverage
 from calibrant.errors import ParameterError
-from calibrant.plots import (
-    draw_cost_curve,
-    draw_decision_curve,
-    draw_risk_coverage,
-    draw_set_sizes,
-)
+from calibrant.plots import draw_cost_curve, draw_decision_curve, draw_risk_coverage
 from conftest import simulate
 
 SCORES, Y = simulate(3000, 4)
@@ -51,17 +46,6 @@ def test_risk_is_drawn_over_coverage_in_few_points():
     assert len(line.get_xdata()) <= 1000 < len(curve.risk)
     assert line.get_ydata()[-1] == curve.risk[-1]
     assert labels(ax)[0].startswith(r"a \$name\$")
-
-
-def test_sizes_of_sets_are_counted():
-    sets = prediction_sets(SCORES, 0.95, y_true=Y)
-    ax = draw_set_sizes(sets)
-    counts = np.bincount(sets.sizes)[1:]
-    assert [bar.get_height() for bar in ax.patches] == (counts / 3000).tolist()
-    assert counts[3] < 20 < counts[2]
-    held = [sets.held[sets.sizes == size].mean() for size in (1, 2, 3)]
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), held)
-    assert len(draw_set_sizes(prediction_sets(SCORES, 0.95)).lines) == 0
 
 
 @pytest.mark.parametrize("draw", [draw_decision_curve, draw_cost_curve, draw_risk_coverage])

@@ -13,17 +13,11 @@ from calibrant.metrics import reliability_curve
 from calibrant.plots import (
     ReliabilityDisplay,
     compute_classwise,
-    compute_confidence_histogram,
-    compute_effect,
     compute_map,
-    compute_top_r,
     draw_classwise,
-    draw_confidence_histogram,
-    draw_effect,
     draw_map,
     draw_reliability,
     draw_reliability_grid,
-    draw_top_r,
 )
 from conftest import simulate
 
@@ -70,32 +64,14 @@ def two_displays(k, ax):
     display(k, ax)
 
 
-def numbers(compute, k):
-    scores, y, classes = data(k)
-    return compute(y, scores, classes=classes)
-
-
-def three(k):
-    names = ["uncalibrated", "temperature scaling", "x" * 50]
-    return dict.fromkeys(names, numbers(compute_top_r, k))
-
-
-def effect_of(k):
-    scores = data(k)[0]
-    return compute_effect(scores, fitted("ts", k).predict_proba(scores))
-
-
 SINGLE = {
     "reliability": lambda k, ax: draw_reliability(curve_of(k), ax, title="t", notes=["NLL 1.234"]),
     "reliability_of_a_class": lambda k, ax: draw_reliability(curve_of(k, data(k)[2][0]), ax),
     "display": display,
     "two_displays": two_displays,
-    "confidence": lambda k, ax: draw_confidence_histogram(
-        numbers(compute_confidence_histogram, k), ax, title="network"
+    "reliability_of_a_rare_class": lambda k, ax: draw_reliability(
+        curve_of(k, data(k)[2][0]), ax, smallest=1e-4
     ),
-    "effect": lambda k, ax: draw_effect(effect_of(k), ax, title="TS"),
-    "top_r": lambda k, ax: draw_top_r(numbers(compute_top_r, k), ax, title="top r"),
-    "top_r_of_three": lambda k, ax: draw_top_r(three(k), ax),
 } | {
     f"map_of_{method}": lambda k, ax, method=method: draw_map(
         compute_map(fitted(method, k)), ax, title=method
@@ -111,7 +87,7 @@ def assert_inside(inner, outer):
     assert inner.y1 <= outer.y1 + 1
 
 
-WITHOUT_LEGEND = {"reliability", "reliability_of_a_class", "map_of_vs"}
+WITHOUT_LEGEND = {name for name in SINGLE if name.startswith("reliability")} | {"map_of_vs"}
 
 
 @pytest.mark.parametrize(("n_classes", "layout"), [(2, None), (100, None), (10, "constrained")])
@@ -189,13 +165,3 @@ def test_the_strip_fits_axes_that_another_locator_places():
     slot = ax.get_window_extent()
     assert strip.get_window_extent().y0 == pytest.approx(slot.y0 + 0.5 * slot.height, abs=0.5)
     assert inset.get_window_extent().y1 == pytest.approx(slot.y0 + 0.9 * slot.height, abs=0.5)
-
-
-def test_a_single_rank_has_a_whole_tick_and_a_band_that_can_be_seen():
-    scores, y, classes = data(2)
-    ax = draw_top_r(compute_top_r(y, scores, classes=classes))
-    ax.figure.draw_without_rendering()
-    low, high = ax.get_xlim()
-    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [1.0]
-    (band,) = ax.collections
-    assert np.ptp(band.get_paths()[0].vertices[:, 0]) > 0.2

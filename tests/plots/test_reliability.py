@@ -12,7 +12,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import TemperatureScaling, plots
+from calibrant import TemperatureScaling, _text, plots
+from calibrant import _drawing as style
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
 from calibrant.plots import (
@@ -21,7 +22,6 @@ from calibrant.plots import (
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots import _style as style
 from calibrant.plots._reliability import BARS, CURVE, REFERENCE, UNINFORMATIVE
 from conftest import simulate
 
@@ -77,6 +77,26 @@ def test_error_p_value_and_notes_are_printed(curve):
     assert draw_reliability(curve, show_sizes=False).child_axes == []
 
 
+def test_a_rare_class_is_seen_on_logarithmic_axes_also_where_it_never_came():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.8, 40, 4000)
+    y = (rng.random(4000) < p).astype(int)
+    curve = reliability_curve(y, p, strategy="quantile", n_resamples=20)
+    assert curve.frequency.min() == 0.0
+    ax = draw_reliability(curve, smallest=1e-4)
+    x, seen = ax.collections[-1].get_offsets().T
+    # On linear axes the points lie in the first tenth of the axis; here they fill half of it.
+    assert np.ptp(curve.mean_probability) < 0.1
+    places = ax.transAxes.inverted().transform(ax.transData.transform(np.column_stack([x, seen])))
+    assert np.ptp(places[:, 0]) > 0.5
+    assert places.min() == pytest.approx(0.0)  # at the edge, and not outside
+    assert np.all(drawn_line(ax).get_ydata() > 1e-4)
+    (strip,) = ax.child_axes
+    assert strip.get_xscale() == "log"
+    area = strip.patches[0].get_data().values @ np.diff(np.log(np.maximum(curve.edges, 1e-4)))
+    assert area == pytest.approx(np.log(1e4) / curve.n_bins)  # where the rows are, by area
+
+
 def test_grid_has_a_panel_for_each_method_and_a_legend():
     scores, y = simulate(300, 4)
     curves = compute_reliability_grid(
@@ -95,7 +115,7 @@ def test_grid_has_a_panel_for_each_method_and_a_legend():
 
 
 def test_names_are_loaded_without_matplotlib():
-    code = "import sys, calibrant.plots as p; p.compute_top_r; print('matplotlib' in sys.modules)"
+    code = "import sys, calibrant.plots as p; p.compute_map; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
 
@@ -112,9 +132,9 @@ def test_many_curves_look_different():
 
 
 def test_p_values_in_words_and_long_names_cut_in_the_middle():
-    assert [style.p_words(p) for p in (0.0004, 0.25, np.nan)] == ["p < 0.001", "p = 0.250", ""]
-    assert style.shorten("abc") == "abc"
-    cut = style.shorten("a" * 50 + "z" * 50, 21)
+    assert [_text.p_words(p) for p in (0.0004, 0.25, np.nan)] == ["p < 0.001", "p = 0.250", ""]
+    assert _text.shorten("abc") == "abc"
+    cut = _text.shorten("a" * 50 + "z" * 50, 21)
     assert len(cut) == 21
     assert cut.startswith("aaa")
     assert cut.endswith("zzz")

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from browser import PHONE, Visit
-from calibrant._pages.text import clean
+from calibrant._text import clean
 from report.names import HOSTILE
 
 
@@ -57,34 +57,12 @@ def test_every_hostile_class_can_be_chosen(visit):
     for i in range(options.count()):
         value = options.nth(i).get_attribute("value")
         page.select_option("#view", value)
-        shown = page.locator("[role=tabpanel]:visible .figures[data-view]:visible")
+        shown = page.locator(".figures[data-view]:visible")
         assert shown.count() == 1
         assert shown.get_attribute("data-view") == value
-        assert shown.locator("svg").count() == 2
+        assert shown.locator("svg").count() == (3 if value == "all" else 2)
     assert visit.dialogs == []
     assert visit.complaints == []
-
-
-def test_tabs_by_mouse_and_keyboard(visit):
-    page = visit.page
-    for name in ("uncalibrated", "fir", "<i>vs</i>"):
-        page.get_by_role("tab", name=name, exact=True).click()
-        assert page.locator("[role=tab][aria-selected=true]").inner_text() == name
-        panels = page.locator("[role=tabpanel]:visible")
-        assert panels.count() == 1
-        assert panels.locator("h3").inner_text().startswith(name)
-    tabs = page.locator("[role=tab]")
-    last = tabs.count() - 1
-    tabs.first.focus()
-    # End, around the corner, back again, and to the second from the first.
-    for key, place in (("End", last), ("ArrowRight", 0), ("ArrowLeft", last), ("Home", 0)):
-        page.keyboard.press(key)
-        assert tabs.nth(place).get_attribute("aria-selected") == "true"
-    page.keyboard.press("ArrowRight")
-    focused = visit.values("() => document.activeElement.id")
-    assert focused == tabs.nth(1).get_attribute("id")
-    assert page.locator("[role=tab][tabindex='0']").count() == 1
-    assert page.locator("[role=tabpanel]:visible").get_attribute("id") == "panel-1"
 
 
 def read_column(page, place):
@@ -138,10 +116,8 @@ def test_class_table_filters_sorts_and_shows_diagrams(visit):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_needs_no_sideways_scrolling(browser, hostile_page, scheme):
     with Visit(browser, hostile_page, PHONE, color_scheme=scheme, has_touch=True) as opened:
-        for i in range(opened.page.locator("[role=tab]").count()):
-            opened.page.locator("[role=tab]").nth(i).click()
-            width = opened.values("() => document.documentElement.scrollWidth")
-            assert width <= PHONE["width"]
+        width = opened.values("() => document.documentElement.scrollWidth")
+        assert width <= PHONE["width"]
         ground = opened.values("() => getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 23, 27)")
         # Wide tables scroll in their own box, which the keyboard can reach.
@@ -187,12 +163,11 @@ def test_a_screen_reader_finds_its_way_and_focus_can_be_seen(visit):
 
 def test_everything_is_there_without_scripts_and_in_print(browser, hostile_page, visit):
     visit.page.emulate_media(media="print")
-    assert visit.page.locator(".panel:visible").count() == 4
-    assert visit.page.locator("[role=tablist]:visible, nav:visible, #filter:visible").count() == 0
+    assert visit.page.locator(".controls:visible, nav:visible, #filter:visible").count() == 0
     with Visit(browser, hostile_page, java_script_enabled=False) as opened:
         page = opened.page
-        assert page.locator(".panel:visible").count() == page.locator(".panel").count() == 4
-        assert page.locator("[role=tablist]:visible").count() == 0
+        assert page.locator(".figures[data-view=all] svg:visible").count() == 3
+        assert page.locator(".controls:visible").count() == 0
         assert page.locator("#class-table tbody tr").count() == len(HOSTILE)
 
 
@@ -232,6 +207,25 @@ def test_pictures_stand_beside_the_verdict_and_on_a_phone_under_it(browser, host
 
 def test_no_word_of_a_picture_is_cut_off(visit):
     assert visit.clipped() == []
+
+
+@pytest.mark.parametrize(("scheme", "blue"), [("light", "0, 114, 178"), ("dark", "108, 192, 240")])
+def test_pictures_have_the_colours_of_the_page(browser, hostile_page, scheme, blue):
+    with Visit(browser, hostile_page, color_scheme=scheme) as opened:
+        strokes, inks, grounds = (
+            set(
+                opened.page.locator(f"svg[role=img]:visible {what}").evaluate_all(
+                    f"all => all.map(e => getComputedStyle(e).{key})"
+                )
+            )
+            for what, key in (("path", "stroke"), ("text", "fill"), ("path", "fill"))
+        )
+        text = opened.values("() => getComputedStyle(document.body).color")
+        soft = opened.values("() => getComputedStyle(document.querySelector('footer p')).color")
+        page = opened.values("() => getComputedStyle(document.body).backgroundColor")
+    assert f"rgb({blue})" in strokes
+    assert inks == {text, soft}
+    assert page in grounds  # of hollow points
 
 
 def test_other_methods_are_folded_away_and_printed_all_the_same(browser, long_page):

@@ -1,13 +1,14 @@
 """The words say what the numbers say."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from calibrant import MatrixScaling, TemperatureScaling, VectorScaling
 from calibrant.datasets import simulated_scores
-from calibrant.report import build_report, compare, reach_verdict
+from calibrant.report import build_report, compare
 from conftest import simulate
 
 
@@ -23,7 +24,7 @@ def honest(n_rows, n_classes, seed, power=1.0, tilt=None, alpha=1.0):
 def verdict_of(parts, methods="ts", **options):
     (scores, y), (new_scores, new_y) = parts
     options = {"n_resamples": 40, "n_diagrams": 0, **options}
-    return reach_verdict(compare(y, scores, new_y, new_scores, methods, **options))
+    return compare(y, scores, new_y, new_scores, methods, **options).verdict
 
 
 def simulated(n_rows, n_classes, *seeds):
@@ -57,7 +58,7 @@ NO_HELP = TemperatureScaling(prior_strength=1e12)
             [honest(150, 4, s) for s in (5, 6)],
             "ts",
             "uncalibrated",
-            "over-confident by 3.4 points, which may be chance: they need no calibration",
+            "over-confident by .* points, which may be chance: they need no calibration",
             "",
         ),
         # Temperature scaling failed, and the other method learns nothing.
@@ -130,7 +131,7 @@ def test_the_default_is_kept_where_the_lead_over_it_is_chance_or_too_small():
     comparison = compare(y, scores, new_y, new_scores, n_resamples=40)
     best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
     assert best.method != "auto"  # so that there is a lead
-    verdict = reach_verdict(comparison)
+    verdict = comparison.verdict
     assert verdict.chosen == "auto"
     assert "auto, the default, is behind it by 0.000" in verdict.findings[-1]
 
@@ -181,21 +182,19 @@ def test_classes_are_named_where_the_confidence_is_right_on_average():
     assert "under-predicted: class 1 (" in headline
 
 
-def test_two_classes_need_no_ranks_and_have_one_diagram():
+def test_two_classes_have_one_diagram():
     parts = [honest(800, 2, seed, power=2.0) for seed in (1, 2)]
     (scores, y), (new_scores, new_y) = parts
     names = np.array(["no", "yes"])
     comparison = compare(names[y], scores, names[new_y], new_scores, "ts", n_resamples=20)
     page = build_report(comparison)
-    assert "Top r" not in page
     assert comparison.shown == ()
     assert comparison.results[0].curve.ece == comparison.results[0].evaluation.positive_ece.value
-    assert "class yes, the positive one" in page
+    assert "Calibration maps of class <bdi>yes</bdi>" in page
     assert "pos-ECE, %" in page
     assert " % for class yes on average, observed " in page
     three = [honest(300, 3, seed) for seed in (1, 2)]
     page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
-    assert "Top r" in page
     assert "pos-ECE" not in page
 
 
@@ -222,7 +221,18 @@ def test_of_methods_in_one_row_one_is_chosen():
     comparison = compare(*parts, own, n_resamples=20)
     losses = [comparison.result(name).evaluation.negative_log_likelihood.value for name in own]
     assert losses[0] > min(losses)
-    assert reach_verdict(comparison).chosen == "ms"
+    assert comparison.verdict.chosen == "ms"
     assert build_report(comparison).count(">use this<") == 1
     ts = {"mine": TemperatureScaling(), "ts": TemperatureScaling()}
     assert build_report(compare(*parts, ts, n_resamples=20)).count(">use this<") == 1
+
+
+def test_the_verdict_is_reached_once_and_says_which_methods_are_in_view(long_comparison):
+    """The predictions as they came, the method to use, and the one that it is held against."""
+    verdict = long_comparison.verdict
+    assert verdict.in_view[:2] == ("uncalibrated", verdict.applied)
+    assert verdict.applied == verdict.chosen
+    assert len(verdict.in_view) == 3
+    assert set(verdict.in_view) < set(verdict.listed) < set(long_comparison.methods)
+    assert replace(long_comparison, seconds=0.0).verdict == verdict
+    assert long_comparison.verdict is verdict

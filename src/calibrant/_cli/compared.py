@@ -113,10 +113,7 @@ def how_to_apply(
     comparison: Any, val: Path, test: Path | None, reading: Reading, groups: str | None = None
 ) -> list[str]:
     """Command lines that fit and apply the method of the verdict to these files."""
-    from calibrant.report import reach_verdict
-    from calibrant.report._verdict import applied_method
-
-    method = applied_method(comparison, reach_verdict(comparison))
+    method = comparison.verdict.applied
     new = val if test is None else test
     suffix = "".join(new.suffixes[-2:]) if new.suffix.lower() == ".gz" else new.suffix
     by_group: list[str] = []

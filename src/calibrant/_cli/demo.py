@@ -67,8 +67,7 @@ def demo() -> None:
     from rich.text import Text
 
     from calibrant._cli.showing import comparison_table, key_table, reliability_text, write_columns
-    from calibrant.report import compare, reach_verdict, write_report
-    from calibrant.report._verdict import applied_method, short_list
+    from calibrant.report import compare, write_report
 
     with progress_bar("training a classifier") as advance:
         scores, y, new_scores, new_y = predictions()
@@ -78,8 +77,8 @@ def demo() -> None:
     for name, p, labels in ((VAL, scores, y), (TEST, new_scores, new_y)):
         columns = {f"prob_{j}": p[:, j] for j in range(p.shape[1])}
         write_columns(home / name, {**columns, "label": labels})
-    verdict = reach_verdict(comparison)
-    applied, listed = applied_method(comparison, verdict), short_list(comparison, verdict)
+    verdict = comparison.verdict
+    applied = verdict.applied
     commands = next_commands(home, applied)
     report = home / "calibrant-demo.html"
     write_report(report, comparison, title="The demo: naive Bayes", commands=commands)
@@ -93,8 +92,8 @@ def demo() -> None:
     before, after = comparison.result("uncalibrated"), comparison.result(applied)
     console.print(Text(reliability_text(before, after, ascii_only=console.options.ascii_only)))
     console.print(Text(f"\n{verdict.headline}"), soft_wrap=False)
-    console.print(key_table(comparison, applied))
-    console.print(comparison_table(comparison, listed), soft_wrap=False)
+    console.print(key_table(comparison))
+    console.print(comparison_table(comparison, verdict.listed), soft_wrap=False)
     console.print(f"\nReport: {report.as_uri()}")
     console.print(
         "Next, with the predictions of this demo, then with a file of your own (a column\n"

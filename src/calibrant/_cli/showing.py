@@ -134,8 +134,8 @@ def evaluation_table(
     from rich.console import Group
     from rich.text import Text
 
+    from calibrant._text import describe_shares
     from calibrant.metrics._table import METRICS
-    from calibrant.report._verdict import describe_shares
 
     title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
     headings = ["metric", "value"]
@@ -186,23 +186,21 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
     from rich.text import Text
 
     from calibrant.metrics._table import METRICS
-    from calibrant.report import reach_verdict
-    from calibrant.report._tables import best_texts, binary_texts, distinct_rows, is_stated
 
     is_short = listed is not None or comparison.n_classes == 2
     left_out = {"kernel_density_ece", *(["classwise_ece", "thresholded_ece"] if is_short else [])}
     left_out |= {"accuracy"} if comparison.n_classes == 2 else set()  # AUC has its place
-    best = best_texts(comparison)
+    best = comparison.best_texts()
     metrics = [METRICS[name] for name in best if name not in left_out]
     after_nll = 1 + metrics.index(METRICS["negative_log_likelihood"])
     headings = [*(metric.heading for metric in metrics), "fit, s"]
-    headings[-1:-1] = [BROKEN.get(title, title) for title in binary_texts(comparison.results[0])]
+    headings[-1:-1] = [BROKEN.get(title, title) for title in comparison.results[0].binary_texts]
     if listed is not None:
         level = comparison.settings["confidence_level"]
         headings.insert(after_nll, f"NLL minus {comparison.baseline}, {level:.0%} interval")
     # Units under the names: so the table fits into 80 columns.
     table = plain_table("method", *(heading.replace(", ", "\n") for heading in headings))
-    rows = distinct_rows(comparison.results)
+    rows = comparison.distinct_rows()
     shown = {label: r for label, r in rows.items() if listed is None or r.method in listed}
     for label, result in shown.items():
         cells: list[Any] = []
@@ -213,10 +211,10 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
         if listed is not None:
             gap = result.difference
             cells.insert(after_nll, "" if gap is None else f"{gap.low:+.4f} .. {gap.high:+.4f}")
-        cells += [text for text, _ in binary_texts(result).values()]
+        cells += [text for text, _ in result.binary_texts.values()]
         table.add_row(label, *cells, f"{result.fit_seconds:.2f}")
-    lines = [reach_verdict(comparison).headline] if listed is None else []
-    if is_stated(comparison):
+    lines = [comparison.verdict.headline] if listed is None else []
+    if comparison.is_stated:
         share = comparison.results[0].evaluation.binary.observed
         lines.append(f"Right answers: {share:.1%} of those that judge.")
     lines += [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
@@ -232,13 +230,11 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
     return Group(table, *map(Text, lines))  # names of classes are data, not markup
 
 
-def key_table(comparison: Any, applied: str) -> Any:
+def key_table(comparison: Any) -> Any:
     """Show the numbers of the verdict, before calibration and after."""
-    from calibrant.report._tables import key_numbers
-
     level = f"{comparison.settings['confidence_level']:.0%} interval after"
-    table = plain_table("", "before", f"after {applied}", level)
-    for own in key_numbers(comparison, applied):
+    table = plain_table("", "before", f"after {comparison.verdict.applied}", level)
+    for own in comparison.key_numbers():
         table.add_row(own["words"], own["before"], own["after"], own["interval"])
     return table
 
@@ -281,12 +277,9 @@ def _bar(curve: Any, j: int, *, ascii_only: bool) -> str:
 
 def comparison_numbers(comparison: Any) -> dict[str, Any]:
     """Put a comparison into plain numbers, for programs."""
-    from calibrant.report import reach_verdict
-    from calibrant.report._tables import is_stated
-
-    verdict, more = reach_verdict(comparison), {}
+    verdict, more = comparison.verdict, {}
     left_out: set[str] = set()
-    if is_stated(comparison):
+    if comparison.is_stated:
         more["right_answers"] = comparison.results[0].evaluation.binary.observed
         left_out = {"accuracy"}
     if comparison.by_group is not None:

@@ -10,15 +10,15 @@ from typing import Any
 from calibrant import __version__
 from calibrant._extras import advice
 from calibrant._html import visible
-from calibrant._pages.text import clean
+from calibrant._text import clean
 
 try:
     from jinja2 import DictLoader, Environment, StrictUndefined
-    from markupsafe import Markup, escape
+    from markupsafe import Markup
 except ImportError as error:
     raise ImportError(f"reports need jinja2; {advice()}") from error
 
-__all__ = ["Markup", "escape", "render_page"]
+__all__ = ["Markup", "render_page"]
 
 
 def render_page(

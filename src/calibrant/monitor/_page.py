@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import _drawing as style
 from calibrant._atomic_file import replace_file
-from calibrant._pages.shell import render_page
-from calibrant.report import _figures as figures
+from calibrant._pages.shell import Markup, render_page
 
 if TYPE_CHECKING:
     import os
 
-    from calibrant._pages.shell import Markup
+    from matplotlib.axes import Axes
+
+    from calibrant._maps.base import Floats
     from calibrant.monitor._monitor import CalibrationMonitor
 
-MOST_PANELS, WIDE = 6, 640
+MOST_PANELS, WIDE, SQUARE = 6, (6.4, 2.8), (3.7, 3.6)
 SECTIONS = ("Verdict", "Evidence", "Accuracy", "Reliability", "Groups", "Proposal")
 
 
@@ -62,21 +65,27 @@ def write_page(
 
 def _evidence(monitor: CalibrationMonitor) -> Markup:
     """Draw the e-process, in powers of ten, with the line of the alarm."""
+    status = monitor.status()
     rows = np.append(0.0, monitor.periods_.column("rows").cumsum())
     powers = np.append(0.0, monitor.periods_.column("log_e")) / math.log(10.0)
     limit = -math.log10(monitor.alpha)
-    x = figures.nice_axis(rows, "rows counted")
-    y = figures.nice_axis([*powers, 1.1 * limit], "e-value, power of ten")  # and "alarm" above it
-    chart = figures.Chart(x, y, WIDE, 280)
-    chart.frame()
-    chart.line([x.low, x.high], [limit, limit], "line alarm")
-    chart.text(chart.left + 4, float(chart.ys(limit)) - 4, "alarm", "tick alarm", "start")
-    chart.line(rows, powers, "curve")
-    changes = np.array(monitor.status().changes, dtype=np.float64)
-    chart.points(changes, np.full(len(changes), limit), 3.0, "point")
-    if (row := monitor.status().alarm_row) is not None:
-        chart.points(np.array([row]), np.array([limit]), 4.0, "point alarm")
-    return chart.picture(f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}.")
+    changes = np.array(status.changes, dtype=np.float64)
+
+    def draw(ax: Axes) -> None:
+        ax.axhline(limit, color=style.RED, linestyle="--", linewidth=1.4)
+        ax.annotate("alarm", (0, limit), (4, 3), ("axes fraction", "data"), "offset points").set(
+            color=style.RED, fontsize=9
+        )
+        ax.plot(rows, powers, color=style.BLUE, linewidth=1.6)
+        ax.plot(changes, np.full(len(changes), limit), "o", color=style.BLUE, markersize=6)
+        if status.alarm_row is not None:
+            ax.plot([status.alarm_row], [limit], "o", color=style.RED, markersize=8)
+        ax.set_ylim(top=max(1.2 * limit, 1.05 * powers.max()))
+        ax.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
+        ax.set(xlabel="rows counted", ylabel="e-value, power of ten")
+
+    label = f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}."
+    return Markup(style.to_svg(draw, WIDE, name="evidence", label=label))
 
 
 def _accuracy(monitor: CalibrationMonitor) -> Markup:
@@ -88,35 +97,48 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
     realised = periods.column("hits")[labelled] / weight[labelled]
     half = 2.0 * np.sqrt(realised * (1.0 - realised) / weight[labelled])
     at = np.arange(1.0, len(weight) + 1.0)
-    span = [*expected, *(realised - half), *(realised + half)]
-    x, y = figures.count_axis(len(at), "period"), figures.nice_axis(span, "accuracy")
-    chart = figures.Chart(x, y, WIDE, 280)
-    chart.frame()
-    chart.bars(at[labelled], realised - half, realised + half, "bar thin")
     ends = np.array([-0.1, 0.1]) if len(at) == 1 else 0.0  # a line of one period is short
-    chart.line(at + ends, expected + 0.0 * ends, "line line-2")
-    chart.points(at[labelled], realised, 2.5, "point")
-    return chart.picture("Expected accuracy as a line, realised accuracy as points, by period.")
+
+    def draw(ax: Axes) -> None:
+        ax.vlines(at[labelled], realised - half, realised + half, color=style.PALE, linewidth=1.6)
+        ax.plot(at + ends, expected + 0.0 * ends, "-.", color=style.GREEN, linewidth=1.6)
+        ax.plot(at[labelled], realised, "o", color=style.BLUE, markersize=4.5)
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
+        ax.set(xlabel="period", ylabel="accuracy")
+
+    label = "Expected accuracy as a line, realised accuracy as points, by period."
+    return Markup(style.to_svg(draw, WIDE, name="accuracy", label=label))
 
 
 def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
     """Draw reliability diagrams of the confidence, of stretches of periods."""
-    panels, done = [], 0
+    panels: list[tuple[str, Markup]] = []
+    done = 0
     for n_rows, first, last, bins in monitor.periods_.pooled(MOST_PANELS):
         weight, hits, said = bins[:, bins[0] > 0]
-        chart = figures.Chart(figures.unit_axis("confidence"), figures.unit_axis("accuracy"))
-        chart.frame()
-        chart.line([0, 1], [0, 1], "diagonal")
         mean, share = said / weight, hits / weight
-        half = 2.0 * np.sqrt(mean * (1.0 - mean) / weight)
-        chart.bars(mean, mean - half, mean + half, "bar")
-        chart.line(mean, share, "curve")
-        chart.points(mean, share, 2.5 + 3.5 * np.sqrt(weight / weight.max()), "point")
         title = f"rows {done + 1:,} to {done + n_rows:,}{_dates(first, last)}"
         pairs = [f"{m:.0%} said, {s:.0%} right" for m, s in zip(mean, share, strict=True)]
-        panels.append((title, chart.picture(f"{title}: {'; '.join(pairs)}.")))
+        picture = style.to_svg(
+            partial(_draw_panel, weight, mean, share),
+            SQUARE,
+            name=f"panel-{len(panels)}",
+            label=f"{title}: {'; '.join(pairs)}.",
+        )
+        panels.append((title, Markup(picture)))
         done += n_rows
     return panels
+
+
+def _draw_panel(weight: Floats, mean: Floats, share: Floats, ax: Axes) -> None:
+    """Draw the accuracy of bins of the confidence, and two standard deviations of it."""
+    half = 2.0 * np.sqrt(mean * (1.0 - mean) / weight)
+    style.probability_axes(ax)
+    ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2)
+    ax.vlines(mean, mean - half, mean + half, color=style.PALE, linewidth=4)
+    ax.plot(mean, share, color=style.BLUE, linewidth=1.2)
+    ax.scatter(mean, share, 10 + 40 * np.sqrt(weight / weight.max()), color=style.BLUE, zorder=3)
+    ax.set(xlabel="confidence", ylabel="accuracy")
 
 
 def _dates(*ends: float) -> str:

@@ -4,20 +4,7 @@ matplotlib is loaded when something is drawn, and not before.
 """
 
 from calibrant.plots._classwise import compute_classwise, draw_classwise
-from calibrant.plots._confidence import (
-    compute_confidence_histogram,
-    compute_effect,
-    compute_top_r,
-    draw_confidence_histogram,
-    draw_effect,
-    draw_top_r,
-)
-from calibrant.plots._decisions import (
-    draw_cost_curve,
-    draw_decision_curve,
-    draw_risk_coverage,
-    draw_set_sizes,
-)
+from calibrant.plots._decisions import draw_cost_curve, draw_decision_curve, draw_risk_coverage
 from calibrant.plots._display import ReliabilityDisplay
 from calibrant.plots._maps import compute_map, draw_map
 from calibrant.plots._reliability import (
@@ -29,22 +16,15 @@ from calibrant.plots._reliability import (
 __all__ = [
     "ReliabilityDisplay",
     "compute_classwise",
-    "compute_confidence_histogram",
-    "compute_effect",
     "compute_map",
     "compute_reliability_grid",
-    "compute_top_r",
     "draw_classwise",
-    "draw_confidence_histogram",
     "draw_cost_curve",
     "draw_decision_curve",
-    "draw_effect",
     "draw_map",
     "draw_reliability",
     "draw_reliability_grid",
     "draw_risk_coverage",
-    "draw_set_sizes",
-    "draw_top_r",
 ]
 
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _drawing as style
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number
+from calibrant._text import p_words, percent, shorten
+from calibrant.metrics import reliability_curve
 from calibrant.metrics._calibration_error import check_bins
 from calibrant.metrics._predictions import read
-from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._statistic import ClassBins, errors_in
-from calibrant.plots import _style as style
 from calibrant.plots._reliability import add_legend, draw_panel
 
 if TYPE_CHECKING:
@@ -178,14 +179,14 @@ def draw_classwise(
     _draw_overview(summary, axes[0])
     ranks = {int(j): place + 1 for place, j in enumerate(summary.order)}
     for ax, (j, curve) in zip(axes[1:], summary.curves.items(), strict=True):
-        error, chance = style.percent(summary.ece[j], 2), style.p_words(curve.p_value)
+        error, chance = percent(summary.ece[j], 2), p_words(curve.p_value)
         said, seen = summary.mean_probability[j], summary.frequency[j]
         lines = [
             f"ECE {error}, {chance}" if chance else f"ECE {error}",
-            f"predicted {style.percent(said)}, observed {style.percent(seen)}",
+            f"predicted {percent(said)}, observed {percent(seen)}",
         ]
         draw_panel(curve, ax)
-        style.add_heading(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
+        style.add_heading(ax, f"#{ranks[j]}: {shorten(str(summary.classes[j]))}", lines)
         ax.set_xlabel("probability of the class")
     if summary.curves:
         add_legend(figure, next(iter(summary.curves.values())))

@@ -1,4 +1,4 @@
-"""Pictures of decisions: net benefit, cost, risk and sizes of sets, for one method or several."""
+"""Pictures of decisions: net benefit, cost and risk, for one method or several."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _drawing as style
 from calibrant import errors
 from calibrant._html import short_number
-from calibrant.plots import _style as style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant._maps.base import Floats
     from calibrant.decisions._curves import CostCurve, DecisionCurve, RiskCoverage
-    from calibrant.decisions._sets import PredictionSets
-
-FEWEST_ROWS = 20
-"""Rows from which on a size of sets has a share that is drawn."""
 
 MOST_POINTS = 1000
 """Points of a curve that are drawn; the eye sees no more."""
@@ -167,48 +163,3 @@ def draw_risk_coverage(
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
     return _finish(ax, "coverage: share of rows kept", "risk: share of them wrong", title)
-
-
-def draw_set_sizes(
-    sets: PredictionSets, ax: Axes | None = None, *, title: str | None = None
-) -> Axes:
-    """Draw the number of sets of each size, and the share that contains the label.
-
-    The share needs labels, and is shown for sizes with at least 20 rows.
-
-    Parameters
-    ----------
-    sets : PredictionSets
-        From :func:`calibrant.decisions.prediction_sets`, or of ``ConformalSets``.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Title above the diagram.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-
-    Examples
-    --------
-    >>> from calibrant.decisions import prediction_sets
-    >>> from calibrant.plots import draw_set_sizes
-    >>> ax = draw_set_sizes(prediction_sets([0.2, 0.7], 0.9, y_true=[0, 1]))  # doctest: +SKIP
-    """
-    ax = style.axes_or_new(ax, (5.2, 3.8))
-    counts = np.bincount(sets.sizes)
-    size = np.flatnonzero(counts)
-    share = counts[size] / len(sets.sizes)
-    words = f"rows; mean size {sets.sizes.mean():.2f}"
-    ax.bar(size, share, width=0.9, color=style.SKY, edgecolor="white", label=words)
-    if sets.held is not None:
-        many = size[counts[size] >= FEWEST_ROWS]
-        held = np.bincount(sets.sizes, sets.held)[many] / counts[many]
-        label = f"contain the label; all: {style.percent(sets.measured.value)}"
-        ax.plot(many, held, "s", color=style.VERMILION, markersize=5, label=label)
-        wanted = f"wanted {style.percent(sets.coverage)}"
-        ax.axhline(sets.coverage, color=style.BLACK, linestyle="--", linewidth=1.2, label=wanted)
-    ax.set_ylim(0, 1.05)
-    style.number_ranks(ax, int(size[-1]), int(size[-1]))
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    return _finish(ax, "classes in the set", "share", title)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant.metrics._reliability import reliability_curve
-from calibrant.plots import _style as style
+from calibrant import _drawing as style
+from calibrant.metrics import reliability_curve
 from calibrant.plots._reliability import (
     CURVE,
     draw_bars,
@@ -156,41 +156,16 @@ class ReliabilityDisplay:
             Its input: features, or scores if it is a calibrator.
         y : array-like of shape (n_rows,)
             True labels.
-        kind : None, "confidence" or a label, default=None
-            "confidence" compares the largest probability of each row with whether it is right; a
-            label compares the probability of that class with whether it is the label. None is the
-            positive (second) class of two, and the confidence for more.
-        n_bins : int, default=15
-            Number of bins.
-        strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width, or of equal mass (as in :func:`calibrant.metrics.confidence_ece`;
-            empty ones are left out, so there may be fewer).
-        n_resamples : int, default=1000
-            Number of resamples for the consistency bars and the p-value; 0 for none.
-        consistency_level : float, default=0.95
-            Level of the consistency bars.
-        resample_rows : bool, default=True
-            Whether to resample rows as well as labels.
-        random_state : None, int, SeedSequence or Generator, default=0
-            Seed of the random numbers.
-        n_jobs : int, optional
-            Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None
-            the setting of ``joblib.parallel_config``, else 1.
-        sample_weight : array-like of shape (n_rows,), optional
-            Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it
-            once.
+        kind, n_bins, strategy, n_resamples, consistency_level, resample_rows
+            As in :func:`calibrant.metrics.reliability_curve`.
+        random_state, n_jobs, sample_weight
+            As in :func:`calibrant.metrics.reliability_curve`.
         classes : array-like of shape (n_classes,), optional
             Label of each column; ``classes_`` of the estimator by default.
         name : str, optional
             Name in the legend; that of its class by default.
-        ref_line : bool, default=True
-            Whether to draw the diagonal.
-        show_sizes : bool, default=True
-            Whether to draw the share of rows in each bin underneath.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-        **kwargs
-            Passed to ``matplotlib.pyplot.plot``.
+        ref_line, show_sizes, ax, **kwargs
+            As in :meth:`plot`.
 
         Returns
         -------
@@ -249,45 +224,12 @@ class ReliabilityDisplay:
         y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Predicted probabilities, with columns in the order of the sorted labels (or of
             ``classes``); a single column is the positive class of two, as in scikit-learn.
-        kind : None, "confidence" or a label, default=None
-            "confidence" compares the largest probability of each row with whether it is right; a
-            label compares the probability of that class with whether it is the label. None is the
-            positive (second) class of two, and the confidence for more.
-        n_bins : int, default=15
-            Number of bins.
-        strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width, or of equal mass (as in :func:`calibrant.metrics.confidence_ece`;
-            empty ones are left out, so there may be fewer).
-        n_resamples : int, default=1000
-            Number of resamples for the consistency bars and the p-value; 0 for none.
-        consistency_level : float, default=0.95
-            Level of the consistency bars.
-        resample_rows : bool, default=True
-            Whether to resample rows as well as labels.
-        random_state : None, int, SeedSequence or Generator, default=0
-            Seed of the random numbers.
-        n_jobs : int, optional
-            Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None
-            the setting of ``joblib.parallel_config``, else 1.
-        sample_weight : array-like of shape (n_rows,), optional
-            Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it
-            once.
-        classes : array-like of shape (n_classes,), optional
-            Label of each column; needed if ``y_true`` lacks a class. For a single column: the
-            negative and the positive label.
-        pos_label : object, optional
-            Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and
-            True, where it is the larger one.
-        name : str, optional
-            Name in the legend.
-        ref_line : bool, default=True
-            Whether to draw the diagonal.
-        show_sizes : bool, default=True
-            Whether to draw the share of rows in each bin underneath.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-        **kwargs
-            Passed to ``matplotlib.pyplot.plot``.
+        kind, n_bins, strategy, n_resamples, consistency_level, resample_rows
+            As in :func:`calibrant.metrics.reliability_curve`.
+        random_state, n_jobs, sample_weight, classes, pos_label
+            As in :func:`calibrant.metrics.reliability_curve`.
+        name, ref_line, show_sizes, ax, **kwargs
+            As in :meth:`plot`.
 
         Returns
         -------

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant import _drawing as style
 from calibrant import _maps as maps
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._result import doc, result
-from calibrant.plots import _style as style
+from calibrant._text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def compute_map(calibrator: Any) -> MapPicture:
     Returns
     -------
     picture : MapPicture
-        Lines to draw. :func:`compute_effect` shows the change of actual rows.
+        Lines to draw.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def _curve_of_two(fitted: maps.CalibrationMap, name: str) -> MapPicture:
     x = np.unique(np.concatenate([tail, _grid(), 1.0 - tail]))
     y = _of_rows(fitted, np.stack([1.0 - x, x], axis=1))[:, 1]
     note = "What each predicted probability becomes."
-    words = f"probability of {style.shorten(name)}"
+    words = f"probability of {shorten(name)}"
     curve = MapCurve(words, x, y)
     return MapPicture("two classes", (curve,), note, f"{words} before", f"{words} after")
 
@@ -237,17 +238,29 @@ def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tupl
     return tuple(MapCurve(name, x, y) for name, y in zip(names, values, strict=True))
 
 
-def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def draw_map(
+    picture: MapPicture,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    show_note: bool = True,
+    smallest: float = 0.0,
+) -> Axes:
     """Draw a calibration map.
 
     Parameters
     ----------
-    found : MapPicture
+    picture : MapPicture
         From :func:`compute_map`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
         Title above the diagram.
+    show_note : bool, default=True
+        Whether to print ``picture.note`` above the diagram.
+    smallest : float, default=0.0
+        Power of ten at which the axes of two classes begin, which are then logarithmic, as in
+        :func:`draw_reliability`.
 
     Returns
     -------
@@ -256,21 +269,27 @@ def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = N
     Examples
     --------
     >>> from calibrant.plots import compute_map, draw_map
-    >>> picture = compute_map(calibrator)  # doctest: +SKIP
-    >>> ax = draw_map(picture)  # doctest: +SKIP
+    >>> ax = draw_map(compute_map(calibrator))  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (4.2, 4.4))
-    if found.is_log:
+    is_point = not any(curve.is_line for curve in picture.curves)
+    low = 0.0
+    if picture.is_log:
         ax.set(xscale="log", yscale="log")
-    if found.has_identity:
-        low = min(curve.x.min() for curve in found.curves)
+        low = min(float(curve.x.min()) for curve in picture.curves)
+        style.print_plain_numbers(ax)
+    elif not is_point:
+        low = smallest if picture.kind == "two classes" else 0.0
+        style.probability_axes(ax, low)
+    if picture.has_identity:
         ax.plot([low, 1], [low, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
-    for place, curve in enumerate(found.curves):
-        look, label = style.look(place), style.literal(style.shorten(curve.name))
+    for place, curve in enumerate(picture.curves):
+        look, label = style.look(place), style.literal(shorten(curve.name))
         look = look._replace(marker="none") if curve.is_line else look._replace(linestyle="none")
         ax.plot(curve.x, curve.y, **look._asdict(), markersize=5, label=label)
-    style.name_axes(ax, found.x_label, found.y_label)
-    if any(curve.is_line for curve in found.curves):  # points are explained by the note
+    style.name_axes(ax, style.literal(picture.x_label), style.literal(picture.y_label))
+    if not is_point:  # the note explains points
         style.add_legend(ax)
-    style.add_heading(ax, title or "", style.wrap(found.note, style.size_in_points(ax)[0], 8.5))
+    note = style.wrap(picture.note, style.size_in_points(ax)[0], 8.5) if show_note else []
+    style.add_heading(ax, title or "", note)
     return ax

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from calibrant import _drawing as style
+from calibrant._text import p_words, percent, shorten
 from calibrant.errors import ParameterError
-from calibrant.metrics._reliability import reliability_curve
-from calibrant.plots import _style as style
+from calibrant.metrics import reliability_curve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,34 +57,10 @@ def compute_reliability_grid(
         True labels, or one-hot rows.
     probabilities : mapping of str to array-like of shape (n_rows, n_classes)
         Predictions by the name of each method.
-    kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
-    n_bins : int, default=15
-        Number of bins.
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal mass (as in :func:`calibrant.metrics.confidence_ece`; empty
-        ones are left out, so there may be fewer).
-    n_resamples : int, default=1000
-        Number of resamples for the consistency bars and the p-value; 0 for none.
-    consistency_level : float, default=0.95
-        Level of the consistency bars.
-    resample_rows : bool, default=True
-        Whether to resample rows as well as labels.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seed of the random numbers.
-    n_jobs : int, optional
-        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
-        setting of ``joblib.parallel_config``, else 1.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    kind, n_bins, strategy, n_resamples, consistency_level, resample_rows
+        As in :func:`calibrant.metrics.reliability_curve`.
+    random_state, n_jobs, sample_weight, classes, pos_label
+        As in :func:`calibrant.metrics.reliability_curve`.
 
     Returns
     -------
@@ -122,9 +99,10 @@ def draw_reliability(
     ax: Axes | None = None,
     *,
     title: str | None = None,
-    notes: Sequence[str] = (),
+    notes: Sequence[str] | None = (),
     place: int = 0,
     show_sizes: bool = True,
+    smallest: float = 0.0,
 ) -> Axes:
     """Draw one reliability diagram, with bin sizes underneath and its error printed in it.
 
@@ -138,12 +116,15 @@ def draw_reliability(
         Where to draw; a new figure by default.
     title : str, optional
         Title above the diagram.
-    notes : sequence of str
-        Lines printed under the error, such as the NLL.
+    notes : sequence of str, optional
+        Lines printed under the error, such as the NLL; None prints neither.
     place : int, default=0
         Number of the curve among several, which sets its colour and marker.
     show_sizes : bool, default=True
         Whether to draw the share of rows in each bin underneath.
+    smallest : float, default=0.0
+        Power of ten at which logarithmic axes begin, for a rare class, whose points lie in one
+        corner of linear axes; bins in which it never came are drawn at the edge. 0 for linear axes.
 
     Returns
     -------
@@ -157,17 +138,18 @@ def draw_reliability(
     >>> ax = draw_reliability(curve, title="two rows")  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (3.8, 4.8))
-    draw_panel(curve, ax, place)
-    _print_lines(ax, curve, [*facts_of(curve), *notes])
+    draw_panel(curve, ax, place, smallest)
+    if notes is not None:
+        _print_lines(ax, curve, [*facts_of(curve), *notes])
     style.add_heading(ax, title)
     if show_sizes:
         draw_sizes(ax, curve, style.look(place))
     return ax
 
 
-def draw_panel(curve: ReliabilityCurve, ax: Axes, place: int = 0) -> None:
+def draw_panel(curve: ReliabilityCurve, ax: Axes, place: int = 0, smallest: float = 0.0) -> None:
     """Draw a diagram without bin sizes, title and numbers."""
-    draw_frame(ax, curve)
+    draw_frame(ax, curve, smallest=smallest)
     draw_bars(ax, curve)
     draw_line(ax, curve, style.look(place))
 
@@ -215,8 +197,8 @@ def draw_reliability_grid(
 def facts_of(curve: ReliabilityCurve) -> list[str]:
     """Return the error of a curve and its p-value, in words."""
     name = "conf-ECE" if is_confidence(curve) else "ECE"
-    p = style.p_words(curve.p_value)
-    return [f"{name} {style.percent(curve.ece)}", *([p] if p else [])]
+    p = p_words(curve.p_value)
+    return [f"{name} {percent(curve.ece)}", *([p] if p else [])]
 
 
 def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> None:
@@ -236,23 +218,25 @@ def is_confidence(curve: ReliabilityCurve) -> bool:
     return isinstance(curve.kind, str) and curve.kind == "confidence"
 
 
-def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> None:
+def draw_frame(
+    ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True, smallest: float = 0.0
+) -> None:
     """Draw axes and diagonal, unless an earlier curve has."""
-    ticks = np.linspace(0, 1, 6)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
+    style.probability_axes(ax, smallest)
     if _strip(ax) is None:
-        name = f"probability of {style.literal(style.shorten(curve.kind))}"
+        name = f"probability of {style.literal(shorten(curve.kind))}"
         names = ("confidence", "accuracy") if is_confidence(curve) else (name, "observed frequency")
         style.name_axes(ax, *names)
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
-        ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
+        ends = [smallest, 1]
+        ax.plot(ends, ends, ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
 
 
 def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
     """Draw where points would lie if the predictions were right."""
     low, high = curve.consistency_low, curve.consistency_high
     wide = np.where(high - low >= UNINFORMATIVE, 1.0, 4.0)
-    x = curve.mean_probability
+    x, low, high = (np.maximum(v, ax.get_xlim()[0]) for v in (curve.mean_probability, low, high))
     ax.vlines(x, low, high, color=style.PALE, linewidth=wide, zorder=1.5, gid=BARS)
 
 
@@ -272,7 +256,9 @@ def draw_line(
     low, high = curve.consistency_low[seen], curve.consistency_high[seen]
     inside = (y >= low) & (y <= high)
     options = {**look._asdict(), "gid": CURVE, "linewidth": 1.2, "zorder": 3, **kwargs}
-    informative = ~(high - low >= UNINFORMATIVE)
+    edge = ax.get_xlim()[0]  # 0, or the lower end of logarithmic axes, which have no place for 0
+    informative = ~(high - low >= UNINFORMATIVE) & (y >= edge)
+    x, y = np.maximum(x, edge), np.maximum(y, edge)
     # Its marker is for the legend: the points below have sizes of their own.
     (line,) = ax.plot(x[informative], y[informative], label=label, markevery=[], **options)
     colour = line.get_color()
@@ -292,23 +278,29 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
     from matplotlib.ticker import MaxNLocator
 
     strip = _strip(ax)
+    edges = np.maximum(curve.edges, ax.get_xlim()[0])
+    widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)
     share = curve.weight / curve.weight.sum()
+    is_even = np.allclose(widths, widths[0])
+    if not is_even:  # areas tell where rows are, where heights would not
+        share = share * widths.mean() / np.maximum(widths, 1e-3 * widths.sum())
     if strip is None:
         style.reserve_space(ax, below=STRIP / (1 + STRIP))
         strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax, gid=SIZES)
         style.tidy(strip)
         # Inside, where fewer rows are: the room at the left is that of the neighbour.
         x, side = (0.98, "right") if share[: len(share) // 2].sum() > 0.5 else (0.02, "left")
-        words = strip.text(x, 0.95, "share of rows", transform=strip.transAxes, ha=side, va="top")
+        name = "share of rows" if is_even else "rows"
+        words = strip.text(x, 0.95, name, transform=strip.transAxes, ha=side, va="top")
         words.set(fontsize=7.5, color=style.GREY)
         strip.set_xlabel(ax.get_xlabel(), fontsize=ax.xaxis.label.get_fontsize())
         strip.tick_params(axis="y", labelsize=8)
         strip.yaxis.set_major_locator(MaxNLocator(2))
-        strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+        strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %" * is_even)
         ax.set_xlabel("")
         ax.tick_params(axis="x", labelbottom=False)
-    strip.stairs(share, curve.edges, color=look.color, linestyle=look.linestyle, linewidth=1.2)
-    strip.stairs(share, curve.edges, color=look.color, fill=True, alpha=0.25)
+    strip.stairs(share, edges, color=look.color, linestyle=look.linestyle, linewidth=1.2)
+    strip.stairs(share, edges, color=look.color, fill=True, alpha=0.25)
     # A fixed upper end would cut off a second curve with a fuller bin.
     tops = [0.0 if len(strip.patches) == 2 else strip.get_ylim()[1], 1.05 * float(share.max())]
     strip.set_ylim(0, max(tops))

@@ -12,15 +12,13 @@ from calibrant._lazy import attach
 if TYPE_CHECKING:
     from calibrant.report._comparison import compare
     from calibrant.report._page import build_report, write_report
-    from calibrant.report._verdict import reach_verdict
 
 _HOMES = {
     "build_report": "calibrant.report._page",
     "compare": "calibrant.report._comparison",
-    "reach_verdict": "calibrant.report._verdict",
     "write_report": "calibrant.report._page",
 }
 """The module of every public name."""
 
-__all__ = ["build_report", "compare", "reach_verdict", "write_report"]
+__all__ = ["build_report", "compare", "write_report"]
 __getattr__, __dir__ = attach(__name__, _HOMES)

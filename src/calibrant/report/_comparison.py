@@ -28,7 +28,6 @@ from calibrant.decisions._cost_tables import read_costs
 from calibrant.decisions._sets import check_coverage
 from calibrant.report._results import Comparison, Failure, Judge, MethodResult
 from calibrant.report._tables import baseline_of
-from calibrant.report._verdict import applied_method, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +114,8 @@ def compare(
         Confidence level of the intervals.
     n_diagrams : int, default=12
         Number of classes that get a diagram beside that of the confidence: the worst before and
-        after, and the most frequent. Two classes have one diagram, of the positive one.
+        after, and the most frequent. Two classes have one diagram, of the positive one. Only
+        the methods of ``verdict.in_view`` have them.
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
@@ -178,15 +178,14 @@ def compare(
             tell(done, len(compared), name)
             tried.append(_try(name, calibrator, val, judge, fit_groups))
         results = [one for one in tried if isinstance(one, MethodResult)]
-        results, shown = judge.finish(results, int(n_diagrams))
         tell(len(compared), len(compared), "")
         comparison = Comparison(
-            results=tuple(results),
+            results=judge.with_differences(results),
             failures=tuple(one for one in tried if isinstance(one, Failure)),
             classes=val.classes,
             val_counts=np.bincount(val.class_index, minlength=val.n_classes),
             test_counts=np.bincount(test.class_index, minlength=val.n_classes),
-            shown=shown,
+            shown=judge.shown_classes(results, int(n_diagrams)),
             settings={
                 "scores": scores,
                 "normalize": normalize,
@@ -204,8 +203,8 @@ def compare(
             created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
             seconds=0.0,
         )
-        found = _judge_further(comparison, judge, table, coverage)
-    return replace(found, seconds=perf_counter() - started)
+        comparison = _judge_further(comparison, judge, table, coverage)
+    return replace(comparison, seconds=perf_counter() - started)
 
 
 def _judge_further(
@@ -214,11 +213,12 @@ def _judge_further(
     costs: NDArray[np.float64] | None,
     coverage: float | None,
 ) -> Comparison:
-    """Judge groups and decisions, as predictions came and with the method of the verdict."""
-    applied = applied_method(comparison, reach_verdict(comparison))
-    judged = [own for own in comparison.results if own.method in (UNCALIBRATED, applied)]
+    """Judge groups, decisions and classes, as predictions came and with the methods in view."""
+    names = (UNCALIBRATED, comparison.verdict.applied)
+    judged = [own for own in comparison.results if own.method in names]
     decisions = judge.decisions(judged, costs, coverage)
-    return replace(comparison, by_group=judge.by_group(judged), decisions=decisions)
+    comparison = replace(comparison, by_group=judge.by_group(judged), decisions=decisions)
+    return judge.with_diagrams(comparison)
 
 
 def _read_costs(costs: Any, classes: NDArray[Any], is_told: bool) -> NDArray[np.float64] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import numpy as np
 from calibrant import _notices as notices
 from calibrant._labels import check_weights
 from calibrant._result import Estimate, Result, doc, result
+from calibrant._text import money, percent
 from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
-from calibrant.plots._style import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,17 +71,6 @@ class Decisions:
             first, *_, last = [money(own.realised) for own in self.costs.values()] * 2
             lines.append(f"A decision costs {first} before calibration and {last} after.")
         return [*lines, *(f"{method}: {own}" for method, own in self.sets.items())]
-
-
-def amount(value: float, scale: float) -> str:
-    """Write an amount in the digits that one of this scale is worth."""
-    return f"{value:,.0f}" if abs(scale) >= 100 else f"{value:#.3g}"
-
-
-def money(own: Estimate) -> str:
-    """Write an amount with its interval."""
-    value, low, high = (amount(number, own.value) for number in own)
-    return value if math.isnan(own.low) else f"{value} ({low} to {high})"
 
 
 def judge_decisions(

@@ -13,22 +13,14 @@ from sklearn.base import clone
 import calibrant
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import find_method
-from calibrant._pages.shell import Markup, render_page
-from calibrant._pages.text import clean
-from calibrant._trial import UNCALIBRATED
+from calibrant._pages.shell import render_page
+from calibrant._text import clean
 from calibrant.errors import in_words
 from calibrant.metrics._predictions import usual_column
 from calibrant.metrics._table import METRICS, headline
-from calibrant.plots._style import p_words, percent
-from calibrant.report import _figures as figures
-from calibrant.report._tables import (
-    distinct_rows,
-    group_table,
-    key_numbers,
-    method_table,
-    worth_table,
-)
-from calibrant.report._verdict import applied_method, describe_claim, reach_verdict, short_list
+from calibrant.report import _pictures as pictures
+from calibrant.report._tables import group_table, key_numbers, method_table, worth_table
+from calibrant.report._verdict import describe_claim
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.report._results import Comparison, MethodResult
 
 STATIC_CLASSES = 20
@@ -86,39 +77,47 @@ def build_report(
     >>> page.splitlines()[0]
     '<!DOCTYPE html>'
     """
-    verdict = reach_verdict(comparison)
-    applied = applied_method(comparison, verdict)
+    verdict = comparison.verdict
     usual = usual_column(comparison.n_classes)
-    columns = _class_columns(comparison, applied)
-    groups, worth = group_table(comparison, applied), worth_table(comparison.decisions)
+    columns = _class_columns(comparison)
+    groups, worth = group_table(comparison), worth_table(comparison.decisions)
     on_demand = {"groups": groups, "worth": worth}
     sections = {name: words for name, words in SECTIONS.items() if on_demand.get(name, words)}
     if worth is not None:
         sections["worth"] = worth["title"]
+    in_view = [comparison.result(method) for method in verdict.in_view]
+    smallest = pictures.lower_end(comparison)
     return render_page(
         "calibrant.report",
         title=title,
         sections=[{"id": name, "title": words} for name, words in sections.items()],
         groups=groups,
         worth=worth,
-        frames=figures.reliability_frames(figures.lower_end(comparison)),
-        is_log=figures.lower_end(comparison) > 0.0,
+        is_log=smallest > 0.0,
         comparison=comparison,
         settings=comparison.settings,
         verdict=verdict,
         level=f"{100 * comparison.settings['confidence_level']:g} %",
-        key_numbers=key_numbers(comparison, applied),
-        table=method_table(comparison, verdict.chosen, short_list(comparison, verdict)),
-        forest=figures.forest_figure(comparison, verdict.chosen),
-        pictures=_first_pictures(comparison, applied),
-        panels=_panels(comparison, verdict.chosen),
+        key_numbers=key_numbers(comparison),
+        table=method_table(comparison),
+        forest=pictures.forest_picture(comparison),
+        pictures=_diagrams(comparison, in_view[:2], "first", smallest),
+        views={
+            "all": _diagrams(comparison, in_view, "all", smallest),
+            **{f"c{j}": _class_diagrams(comparison, in_view[:2], j) for j in comparison.shown},
+        },
+        maps=[
+            pictures.map_picture(own, f"map-{place}", smallest)
+            for place, own in enumerate(in_view)
+            if own.calibrator is not None
+        ],
+        notes=[(own.method, note) for own in in_view for note in _notes(own)],
         positive=None if usual is None else comparison.classes[usual],
         headline=headline(comparison.n_classes).title,
         class_columns=columns,
         worst=comparison.results[0].classwise.order[:STATIC_CLASSES].tolist(),
-        applied=applied,
-        python=python_lines(comparison, applied),
-        commands=command_lines(comparison, applied, commands),
+        python=python_lines(comparison, verdict.applied),
+        commands=command_lines(comparison, verdict.applied, commands),
         facts=_run_facts(comparison),
         numbers=_page_numbers(comparison, columns),
     )
@@ -155,13 +154,10 @@ def write_report(
         file.write(page)
 
 
-def _class_columns(
-    comparison: Comparison, applied: str
-) -> list[tuple[str, int, NDArray[np.float64]]]:
+def _class_columns(comparison: Comparison) -> list[tuple[str, int, NDArray[np.float64]]]:
     """Head, digits and numbers of each column of the class table."""
     before = comparison.results[0].classwise
-    name = applied if applied in comparison.methods else UNCALIBRATED
-    after = comparison.result(name).classwise
+    after = comparison.result(comparison.verdict.applied).classwise
     return [
         ("test rows", 0, comparison.test_counts.astype(np.float64)),
         ("calibration rows", 0, comparison.val_counts.astype(np.float64)),
@@ -203,8 +199,7 @@ def _number(value: float) -> float | int | None:
 
 def python_lines(comparison: Comparison, applied: str) -> str:
     """Lines of Python that fit and apply a method."""
-    known = applied in comparison.methods
-    calibrator = comparison.result(applied).calibrator if known else None
+    calibrator = comparison.result(applied).calibrator
     if calibrator is None:
         calibrator = calibrant.TemperatureScaling(scores=comparison.settings["scores"])
     fresh = clone(calibrator).set_params(classes=None)
@@ -263,104 +258,33 @@ def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
     ]
 
 
-def _panels(comparison: Comparison, chosen: str) -> list[dict[str, Any]]:
-    """Return what each tab holds, in the order of the methods."""
-    first, *others = comparison.results
-    opened = others[0].method if chosen == first.method and others else chosen
+def _diagrams(
+    comparison: Comparison, methods: list[MethodResult], place: str, smallest: float
+) -> list[dict[str, Any]]:
+    """Return diagrams of the confidence, or of the positive class of two."""
+    usual = usual_column(comparison.n_classes)
+    name = None if usual is None else clean(comparison.classes[usual])
     return [
-        {
-            "method": label,
-            "title": result.title,
-            "is_open": result.method == opened,
-            "summary": _summary(result),
-            "pairs": _pairs(comparison, result),
-            "extras": [] if result is first else _extras(comparison, result),
-            "notes": _notes(result),
-        }
-        for label, result in distinct_rows(comparison.results).items()
+        pictures.reliability_picture(own.curve, f"{place}-{i}", own.method, name, smallest)
+        for i, own in enumerate(methods)
     ]
 
 
-def _first_pictures(comparison: Comparison, applied: str) -> list[dict[str, Any]]:
-    """Return the diagrams that the page begins with: before calibration, and after it if any."""
-    result = comparison.result(applied) if applied in comparison.methods else None
-    first, usual = comparison.results[0], usual_column(comparison.n_classes)
-    name = None if usual is None else clean(comparison.classes[usual])
-    before, low = Markup('<use href="#before-all"/>'), figures.lower_end(comparison)
-    pictures = [_picture(before, first.curve, "before calibration", name)]
-    if result is not None and result is not first:
-        marks = figures.reliability(result.curve, is_class=name is not None, low=low)
-        pictures.append(_picture(marks, result.curve, f"after {clean(applied)}", name))
-    return pictures
-
-
-def _summary(result: MethodResult) -> str:
-    words = f"{describe_claim(result)}; NLL {result.evaluation.negative_log_likelihood.value:.4f}."
-    if result.effect is None:
-        return words
-    changed = percent(result.effect.changed)
-    return f"{words} The most probable class changes in {changed} of the rows."
-
-
-def _pairs(comparison: Comparison, result: MethodResult) -> dict[str, list[dict[str, Any]]]:
-    """Diagrams before, whose marks are on the page once, and after, of each view."""
-    first, usual = comparison.results[0], usual_column(comparison.n_classes)
-    curves = {"all": (usual, first.curve, result.curve)}
-    for j in comparison.shown:
-        curves[f"c{j}"] = j, first.classwise.curves[j], result.classwise.curves[j]
-    found, low = {}, figures.lower_end(comparison)
-    for view, (column, before, after) in curves.items():
-        name = None if column is None else clean(comparison.classes[column])
-        inner = figures.reliability(after, is_class=name is not None, low=low)
-        if result is first:
-            marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
-            found[view] = [_picture(marks, before, "before calibration", name)]
-            continue
-        marks = Markup('<use href="#before-{}"/>').format(view)
-        head = f"after {clean(result.method)}"
-        pictures = (marks, before, "before calibration"), (inner, after, head)
-        found[view] = [_picture(*one, name) for one in pictures]
-    return found
-
-
-def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None) -> dict[str, Any]:
-    who = head if name is None else f"class {name}, {head}"
-    error = f"conf-ECE {percent(curve.ece, 2)}"
-    if name is not None:
-        error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
-    label, chance = figures.describe_curve(curve, who), p_words(curve.p_value)
-    return {
-        "svg": figures.wrap(marks, figures.WIDTH, figures.HEIGHT, label),
-        "head": head.capitalize() if head.islower() else head[0].upper() + head[1:],
-        "class_name": name,
-        "words": f"{error}, {chance}" if chance else error,
-    }
-
-
-def _extras(comparison: Comparison, result: MethodResult) -> list[tuple[Any, ...]]:
-    """Head, picture, words and legend of the map, its effect, and the top-r curves if any."""
-    first, who, found = comparison.results[0], clean(result.method), []
-    if result.map is not None:
-        keys = [curve.name for curve in result.map.curves if curve.is_line]
-        picture = figures.map_figure(result.map, who, figures.lower_end(comparison))
-        found.append(("Calibration map", picture, result.map.note, keys))
-    # Of two classes the map says it all: p becomes q.
-    if result.effect is not None and comparison.n_classes > 2:
-        words = "Median of the rows, and the middle nine tenths of them as a band."
-        picture = figures.effect_figure(result.effect, who)
-        found.append(("What becomes of the confidence", picture, words, []))
-    if first.top_r is not None and result.top_r is not None:
-        words = (
-            "How much more the r most probable classes claim than they hold; the band is where a "
-            "calibrated classifier would be."
-        )
-        picture = figures.top_r_figure(first.top_r, result.top_r, who)
-        found.append(("Top r", picture, words, ["after", "before"]))
-    return found
+def _class_diagrams(
+    comparison: Comparison, methods: list[MethodResult], j: int
+) -> list[dict[str, Any]]:
+    """Return diagrams of one class of many."""
+    name = clean(comparison.classes[j])
+    return [
+        pictures.reliability_picture(own.classwise.curves[j], f"c{j}-{i}", own.method, name)
+        for i, own in enumerate(methods)
+    ]
 
 
 def _notes(result: MethodResult) -> list[str]:
-    notes = list(result.warnings)
+    """Say what a method in view claims, how it was fitted, and what it warned of."""
+    nll = result.evaluation.negative_log_likelihood.value
+    notes = [f"{describe_claim(result)}; NLL {nll:.4f}.", *result.warnings]
     solver = None if result.calibrator is None else vars(result.calibrator).get("solver_report_")
     if solver is not None:
         state = "converged" if solver.converged else "NOT converged"

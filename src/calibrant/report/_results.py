@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,24 +15,23 @@ from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
 from calibrant._html import table
 from calibrant._result import doc, result
+from calibrant._text import shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._cumulative import holm
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._scores import LogLoss
 from calibrant.metrics._table import METRICS, headline
-from calibrant.plots._classwise import class_curves, compute_classwise
-from calibrant.plots._confidence import compute_confidence_histogram, compute_effect, compute_top_r
-from calibrant.plots._maps import compute_map
-from calibrant.plots._style import shorten
+from calibrant.plots import compute_classwise
 from calibrant.report._decisions import Decisions, judge_decisions
 from calibrant.report._tables import (
     DEFAULT,
     baseline_of,
     best_texts,
-    binary_texts,
     distinct_rows,
+    key_numbers,
 )
+from calibrant.report._verdict import Verdict, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Metric
     from calibrant.plots._classwise import ClasswiseSummary
-    from calibrant.plots._confidence import ConfidenceHistogram, Effect, TopRCurve
-    from calibrant.plots._maps import MapPicture
 
 
 @result(eq=False, repr=False)
@@ -69,11 +66,8 @@ class MethodResult:
     classwise_test: CalibrationTest | None = doc(
         "None without resamples, of two classes, and of very many rows of many classes."
     )
-    confidence: ConfidenceHistogram = doc("With the accuracy and the mean confidence.")
-    classwise: ClasswiseSummary = doc("Errors of all classes, and diagrams of some.")
-    top_r: TopRCurve | None = doc("None of two classes.")
-    effect: Effect | None = doc("What became of the confidences.")
-    map: MapPicture | None = doc("The fitted map, where it can be drawn.")
+    mean_confidence: float = doc("Above the accuracy if the predictions are over-confident.")
+    classwise: ClasswiseSummary = doc("Errors of all classes; diagrams of some, where in view.")
     calibrator: Calibrator | None = doc("Fitted.")
     fit_seconds: float
     predict_seconds: float
@@ -96,6 +90,17 @@ class MethodResult:
     def error(self) -> float:
         """Its value."""
         return float(self.evaluation.estimates()[self.headline.id].value)
+
+    @property
+    def binary_texts(self) -> dict[str, tuple[str, str]]:
+        """Number and interval by title of what only two classes have."""
+        binary = self.evaluation.binary
+        return {} if binary is None else binary.texts()
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows whose most probable class is right."""
+        return self.evaluation.accuracy.value
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -135,6 +140,10 @@ class Comparison:
     seconds: float = doc("Of everything.")
     by_group: dict[str, GroupTable] | None = doc("By method, if groups were given.", default=None)
     decisions: Decisions | None = doc("If costs or a coverage were given.", default=None)
+    verdict: Verdict = field(init=False, metadata={"doc": "What the numbers say, in words."})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", reach_verdict(self))
 
     def __repr__(self) -> str:
         columns = self._columns()
@@ -154,15 +163,15 @@ class Comparison:
 
     def _columns(self) -> list[list[str]]:
         """Return the texts of each column, its head first; the best ends in a star."""
-        rows = distinct_rows(self.results)
+        rows = self.distinct_rows()
         columns = [["method", *(shorten(label) for label in rows)]]
-        for name, best in best_texts(self).items():
+        for name, best in self.best_texts().items():
             texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in rows.values()]
             stars = (f"{text}*" if text == best else text for text in texts)
             columns.append([METRICS[name].heading, *stars])
         columns += [
-            [title, *(binary_texts(own)[title][0] for own in rows.values())]
-            for title in binary_texts(self.results[0])
+            [title, *(own.binary_texts[title][0] for own in rows.values())]
+            for title in self.results[0].binary_texts
         ]
         return [*columns, ["fit, s", *(f"{result.fit_seconds:.2f}" for result in rows.values())]]
 
@@ -196,6 +205,23 @@ class Comparison:
         baseline = baseline_of(self.n_classes)
         return baseline if baseline in self.methods else UNCALIBRATED
 
+    @property
+    def is_stated(self) -> bool:
+        """Whether the predictions are confidences that a model stated of its answers."""
+        return bool(self.settings.get("stated_confidences", False))
+
+    def distinct_rows(self) -> dict[str, MethodResult]:
+        """Return rows of a table by label: methods that are one fit here share a row."""
+        return distinct_rows(self.results)
+
+    def best_texts(self) -> dict[str, str]:
+        """Return the best value of each metric that tables of methods have, as it is printed."""
+        return best_texts(self)
+
+    def key_numbers(self) -> list[dict[str, str]]:
+        """Return the numbers of the verdict as texts, before and after, with the interval after."""
+        return key_numbers(self)
+
     def result(self, method: str) -> MethodResult:
         """Return the result of a method by its short name."""
         simplex.check_option("method", method, self.methods)
@@ -218,8 +244,6 @@ def _record(result: MethodResult) -> dict[str, Any]:
 
 KEPT_BYTES = 1 << 28
 """Predictions of methods that are kept for the diagrams of classes; more are made once more."""
-
-MOST_RANKS = 100
 
 
 class Judge:
@@ -247,13 +271,6 @@ class Judge:
         after = self._predict(method, calibrator)
         seconds = perf_counter() - started
         is_binary = after.n_classes == 2
-        top_r = effect = found_map = None
-        if not is_binary:
-            top_r = compute_top_r(after, max_rank=min(after.n_classes - 1, MOST_RANKS))
-        if calibrator is not None:
-            is_grouped = isinstance(calibrator, GroupedCalibrator)
-            effect = compute_effect(self._kept[UNCALIBRATED], after)
-            found_map = compute_map(calibrator.for_group(None) if is_grouped else calibrator)
         result = MethodResult(
             method=method,
             title="as they came" if calibrator is None else type(calibrator).__name__,
@@ -269,11 +286,8 @@ class Judge:
             test=self._test_predictions(after, "positive") if is_binary else None,
             shares=class_shares(after),
             classwise_test=None if is_binary else self._test_predictions(after, "classwise"),
-            confidence=compute_confidence_histogram(after),
+            mean_confidence=float(np.average(after.rows.max(axis=1), weights=after.weight)),
             classwise=compute_classwise(after, n_worst=0, n_bins=self._n_bins),
-            top_r=top_r,
-            effect=effect,
-            map=found_map,
             calibrator=calibrator,
             fit_seconds=0.0,
             predict_seconds=0.0 if calibrator is None else seconds,
@@ -282,35 +296,42 @@ class Judge:
         self._losses[method] = LogLoss().terms(after)
         return result
 
-    def finish(
-        self, results: list[MethodResult], n_diagrams: int
-    ) -> tuple[list[MethodResult], tuple[int, ...]]:
-        """Add comparisons with the baseline and with auto, and the diagrams of some classes."""
+    def with_differences(self, results: list[MethodResult]) -> tuple[MethodResult, ...]:
+        """Add comparisons with the baseline and with auto."""
         baseline = baseline_of(self._test.n_classes)
         differences = self._differences(baseline if baseline in self._losses else UNCALIBRATED)
         beside_auto = self._differences(DEFAULT) if DEFAULT in self._losses else {}
-        shown = self._shown(results, n_diagrams)
-        finished = [
+        return tuple(
             replace(
                 result,
                 difference=differences.get(result.method),
                 beside_auto=beside_auto.get(result.method),
-                classwise=self._with_curves(result, shown),
             )
             for result in results
-        ]
-        return finished, shown
+        )
+
+    def with_diagrams(self, comparison: Comparison) -> Comparison:
+        """Add diagrams of some classes to the methods in view."""
+        if not comparison.shown:
+            return comparison
+        results = tuple(
+            replace(result, classwise=self._draw_classes(result, comparison.shown))
+            if result.method in comparison.verdict.in_view
+            else result
+            for result in comparison.results
+        )
+        return replace(comparison, results=results)
 
     def by_group(self, judged: list[MethodResult]) -> dict[str, GroupTable] | None:
         """Judge each group of the test part by itself, by some methods; None without groups."""
         if self._groups is None:
             return None
-        found: dict[str, GroupTable] = {}
+        tables: dict[str, GroupTable] = {}
         for own in judged:
             after = self._predict(own.method, own.calibrator)
             groups = self._evaluate(after, self._groups).by_group
-            found |= {} if groups is None else {own.method: groups}
-        return found
+            tables |= {} if groups is None else {own.method: groups}
+        return tables
 
     def decisions(
         self, judged: list[MethodResult], costs: ArrayLike | None, coverage: float | None
@@ -372,7 +393,7 @@ class Judge:
             self._kept[method] = after
         return after
 
-    def _shown(self, results: list[MethodResult], n_diagrams: int) -> tuple[int, ...]:
+    def shown_classes(self, results: Sequence[MethodResult], n_diagrams: int) -> tuple[int, ...]:
         """Columns of the worst classes before and after, and the most frequent; none of two."""
         if self._test.n_classes == 2:
             return ()
@@ -386,12 +407,14 @@ class Judge:
         mixed = np.array(lists).T[:n_diagrams].ravel()
         return tuple(dict.fromkeys(mixed.tolist()))[:n_diagrams]
 
-    def _with_curves(self, result: MethodResult, shown: tuple[int, ...]) -> ClasswiseSummary:
-        if not shown:
-            return result.classwise
-        after = self._predict(result.method, result.calibrator)
-        curves = class_curves(after, shown, n_resamples=self._n_resamples, random_state=self._seed)
-        return replace(result.classwise, curves=curves)
+    def _draw_classes(self, result: MethodResult, shown: tuple[int, ...]) -> ClasswiseSummary:
+        return compute_classwise(
+            self._predict(result.method, result.calibrator),
+            columns=shown,
+            n_bins=self._n_bins,
+            n_resamples=self._n_resamples,
+            random_state=self._seed,
+        )
 
 
 @result()

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._pages.text import clean
+from calibrant._text import amount, clean, p_words, percent
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics._evaluation import LARGEST_SHARE
 from calibrant.metrics._groups import SIGNIFICANT
 from calibrant.metrics._table import METRICS, metrics_of
-from calibrant.plots._style import p_words, percent
-from calibrant.report._decisions import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,30 +87,18 @@ def shown_metrics(comparison: Comparison) -> list[str]:
         names = [name for name in names if name not in LEFT_OUT_OF_TWO]
     if not accuracy_is_headline(comparison):
         names.append(names.pop(names.index("accuracy")))
-    return [name for name in names if name != "accuracy" or not is_stated(comparison)]
+    return [name for name in names if name != "accuracy" or not comparison.is_stated]
 
 
 def accuracy_is_headline(comparison: Comparison) -> bool:
     """Whether accuracy tells more than the share of the most frequent class."""
     is_lopsided = comparison.results[0].evaluation.largest_share > LARGEST_SHARE
-    return not is_lopsided and not is_stated(comparison)
+    return not is_lopsided and not comparison.is_stated
 
 
-def is_stated(comparison: Comparison) -> bool:
-    """Whether the predictions are confidences that a model stated of its answers."""
-    return bool(comparison.settings.get("stated_confidences", False))
-
-
-def binary_texts(result: MethodResult) -> dict[str, tuple[str, str]]:
-    """Return number and interval by title of what only two classes have."""
-    binary = result.evaluation.binary
-    return {} if binary is None else binary.texts()
-
-
-def key_numbers(comparison: Comparison, applied: str) -> list[dict[str, str]]:
+def key_numbers(comparison: Comparison) -> list[dict[str, str]]:
     """Return the numbers of the verdict, before and after, with the interval after."""
-    before = comparison.results[0]
-    after = comparison.result(applied if applied in comparison.methods else before.method)
+    before, after = comparison.results[0], comparison.result(comparison.verdict.applied)
     error, nll = before.headline, METRICS["negative_log_likelihood"]
     titles = {error: f"calibration error ({error.title})", nll: "log loss (NLL)"}
     titles |= {METRICS["accuracy"]: "accuracy"} if accuracy_is_headline(comparison) else {}
@@ -124,21 +110,22 @@ def key_numbers(comparison: Comparison, applied: str) -> list[dict[str, str]]:
         own = {"words": words, "before": metric.text(first.value) + unit, "after": value + unit}
         interval = "" if math.isnan(last.low) else f"{low} to {high}{unit}"
         found.append(own | {"interval": interval})
-    first_texts = binary_texts(before)
-    for title, (text, interval) in binary_texts(after).items():
+    first_texts = before.binary_texts
+    for title, (text, interval) in after.binary_texts.items():
         own = {"words": title, "before": first_texts[title][0], "after": text}
         found.append(own | {"interval": interval})
     return found
 
 
-def method_table(comparison: Comparison, chosen: str, listed: set[str]) -> dict[str, Any]:
+def method_table(comparison: Comparison) -> dict[str, Any]:
     """Heads of the table of methods, its rows, and those that are folded away."""
+    chosen, listed = comparison.verdict.chosen, comparison.verdict.listed
     best = best_texts(comparison)
     heads = [METRICS[name].heading for name in best]
     after_nll = 1 + [*best].index("negative_log_likelihood")
     heads[after_nll:after_nll] = [
         f"NLL minus {comparison.baseline}",
-        *binary_texts(comparison.results[0]),
+        *comparison.results[0].binary_texts,
     ]
     rows: list[dict[str, Any]] = []
     for label, result in distinct_rows(comparison.results).items():
@@ -180,12 +167,12 @@ def _difference_cell(result: MethodResult) -> dict[str, Any]:
     return cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
 
 
-def group_table(comparison: Comparison, applied: str) -> dict[str, Any] | None:
+def group_table(comparison: Comparison) -> dict[str, Any] | None:
     """Heads and rows of the table of groups, the worst after calibration first."""
     if comparison.by_group is None:
         return None
     before = {g.group: g for g in comparison.by_group[UNCALIBRATED]}
-    after = comparison.by_group.get(applied, comparison.by_group[UNCALIBRATED])
+    after = comparison.by_group[comparison.verdict.applied]
     error, nll = METRICS[after.metric], METRICS["negative_log_likelihood"]
     names = [f"{name} {when}" for name in ("NLL", error.title) for when in ("before", "after")]
     names[2:] = [f"{name}, %" for name in names[2:]]

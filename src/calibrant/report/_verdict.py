@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from calibrant._result import doc, result
+from calibrant._text import SIGNIFICANT, class_words, describe_shares, p_words, percent
 from calibrant._trial import UNCALIBRATED
-from calibrant.plots._style import p_words, percent, shorten
 from calibrant.report._tables import BASELINES, DEFAULT, distinct_rows
 
 if TYPE_CHECKING:
-    from calibrant.metrics._cumulative import ClassShares
     from calibrant.report._results import Comparison, Difference, MethodResult
-
-ALPHA = 0.05
-MOST_NAMED = 3
-"""Classes of each direction that are named."""
 
 FEW_ROWS = 100
 MOST_LISTED = 8
@@ -39,41 +32,27 @@ LITTLE = "little or nothing"
 
 @result()
 class Verdict:
-    """Result of :func:`reach_verdict`."""
+    """How calibrated the predictions are and which method to use, in words.
+
+    ``AutoCalibrator`` is the default where it was compared. Another method is chosen only if its
+    NLL is lower by at least 0.5 % and the difference is significant after a correction for the
+    number of methods compared. Without ``AutoCalibrator`` the method to beat is temperature
+    scaling, or Platt scaling of two classes.
+    """
 
     chosen: str = doc("Short name of the method to use; 'uncalibrated' if there is none.")
+    applied: str = doc(
+        "Method whose use is explained: the chosen one, the default or the baseline."
+    )
+    in_view: tuple[str, ...] = doc("Methods with diagrams: 'uncalibrated' and at most two others.")
+    listed: tuple[str, ...] = doc("Methods that a long table shows first.")
     headline: str = doc("The finding in a sentence.")
     findings: tuple[str, ...] = doc("What it rests on, a sentence each.")
     cautions: tuple[str, ...] = doc("What may make it wrong.")
 
 
 def reach_verdict(comparison: Comparison) -> Verdict:
-    """Decide how calibrated the predictions are, and which method to use.
-
-    ``AutoCalibrator`` is the default where it was compared. Another method is chosen only if its
-    NLL is lower by at least 0.5 % and the difference is significant after a correction for the
-    number of methods compared. Without ``AutoCalibrator`` the method to beat is temperature
-    scaling, or Platt scaling of two classes.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        From :func:`compare`.
-
-    Returns
-    -------
-    Verdict
-
-    Examples
-    --------
-    >>> from calibrant.datasets import overconfident_digits
-    >>> from calibrant.report import compare, reach_verdict
-    >>> scores, y, new_scores, new_y = overconfident_digits()
-    >>> verdict = reach_verdict(compare(y, scores, new_y, new_scores, "ts", n_resamples=20))
-    >>> print(verdict.headline)
-    The predictions are over-confident by 13.0 points; temperature scaling (ts) removes most of
-    it.
-    """
+    """Decide how calibrated the predictions are, and which method to use."""
     before = comparison.result(UNCALIBRATED)
     name = comparison.baseline
     baseline = comparison.result(name) if name != UNCALIBRATED else None
@@ -82,25 +61,23 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     chosen = _choose(before, baseline, auto, best)
     effect = [] if baseline is None else [_effect_of(before, baseline)]
     lead = _lead(comparison, baseline or before, best) + _beside_auto(best, auto)
-    findings = _state(before), *_of_classes(before), *effect, lead
-    cautions = tuple(_cautions(comparison, before, chosen))
-    return Verdict(chosen.method, _headline(before, baseline, chosen), findings, cautions)
-
-
-def applied_method(comparison: Comparison, verdict: Verdict) -> str:
-    """Return the method whose use is explained: the chosen one, the default or the baseline."""
-    if verdict.chosen != UNCALIBRATED:
-        return verdict.chosen
-    others = [result.method for result in comparison.results[1:]]
-    wanted = [DEFAULT, comparison.baseline]
-    return next((name for name in [*wanted, *others] if name in others), UNCALIBRATED)
-
-
-def short_list(comparison: Comparison, verdict: Verdict) -> set[str]:
-    """Return the methods to look at first; the others of a long list are for comparison."""
-    if len(comparison.results) <= MOST_LISTED:
-        return set(comparison.methods)
-    return {UNCALIBRATED, verdict.chosen, _best(comparison).method, *BASELINES, *LISTED}
+    # What a reader looks for first, beside the predictions as they came.
+    rows = [own.method for own in distinct_rows(comparison.results).values()]
+    first = dict.fromkeys([chosen.method, DEFAULT, name, best.method, *rows])
+    others = [own for own in first if own in comparison.methods and own != UNCALIBRATED]
+    listed = comparison.methods
+    if len(listed) > MOST_LISTED:
+        wanted = {UNCALIBRATED, chosen.method, best.method, *BASELINES, *LISTED}
+        listed = tuple(own for own in listed if own in wanted)
+    return Verdict(
+        chosen=chosen.method,
+        applied=others[0] if others else UNCALIBRATED,
+        in_view=(UNCALIBRATED, *others[:2]),
+        listed=listed,
+        headline=_headline(before, baseline, chosen),
+        findings=(_state(before), *_of_classes(before), *effect, lead),
+        cautions=tuple(_cautions(comparison, before, chosen)),
+    )
 
 
 def _best(comparison: Comparison) -> MethodResult:
@@ -133,7 +110,7 @@ def _is_off(result: MethodResult) -> bool:
     """Whether one of the tests finds an error, corrected for how many there are."""
     tests = [*result.p_values.values(), float(result.shares.p_holm.min())]
     known = [p_value for p_value in tests if not math.isnan(p_value)]
-    return min(known) * len(known) < ALPHA
+    return min(known) * len(known) < SIGNIFICANT
 
 
 def _lead_of(result: MethodResult) -> float:
@@ -143,7 +120,7 @@ def _lead_of(result: MethodResult) -> float:
 
 def _clear_value(gap: Difference | None) -> float:
     """Return a difference in NLL; 0 where that may be chance, and where there is none."""
-    is_clear = gap is not None and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
+    is_clear = gap is not None and (math.isnan(gap.p_holm) or gap.p_holm < SIGNIFICANT)
     return gap.value if gap is not None and is_clear else 0.0
 
 
@@ -165,12 +142,12 @@ def _direction(result: MethodResult) -> str:
         stretch = f"{stretch} (slope {binary.slope.value:.2f})"
     if off and binary is not None:
         direction = "over" if shares.predicted[1] > shares.observed[1] else "under"
-        name, said, seen = _class_words(shares, 1)
+        name, said, seen = class_words(shares, 1)
         words = (
             f"Class {name} is {direction}-predicted: the predictions say {said} where {seen} happen"
         )
         return f"{words}, and they are {stretch}" if stretch else words
-    gap = result.confidence.overconfidence
+    gap = result.mean_confidence - result.accuracy
     if _is_biased(result):
         direction = "over-confident" if gap > 0 else "under-confident"
         words = f"The predictions are {direction} by {100 * abs(gap):.1f} points"
@@ -188,16 +165,15 @@ def _chance(result: MethodResult) -> str:
     chance = p_words(p_value)
     if not chance:
         return words
-    size = "more" if p_value < ALPHA else "no more"
+    size = "more" if p_value < SIGNIFICANT else "no more"
     return f"{words}, {size} than chance ({chance})"
 
 
 def _state(before: MethodResult) -> str:
-    found = before.confidence
-    words = f"are right {percent(found.accuracy)} of the time and claim "
-    words += percent(found.mean_confidence)
+    words = f"are right {percent(before.accuracy)} of the time and claim "
+    words += percent(before.mean_confidence)
     if len(before.shares.classes) == 2:
-        name, said, seen = _class_words(before.shares, 1)
+        name, said, seen = class_words(before.shares, 1)
         words = f"say {said} for class {name} on average, and {seen} happen"
     return f"Before calibration the predictions {words}: {_chance(before)}."
 
@@ -293,7 +269,7 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
 
 
 def _is_biased(result: MethodResult) -> bool:
-    return abs(result.confidence.overconfidence) > NOTICEABLE
+    return abs(result.mean_confidence - result.accuracy) > NOTICEABLE
 
 
 def _left_alone(before: MethodResult) -> str:
@@ -305,53 +281,25 @@ def _left_alone(before: MethodResult) -> str:
 
 
 def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:
-    found = list(dict.fromkeys([*comparison.warnings, *before.warnings, *chosen.warnings]))
+    cautions = list(dict.fromkeys([*comparison.warnings, *before.warnings, *chosen.warnings]))
     n_rows = comparison.settings["n_test"]
     if n_rows < FEW_ROWS:
-        found.append(f"Only {n_rows} rows to judge on: hardly anything can be told apart.")
+        cautions.append(f"Only {n_rows} rows to judge on: hardly anything can be told apart.")
     if len(comparison.results) > 2:
-        found.append(
+        cautions.append(
             "The method was chosen on the same test part on which it was judged, so its numbers "
             "are slightly too good."
         )
     if comparison.settings["n_resamples"] == 0:
-        found.append("Nothing was resampled: there are no intervals, and differences may be noise.")
-    return found
-
-
-def describe_shares(shares: ClassShares) -> str:
-    """Name the classes predicted too often and too seldom, of two the positive one, if any."""
-    gap = shares.predicted - shares.observed
-    order = [1] if len(gap) == 2 else np.argsort(-np.abs(gap), kind="stable").tolist()
-    off = [j for j in order if shares.p_holm[j] < ALPHA]
-    words = []
-    for direction, sign in (("over", 1), ("under", -1)):
-        columns = [j for j in off if sign * gap[j] > 0]
-        named = []
-        for j in columns[:MOST_NAMED]:
-            name, said, seen = _class_words(shares, j)
-            chance = p_words(float(shares.p_holm[j]))
-            named.append(f"class {name} ({said} predicted, {seen} observed, {chance})")
-        more = len(columns) - MOST_NAMED
-        if columns:
-            text = f"{direction}-predicted: {', '.join(named)}"
-            words.append(text + (f" and {more} more" if more > 0 else ""))
-    return "; ".join(words)
-
-
-def _class_words(shares: ClassShares, j: int) -> tuple[str, str, str]:
-    """Name of a class, and its predicted and observed shares with digits that tell them apart."""
-    said, seen = float(shares.predicted[j]), float(shares.observed[j])
-    digits = 1
-    while digits < 4 and abs(said - seen) < 10.0 ** (-2 - digits):
-        digits += 1
-    return shorten(str(shares.classes[j])), percent(said, digits), percent(seen, digits)
+        cautions.append(
+            "Nothing was resampled: there are no intervals, and differences may be noise."
+        )
+    return cautions
 
 
 def describe_claim(result: MethodResult) -> str:
     """Say what predictions claim and what is so, in the number that they are judged by."""
     if len(result.shares.classes) == 2:
-        name, said, seen = _class_words(result.shares, 1)
+        name, said, seen = class_words(result.shares, 1)
         return f"Says {said} for class {name} on average, observed {seen}"
-    found = result.confidence
-    return f"Right {percent(found.accuracy)} of the time, claims {percent(found.mean_confidence)}"
+    return f"Right {percent(result.accuracy)} of the time, claims {percent(result.mean_confidence)}"

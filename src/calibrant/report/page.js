@@ -14,45 +14,16 @@
   root.classList.add("js");
   all(".controls, .filter").forEach(function (element) { element.hidden = false; });
 
-  /* Tabs, as the ARIA authoring practices have them. */
-  var tabs = all("[role=tab]");
-  var panels = tabs.map(function (tab) {
-    return document.getElementById(tab.getAttribute("aria-controls"));
-  });
-  function open(place, focus) {
-    tabs.forEach(function (tab, i) {
-      tab.setAttribute("aria-selected", i === place ? "true" : "false");
-      tab.tabIndex = i === place ? 0 : -1;
-      panels[i].hidden = i !== place;
-    });
-    if (focus) tabs[place].focus();
-  }
-  tabs.forEach(function (tab, i) {
-    panels[i].setAttribute("role", "tabpanel");
-    panels[i].setAttribute("aria-labelledby", tab.id);
-    panels[i].tabIndex = 0;
-    tab.addEventListener("click", function () { open(i, false); });
-    tab.addEventListener("keydown", function (event) {
-      var step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      var to = event.key === "Home" ? 0 : event.key === "End" ? tabs.length - 1 : null;
-      if (step) to = (i + step + tabs.length) % tabs.length;
-      if (to === null) return;
-      event.preventDefault();
-      open(to, true);
-    });
-  });
-  open(Math.max(0, tabs.findIndex(function (tab) {
-    return tab.getAttribute("aria-selected") === "true";
-  })), false);
-
   var view = document.getElementById("view");
   function show() {
     all(".figures[data-view]").forEach(function (element) {
       element.hidden = element.dataset.view !== view.value;
     });
   }
-  view.addEventListener("change", show);
-  show(); /* a reloaded page remembers its choice */
+  if (view) {
+    view.addEventListener("change", show);
+    show(); /* a reloaded page remembers its choice */
+  }
 
   window.addEventListener("beforeprint", function () {
     all("details").forEach(function (element) { element.open = true; });

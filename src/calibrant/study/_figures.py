@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _drawing as style
 from calibrant._extras import needed
-from calibrant.plots import _style as style
+from calibrant._text import shorten
 from calibrant.study._ranks import indistinct_groups
 
 try:
@@ -50,7 +51,7 @@ def lay_out(figure: Figure, title: str = "") -> Figure:
 
 def short(name: str) -> str:
     """Return a name of bounded length that matplotlib prints as it is."""
-    return style.literal(style.shorten(name, _SHORT))
+    return style.literal(shorten(name, _SHORT))
 
 
 def figure_bytes(figure: Figure, suffix: str) -> bytes:
@@ -217,7 +218,7 @@ def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: 
         ax = figure.add_subplot(n_rows, n_columns, place + 1, sharey=first)
         first = first or ax
         _draw_panel(ax, part.to_numpy(), place)
-        style.add_heading(ax, f"{style.shorten(str(name), 20)} ({len(part)})")
+        style.add_heading(ax, f"{shorten(str(name), 20)} ({len(part)})")
         ax.tick_params(labelleft=place % n_columns == 0, labelsize=8)
     if first is not None:
         first.set_yticks(range(len(methods)), [short(method) for method in methods], fontsize=8.5)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from calibrant._atomic_file import replace_file
+from calibrant._text import p_words
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import ParameterError
-from calibrant.plots._style import p_words
 from calibrant.study import _figures as figures
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables

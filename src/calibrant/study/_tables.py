@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant._calibrators.methods import methods
-from calibrant._pages.text import clean
+from calibrant._text import clean, p_words
 from calibrant._trial import UNCALIBRATED
-from calibrant.plots._style import p_words
 from calibrant.study import _ranks as ranks
 from calibrant.study._table import CASE
 

@@ -1,18 +1,23 @@
-"""What every picture shares: colours that colour-blind readers can tell apart, words, axes.
+"""What every picture shares: colours that colour-blind readers can tell apart, words, axes, SVG.
 
 Curves differ in marker and line as well as in colour, so that a print in grey is enough.
 """
 
 from __future__ import annotations
 
+import io
 import math
+import re
 import textwrap
+import warnings
+import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant._extras import advice
+from calibrant._text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -25,7 +30,7 @@ PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, SKY)
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-GREY, PALE = "#5F5F5F", "#BDBDBD"
+GREY, PALE, GRID, RED = "#5F5F5F", "#BDBDBD", "#E6E6E6", "#C4001A"
 WIDTH_OF_LETTERS, SMALLEST_NAME = 0.56, 8.0
 """Width of a letter on average, of its size; the smallest size of names of axes, in points."""
 
@@ -133,8 +138,6 @@ def name_axes(ax: Axes, x: str, y: str) -> None:
     width, height = size_in_points(ax)
     _name_axis(ax.xaxis, x, width)
     _name_axis(ax.yaxis, y, height)
-    if ax.get_xscale() == "log":
-        ax.xaxis.labelpad = 0  # powers of ten are higher than other ticks
 
 
 def _name_axis(axis: Any, name: str, points: float) -> None:
@@ -169,8 +172,27 @@ def entry(ax: Axes, name: str, facts: str) -> str:
 def tidy(ax: Axes) -> None:
     """Remove the frame's upper and right sides and draw a faint grid behind everything."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(visible=True, color="#E6E6E6", linewidth=0.6)
+    ax.grid(visible=True, color=GRID, linewidth=0.6)
     ax.set_axisbelow(True)
+
+
+def probability_axes(ax: Axes, smallest: float = 0.0) -> None:
+    """Let both axes be probabilities: from 0 on, or from a power of ten on if they are not 0."""
+    ticks = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    if smallest > 0.0:
+        ax.set(xscale="log", yscale="log")
+        ticks = [10.0**power for power in range(round(math.log10(smallest)), 1)]
+    ax.set(xlim=(smallest, 1), ylim=(smallest, 1), xticks=ticks, yticks=ticks)
+    print_plain_numbers(ax)
+
+
+def print_plain_numbers(ax: Axes) -> None:
+    """Print probabilities along both axes as 0.01 or 1e-3, which need less room than powers."""
+    ax.minorticks_off()
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(
+            lambda p, _: f"{p:.0e}".replace("e-0", "e-") if 0.0 < p < 0.0099 else f"{p:g}"
+        )
 
 
 def number_ranks(ax: Axes, n_ranks: int, few: int) -> None:
@@ -205,27 +227,92 @@ def add_title(figure: Figure, title: str | None) -> None:
         figure.set_figheight(figure.get_figheight() + 0.4)
 
 
-def percent(value: float, digits: int = 1) -> str:
-    """Format a share as a percentage."""
-    return "-" if math.isnan(value) else f"{100 * value:.{digits}f} %"
-
-
-def p_words(p_value: float) -> str:
-    """Format a p-value: ``p = 0.21``, ``p < 0.001``; empty where there is none."""
-    if math.isnan(p_value):
-        return ""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-
-
-def shorten(text: str, length: int = 24) -> str:
-    """Cut a long name in the middle, where names of classes differ least."""
-    text = " ".join(str(text).split())
-    if len(text) <= length:
-        return text
-    tail = (length - 1) // 3
-    return f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"
-
-
 def literal(text: object) -> str:
     """Text that matplotlib prints as it is, with no formula between dollars."""
     return str(text).replace("$", r"\$")
+
+
+LOOK_OF_PAGES = {
+    "svg.fonttype": "none",  # words stay words, which the reader's fonts show and a search finds
+    "svg.hashsalt": "calibrant",
+    "font.size": 9.5,
+    "axes.edgecolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.bottom": False,  # the grid is enough
+    "ytick.left": False,
+}
+_DIGITS = re.compile(r"(\.\d)\d+")
+NAMESPACE = re.compile(r"\{.*?\}")
+
+
+def to_svg(
+    draw: Callable[[Axes], object], size: tuple[float, float], *, name: str, label: str
+) -> str:
+    """Draw on new axes, and return an SVG element that can stand in a page.
+
+    Pages forbid styles inside elements, so these become attributes. The style sheet of pages knows
+    the colours of this module by their values, and replaces them in the dark.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws on the axes that it is given.
+    size : (float, float)
+        Width and height, in inches.
+    name : str
+        Name of the picture, no other of the same page.
+    label : str
+        What the picture shows, for those who cannot see it.
+    """
+    try:
+        from matplotlib import style
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(f"drawing needs matplotlib; {advice()}") from error
+    file = io.BytesIO()
+    # A page looks the same whatever the user's settings are, which come back afterwards.
+    with style.context(["default", LOOK_OF_PAGES]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # which the reader's fonts may have
+        figure = Figure(size, layout="constrained")
+        ax = figure.subplots()
+        tidy(ax)
+        draw(ax)
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    root = ET.fromstring(file.getvalue())  # noqa: S314  (matplotlib wrote it just now)
+    picture = ET.Element("svg", viewBox=root.attrib["viewBox"], role="img")
+    picture.set("aria-label", label)
+    _copy(root, picture, f"-{name}")
+    return ET.tostring(picture, encoding="unicode")
+
+
+def _copy(source: ET.Element, target: ET.Element, mark: str) -> None:
+    """Copy what is drawn, without styles and with identifiers that end in ``mark``.
+
+    Marks and clips have identifiers, which must differ from those of other pictures of a page;
+    groups have some that nothing refers to.
+    """
+    for child in source:
+        tag = NAMESPACE.sub("", child.tag)
+        if tag in {"metadata", "style"} or (tag in {"g", "defs"} and not len(child)):
+            continue
+        if tag == "g" and not child.attrib.keys() - {"id"}:
+            _copy(child, target, mark)
+            continue
+        own = ET.SubElement(target, tag)
+        own.text = None if child.text is None or child.text.isspace() else child.text
+        for key, value in child.attrib.items():
+            name = NAMESPACE.sub("", key)
+            if name == "style":
+                for part, setting in re.findall(r"([\w-]+): ([^;]+)", value):
+                    if part != "font-family":  # the page has its own
+                        own.set(part, setting)
+            elif name == "href":
+                own.set(name, value + mark)
+            elif name == "clip-path":
+                own.set(name, value.replace(")", f"{mark})"))
+            elif name == "id" and tag != "g":
+                own.set(name, value + mark)
+            elif name in {"d", "x", "y", "transform", "width", "height", "points"}:
+                own.set(name, _DIGITS.sub(r"\1", " ".join(value.split())))
+        _copy(child, own, mark)
