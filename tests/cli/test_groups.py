@@ -115,7 +115,7 @@ def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
 
 
 def test_chunks_of_an_archive_have_their_own_groups(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant._files.predictions.CHUNK_BYTES", 1600)  # 100 rows
+    monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 1600)  # 100 rows
     frame = make(["a", "b", "c"]).sort_values("group")
     model, path = fit(capsys, tmp_path, frame), tmp_path / "new.npz"
     own = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}

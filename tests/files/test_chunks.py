@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import calibrant
 from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator
-from calibrant._files import chunks, predictions, tables
+from calibrant._files import chunks, tables
 from calibrant._files.align import align
 from calibrant._files.chunks import FileChunks, find_tables, is_read_in_chunks, tell_ignored
+from calibrant._files.columns import ColumnSelection
 from calibrant._files.predictions import open_source, read_prediction_file
-from calibrant._files.tables import ColumnSelection
 from calibrant.datasets import simulated_scores
 
 NAMES = np.array(["ant", "bee", "cow"])
@@ -109,7 +109,7 @@ def test_which_files_are_read_in_chunks(days, monkeypatch):
 def small_chunks(monkeypatch):
     """Let every file of this page come in several chunks."""
     monkeypatch.setattr(tables, "CHUNK_BYTES", 8 * 4 * 100)
-    monkeypatch.setattr(predictions, "CHUNK_BYTES", 8 * 3 * 100)
+    monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 8 * 3 * 100)
     monkeypatch.setattr("calibrant._files.text.SAMPLE_BYTES", 1 << 10)
     monkeypatch.setattr("calibrant._files.text.BLOCK_BYTES", 1 << 12)
 

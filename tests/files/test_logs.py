@@ -15,8 +15,8 @@ import pytest
 from calibrant import model_file
 from calibrant._cli import main
 from calibrant._files import records
+from calibrant._files.columns import ColumnSelection
 from calibrant._files.logs import read_log
-from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
 from conftest import DATA
 

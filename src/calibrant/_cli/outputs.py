@@ -115,9 +115,7 @@ def _data_in(directory: Path) -> Iterator[Path]:
 def _is_data(path: Path) -> bool:
     """Whether the suffix is that of a table, of arrays or of a log."""
     from calibrant._files.hdf5 import SUFFIXES
-    from calibrant._files.records import LOGS
-    from calibrant._files.tables import is_table
-    from calibrant._files.text import suffix_of
+    from calibrant._files.predictions import find_format
 
-    arrays = {".npz", ".npy", *SUFFIXES}
-    return bool(path.suffix) and (is_table(path) or suffix_of(path) in arrays | LOGS)
+    is_hdf5 = path.suffix.lower() in SUFFIXES
+    return is_hdf5 or (bool(path.suffix) and find_format(path) is not None)

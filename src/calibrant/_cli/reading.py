@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.predictions import Source
-    from calibrant._files.tables import ColumnSelection
+    from calibrant._files.columns import ColumnSelection
+    from calibrant._files.source import Source
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
@@ -76,12 +76,12 @@ class Reading:
     classes: tuple[str, ...] | None = None
     positive: str | None = None
 
-    @property
-    def selection(self) -> ColumnSelection:
-        """What the columns of a table are."""
-        from calibrant._files.tables import ColumnSelection
+    def selection(self, beside: Mapping[str, str] | None = None) -> ColumnSelection:
+        """Return what was said of columns; ``beside`` are others to read, and their options."""
+        from calibrant._files.columns import ColumnSelection
 
-        return ColumnSelection(self.label_column, self.columns or (), self.ignore or ())
+        columns, ignore = self.columns or (), self.ignore or ()
+        return ColumnSelection(self.label_column, columns, ignore, beside=beside or {})
 
     @property
     def rows(self) -> str | None:
@@ -97,9 +97,11 @@ class Reading:
         like: Aligned | None = None,
         positive_last: bool = False,
         by_name: bool = False,
+        beside: Mapping[str, str] | None = None,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
-        with self._opening(part, usual_part, like)(path, selection=self.selection) as source:
+        opening = self._opening(part, usual_part, like)
+        with opening(path, selection=self.selection(beside)) as source:
             found = source.read()
         if found.log is not None:
             self.tell(found.log.note)
@@ -116,6 +118,7 @@ class Reading:
         by_name: bool = False,
         needs_whole: dict[str, Any],
         progress: Callable[..., None],
+        beside: Mapping[str, str] | None = None,
     ) -> Aligned | FileChunks:
         """Read a file whole, unless it is large: then, as a directory, it is read in chunks.
 
@@ -131,13 +134,14 @@ class Reading:
                 usual_part=usual_part,
                 positive_last=positive_last,
                 by_name=by_name,
+                beside=beside,
             )
         if path.is_dir():
             if used:
                 raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
             self.look_at_directory(path, part)
         opening = self._opening(part, usual_part, None)
-        chunks = FileChunks(path, opening, self.selection, progress)
+        chunks = FileChunks(path, opening, self.selection(), progress)
         self.refuse_to_normalize(path, chunks.kind)
         return chunks.settle(self._settling(None, positive_last, by_name))
 

@@ -10,18 +10,16 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 from calibrant._files.arrays import decoding, open_binary
-from calibrant._files.tables import is_table
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
-from calibrant.scale._tables import data_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from zipfile import ZipInfo
 
-LINES = {".jsonl", ".ndjson"}
-LOGS = {*LINES, ".json", ".eval"}
+LINES = (".jsonl", ".ndjson")
+LOGS = (*LINES, ".json", ".eval")
 LONGEST_RECORD = 1 << 24
 """Bytes of a line, or of a sample of a log."""
 
@@ -55,18 +53,13 @@ class _RepeatedKeyError(ValueError):
     """A key that an object has twice."""
 
 
-def is_log(path: Path) -> bool:
-    """Whether a file holds records of JSON, by its suffix, or a directory such files, no tables."""
-    if not path.is_dir():
-        return suffix_of(path) in LOGS
-    files = files_in(path)
-    are_tables = any(is_table(file) for file in files)
-    return not are_tables and any(suffix_of(file) in LOGS for file in files)
-
-
 def files_in(path: Path) -> list[Path]:
-    """Return the files of data with a suffix in a directory and below it, sorted."""
-    return [file for file in data_in(path) if file.suffix and file.is_file()]
+    """Return the files with a suffix in a directory and below it, sorted.
+
+    What begins with a dot or an underscore is not data: Spark and Dask write such files.
+    """
+    found = [file for file in sorted(path.rglob("*")) if file.suffix and file.is_file()]
+    return [file for file in found if not any(p[0] in "._" for p in file.relative_to(path).parts)]
 
 
 def find_logs(path: Path) -> tuple[list[Path], dict[Path, str]]:
@@ -107,6 +100,23 @@ def _why_ignored(file: Path) -> str | None:
         return "generated text"
     is_inspect = isinstance(fields.get("output"), dict) and "target" in fields
     return "no choices" if is_inspect and not fields.get("choices") else None
+
+
+def read_field(path: Path, name: str, option: str) -> tuple[list[Any], list[int]]:
+    """Return a field of every record, and the lines of these; ``option`` names the field."""
+    records = list(read_records(path))
+    return [field_of(own, name, option) for own in records], [own.place for own in records]
+
+
+def field_of(record: Record, name: str, option: str) -> str | int | float:
+    """Return a text or number beside the scores of a record."""
+    if name not in record.fields:
+        raise record.error(f" has no field {name!r} ({option})")
+    value = record.fields[name]
+    if not isinstance(value, str | int | float):
+        held = "is null: the row has no value; drop it" if value is None else "is no value"
+        raise record.error(f": the field {name!r} {held}, or name another ({option})")
+    return value
 
 
 def read_records(path: Path) -> Iterator[Record]:
