@@ -15,7 +15,6 @@ import pytest
 from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant._calibrators import methods
 from calibrant._cli.main import cli, run
-from calibrant.metrics import ranked_probability_score
 from conftest import needs_pages, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -71,19 +70,6 @@ def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, monkeyp
     assert "interval" not in shown
     assert "pos-ECE" in shown
     assert call("evaluate", file, "--resamples", "-1") == 2
-
-
-@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
-def test_evaluate_ordered_classes(tmp_path, capsys, monkeypatch, large_bytes):
-    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
-    proba, y = simulate(300, 3)
-    file = tmp_path / "p.csv"
-    pd.DataFrame(proba, columns=["0", "1", "2"]).assign(label=y).to_csv(file, index=False)
-    assert call("evaluate", file, "--resamples", "0", "--json", "--ordered") == 0
-    found = json.loads(capsys.readouterr().out)["ranked_probability_score"]["value"]
-    assert found == pytest.approx(ranked_probability_score(y, proba))
-    assert call("evaluate", file, "--resamples", "0") == 0
-    assert "RPS" not in capsys.readouterr().out
 
 
 def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):

@@ -5,8 +5,7 @@ import threading
 import tracemalloc
 
 import numpy as np
-import pyarrow
-import pyarrow.csv
+import pyarrow as pa
 import pytest
 
 from calibrant._files import text as text_tables
@@ -310,13 +309,13 @@ def test_no_thread_in_the_background_holds_what_is_of_python(tmp_path, monkeypat
         seen.append(file)
         return whole(file, *options)
 
-    whole = pyarrow.csv.open_csv
-    monkeypatch.setattr(pyarrow.csv, "open_csv", watched)
+    whole = pa.csv.open_csv
+    monkeypatch.setattr(pa.csv, "open_csv", watched)
     text = GOOD.encode()
     if name == "-":
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
         read_prediction_file("-")
     else:
         read_text(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
-    own = (pyarrow.OSFile, pyarrow.CompressedInputStream, pyarrow.BufferReader)
+    own = (pa.OSFile, pa.CompressedInputStream, pa.BufferReader)
     assert [type(file) in own for file in seen] == [True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._result import Estimate
-    from calibrant.metrics import Predictions
-    from calibrant.metrics._cumulative import ClassShares
-    from calibrant.metrics._evaluation import Evaluation
-    from calibrant.metrics._significance import CalibrationTest
+    from calibrant.metrics import Evaluation, Predictions
 
 BAD_ROWS = click.Choice(["error", "skip", "nan"])
 
@@ -75,7 +72,7 @@ def evaluate(
     part: str | None,
     reading: Reading,
     bins: int,
-    strategy: str | None,
+    strategy: Literal["uniform", "quantile"] | None,
     resamples: int,
     seed: int,
     ordered: bool,
@@ -93,6 +90,7 @@ def evaluate(
     Example:
       calibrant evaluate predictions.csv
     """  # noqa: D301
+    from calibrant import metrics
     from calibrant._cli.showing import evaluation_table
     from calibrant._files.align import Aligned
 
@@ -114,8 +112,27 @@ def evaluate(
         with found.explained():
             rows, classes = found.to_measure()
             named = found.groups(groups) if isinstance(found, Aligned) else None
-            how = bins, strategy, resamples, seed, ordered
-            result, test, shares = _measure(rows, classes, named, *how)
+            shares = metrics.class_shares(rows, classes=classes)
+            result = metrics.evaluate(
+                rows,
+                n_bins=bins,
+                strategy=strategy,
+                ordered=ordered,
+                groups=named,
+                n_resamples=resamples,
+                random_state=seed,
+                classes=classes,
+            )
+            test = None
+            if resamples:
+                test = metrics.calibration_test(
+                    rows,
+                    n_bins=bins,
+                    strategy=strategy,
+                    n_resamples=resamples * TEST_DRAWS,
+                    random_state=seed,
+                    classes=classes,
+                )
             if isinstance(found, Aligned):
                 decided, lines = _judge_decisions(
                     found, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
@@ -133,46 +150,6 @@ def evaluate(
         summary["right_answers"] = right_answers._asdict()
     table = evaluation_table(found.source, result, test, shares, lines, right_answers=right_answers)
     show(summary, as_json, table)
-
-
-def _measure(
-    rows: Any,
-    classes: list[Any] | None,
-    groups: Any,
-    bins: int,
-    strategy: Any,
-    resamples: int,
-    seed: int,
-    ordered: bool,
-) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
-    """Return every metric, the test of calibration if there are draws, and shares of classes.
-
-    ``rows`` are predictions that were checked, or chunks with the class of each column.
-    """
-    from calibrant import metrics
-
-    shares = metrics.class_shares(rows, classes=classes)
-    result = metrics.evaluate(
-        rows,
-        n_bins=bins,
-        strategy=strategy,
-        ordered=ordered,
-        groups=groups,
-        n_resamples=resamples,
-        random_state=seed,
-        classes=classes,
-    )
-    if resamples == 0:
-        return result, None, shares
-    test = metrics.calibration_test(
-        rows,
-        n_bins=bins,
-        strategy=strategy,
-        n_resamples=resamples * TEST_DRAWS,
-        random_state=seed,
-        classes=classes,
-    )
-    return result, test, shares
 
 
 def _judge_decisions(

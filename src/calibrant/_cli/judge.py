@@ -122,8 +122,9 @@ def _judge_scores(
     from calibrant.judge import calibrate_judge
 
     first = reading.read(labelled, beside=beside)
-    told: dict[str, Any] = {"kind": reading.kind, "selection": reading.selection()}
-    second = read_prediction_file(unlabelled, classes=first.classes, **told)
+    second = read_prediction_file(
+        unlabelled, kind=reading.kind, selection=reading.selection(), classes=first.classes
+    )
     classes, other = first.classes, second.scores
     if classes is not None and second.place.names is not None:
         import numpy as np

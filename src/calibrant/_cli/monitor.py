@@ -25,10 +25,7 @@ EXIT_ALARM, EXIT_REPEATED = 6, 7
 @click.argument("model", type=path_argument)
 @click.argument("new", type=file_argument)
 @click.option(
-    "--state",
-    type=OutputPath(is_locked=True),
-    required=True,
-    help="File with the rows counted so far.",
+    "--state", type=OutputPath(), required=True, help="File with the rows counted so far."
 )
 @click.option("--alpha", type=float, help="Chance of any false alarm; 0.01 at the first run.")
 @click.option("--page", type=OutputPath(), help="Write a page to this HTML file.")

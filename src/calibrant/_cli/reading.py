@@ -83,11 +83,6 @@ class Reading:
         columns, ignore = self.columns or (), self.ignore or ()
         return ColumnSelection(self.label_column, columns, ignore, beside=beside or {})
 
-    @property
-    def rows(self) -> str | None:
-        """``normalize`` of the calibrators."""
-        return "rows" if self.normalize else None
-
     def read(
         self,
         path: Path,
@@ -105,7 +100,7 @@ class Reading:
             found = source.read()
         if found.log is not None:
             self.tell(found.log.note)
-        self.refuse_to_normalize(path, found.kind)
+        self._refuse_to_normalize(path, found.kind)
         return self._settling(like, positive_last, by_name)(found)
 
     def open(
@@ -118,7 +113,7 @@ class Reading:
         by_name: bool = False,
         needs_whole: dict[str, Any],
         progress: Callable[..., None],
-        beside: Mapping[str, str] | None = None,
+        beside: Mapping[str, str],
     ) -> Aligned | FileChunks:
         """Read a file whole, unless it is large: then, as a directory, it is read in chunks.
 
@@ -140,9 +135,8 @@ class Reading:
             if used:
                 raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
             self.look_at_directory(path, part)
-        opening = self._opening(part, usual_part, None)
-        chunks = FileChunks(path, opening, self.selection(), progress)
-        self.refuse_to_normalize(path, chunks.kind)
+        chunks = FileChunks(path, self._opening(part, usual_part, None), self.selection(), progress)
+        self._refuse_to_normalize(path, chunks.kind)
         return chunks.settle(self._settling(None, positive_last, by_name))
 
     def _opening(
@@ -151,13 +145,14 @@ class Reading:
         """Return what opens a file."""
         from calibrant._files.predictions import open_source
 
+        classes = self.classes if like is None else like.classes
         return partial(
             open_source,
             part=part,
             usual_part=usual_part,
             kind=self.kind,
             labels=self.labels,
-            classes=self.classes if like is None else like.classes,
+            classes=classes,
         )
 
     def _settling(
@@ -170,7 +165,7 @@ class Reading:
             align,
             classes=self.classes,
             like=like,
-            normalize=self.rows,
+            normalize="rows" if self.normalize else None,
             positive=self.positive,
             positive_last=positive_last,
             by_name=by_name,
@@ -194,7 +189,7 @@ class Reading:
         """Say on standard error what was read."""
         click.echo(f"calibrant: {note}", err=True)
 
-    def refuse_to_normalize(self, path: Path, kind: str) -> None:
+    def _refuse_to_normalize(self, path: Path, kind: str) -> None:
         """Refuse ``--normalize`` where rows have no sums."""
         if self.normalize and kind != "probabilities":
             what = {"positive": "one column", "decision": "margins"}.get(kind, kind)

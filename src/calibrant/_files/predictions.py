@@ -210,15 +210,10 @@ def _with_labels(source: Source, path: Path) -> Source:
         )
     y = load_npy(path)
     # A table has to be read to know the number of its rows.
-    whole = source.whole or next(_held(source))
+    whole = source.join()
     _check_labels(y, str(path), len(whole.scores), "iufbUS")
     whole = replace(whole, read_labels=partial(np.asarray, y))
     return replace(source, has_labels=True, whole=whole, stream=None)
-
-
-def _held(source: Source) -> Iterator[FileChunk]:
-    raw = source.read()
-    yield FileChunk(raw.scores, None, raw.beside)
 
 
 def _refuse_part(path: Path, part: str | None) -> None:

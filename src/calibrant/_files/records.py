@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from collections import Counter
+from itertools import count
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
@@ -137,17 +138,13 @@ def read_records(path: Path) -> Iterator[Record]:
 
 def _read_lines(path: Path) -> Iterator[Record]:
     with open_text(path) as file:
-        number = 0
-        while True:
-            number += 1
-            where = f"{path}, line {number}"
+        for number in count(1):
             with decoding(path, "text"):
                 line = file.readline(LONGEST_RECORD + 1)
             if not line:
                 return
-            _refuse_long(len(line), LONGEST_RECORD, where)
             if line.strip():
-                yield Record(_require_object(_parse(line, where), where), where, number)
+                yield _record(line, f"{path}, line {number}", number)
 
 
 def _read_samples(path: Path) -> Iterator[Record]:
@@ -157,11 +154,10 @@ def _read_samples(path: Path) -> Iterator[Record]:
             archive = ZipFile(file)  # opened once: it reads the list of all members
         samples = [m for m in archive.infolist() if m.filename.startswith("samples/")]
         for place, member in enumerate(samples):
-            where = f"{path}, sample {member.filename.removeprefix('samples/')!r}"
             with decoding(path, "an Inspect log"):
                 raw = _unzip(archive, file, member)
-            _refuse_long(len(raw), LONGEST_RECORD, where)
-            yield Record(_require_object(_parse(raw, where), where), where, place)
+            name = member.filename.removeprefix("samples/")
+            yield _record(raw, f"{path}, sample {name!r}", place)
     if not samples:
         raise PredictionFileError(f"{path} has no samples; run inspect eval with --log-samples")
 
@@ -186,36 +182,33 @@ def _read_list(path: Path) -> Iterator[Record]:
     """Yield the samples of an Inspect log in JSON, or the objects of a list."""
     with open_text(path) as file, decoding(path, "text"):
         raw = file.read(LONGEST_JSON + 1)
-    _refuse_long(len(raw), LONGEST_JSON, str(path))
-    whole = _parse(raw, str(path))
-    found = whole.get("samples") if isinstance(whole, dict) else whole
-    if not isinstance(found, list):
+    whole = _parse(raw, str(path), LONGEST_JSON)
+    records = whole.get("samples") if isinstance(whole, dict) else whole
+    if not isinstance(records, list):
         raise _NoRecordsError(
             f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
             "JSON object per line, rename it to .jsonl"
         )
-    for place, fields in enumerate(found):
-        where = f"{path}, record {place} (from 0)"
-        yield Record(_require_object(fields, where), where, place)
+    for place, fields in enumerate(records):
+        yield _record(fields, f"{path}, record {place} (from 0)", place)
 
 
-def _refuse_long(length: int, limit: int, where: str) -> None:
-    if length > limit:
+def _record(content: Any, where: str, place: int) -> Record:
+    """Return a record out of its bytes, or out of a value of JSON."""
+    fields = _parse(content, where, LONGEST_RECORD) if isinstance(content, bytes) else content
+    if not isinstance(fields, dict):
+        raise PredictionFileError(
+            f'{where} is {describe(fields)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
+            '0.3}, "label": "A"}'
+        )
+    return Record(fields, where, place)
+
+
+def _parse(raw: bytes, where: str, limit: int) -> Any:
+    if len(raw) > limit:
         raise PredictionFileError(
             f"{where} is longer than {limit >> 20} MiB; keep only the fields with scores and labels"
         )
-
-
-def _require_object(found: Any, where: str) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise PredictionFileError(
-            f'{where} is {describe(found)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
-            '0.3}, "label": "A"}'
-        )
-    return found
-
-
-def _parse(raw: bytes, where: str) -> Any:
     try:
         return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unrepeated)
     except UnicodeDecodeError:
