@@ -78,7 +78,6 @@ def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
         (["--scores", "logits", "--normalize"], "--normalize is for probabilities"),
         (["--priors", "ant=0.5,bee=0.3,cow=0.2"], "--priors needs one file"),
         (["--groups", "region"], "--groups needs one file"),
-        (["--chunks"], "No such option"),
     ],
 )
 def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, run):

@@ -13,7 +13,7 @@ from calibrant._files.align import align
 from calibrant._files.chunks import FileChunks
 from calibrant._files.columns import ColumnSelection
 from calibrant._files.predictions import open_source, read_prediction_file
-from calibrant.errors import PredictionFileError
+from calibrant.errors import CalibrantWarning, PredictionFileError
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
 GOOD = "label,ant,bee,cow\nant,0.7,0.2,0.1\nbee,0.1,0.8,0.1\n"
@@ -292,7 +292,8 @@ def test_probabilities_may_be_called_predictions(tmp_path):
     assert found.kind == "positive"
     assert found.place.names == ["y_pred"]
     assert found.scores.tolist() == [[0.25], [0.75]]
-    beside = read_text(tmp_path, "label,a,b,y_pred\na,0.75,0.25,0.75\nb,0.25,0.75,0.5\n")
+    with pytest.warns(CalibrantWarning, match="'y_pred' holds fractions, but is skipped"):
+        beside = read_text(tmp_path, "label,a,b,y_pred\na,0.75,0.25,0.75\nb,0.25,0.75,0.5\n")
     assert beside.place.names == ["a", "b"]
     with pytest.raises(
         PredictionFileError, match=r"no columns of scores \('y_pred' holds predicted"

@@ -71,7 +71,7 @@ def apply_file(
     selection = to_apply(selection, groups, takes_missing=not is_strict)
     known = find_format(out)
     if known is None or known.write is None:
-        raise unknown_format(out)
+        raise unknown_format(out, "cannot be written")
     with open_source(
         path,
         part=part,

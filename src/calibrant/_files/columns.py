@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from calibrant import _notices as notices
 from calibrant._columns import are_whole
 from calibrant._files.text import MISSING
-from calibrant.errors import PredictionFileError, some_in_words
+from calibrant.errors import CalibrantWarning, PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +97,13 @@ def make_layout(
         of_fractions = [n for n in predicted if n != label and _has_fractions(samples[n])]
         if not scores and len(of_fractions) == 1:
             scores = of_fractions
+        elif of_fractions:
+            notices.warn(
+                CalibrantWarning(
+                    f"{where}: {some_in_words(of_fractions)} holds fractions, but is skipped, as "
+                    "what a classifier predicted; choose columns of scores with --columns"
+                )
+            )
     if len(scores) < 2:
         unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
         _refuse_few(scores, samples, selection, where, unused)

@@ -138,12 +138,13 @@ def is_log(path: Path) -> bool:
     return (known := find_format(path)) is not None and known.is_log
 
 
-def unknown_format(path: Path) -> PredictionFileError:
-    """Return the error about a suffix that no format has."""
+def unknown_format(path: Path, fault: str = "is not known") -> PredictionFileError:
+    """Return the error about a suffix that no format has, or none that can be written."""
     suffix = "".join(path.suffixes[-2:]) if is_zipped(path) else path.suffix.lower()
+    logs = "" if fault == "cannot be written" else ", .json and .eval for evaluations"
     return PredictionFileError(
-        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, .arrow, "
-        ".feather, or .jsonl, .json and .eval for evaluations"
+        f"{path}: {suffix!r} {fault}; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, .arrow, "
+        f".feather, or .jsonl{logs}"
     )
 
 
