@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._result import Estimate
-    from calibrant.metrics import Evaluation, Predictions
+    from calibrant.metrics import Predictions
+    from calibrant.metrics._evaluation import Evaluation
 
 BAD_ROWS = click.Choice(["error", "skip", "nan"])
 

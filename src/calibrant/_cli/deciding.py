@@ -78,7 +78,8 @@ def decide(
     served = serve(
         calibrator, file, part, reading, groups, None if cost_file is None else cost_file.beside
     )
-    n_rows, columns = len(served.probabilities), {}
+    n_rows = len(served.probabilities)
+    columns: dict[str, Any] = {}
     shown = plain_table(f"{n_rows:,} rows of {file}", "")
     if cost_file is not None:
         columns |= _decide_by_costs(calibrator, served, cost_file, reading.positive, shown)

@@ -150,7 +150,7 @@ class RowCalibration:
         by_group = {}
         if self._groups is not None:
             values = groups_of(chunk.beside[self._groups], source.place, n_done)
-            by_group["groups"] = groups_like(values, calibrator.groups_)  # type: ignore[attr-defined]
+            by_group["groups"] = groups_like(values, calibrator.groups_)
 
         def predict(rows: NDArray[Any]) -> NDArray[Any]:
             rows = rows if self.order is None else rows[:, self.order]

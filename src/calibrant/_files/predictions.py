@@ -65,7 +65,7 @@ class Format:
 def _open_npy(path: Path, request: Request, _: ExitStack) -> Source:
     for name, option in request.selection.beside.items():
         raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
-    return _of_arrays(load_npy(path), None, str(path), request, Place(path, str(path)))
+    return _of_arrays(load_npy(path), None, str(path), request, Place(path, str(path)), {})
 
 
 def _open_npz(path: Path, request: Request, stack: ExitStack) -> Source:
@@ -81,16 +81,16 @@ def _open_npz(path: Path, request: Request, stack: ExitStack) -> Source:
     place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
     part = request.part or request.usual_part
     beside = {
-        name: load_column(archive, name, part, option)
-        for name, option in request.selection.beside.items()
+        own: load_column(archive, own, part, option)
+        for own, option in request.selection.beside.items()
     }
-    for name, column in beside.items():
+    for own, column in beside.items():
         if len(column) != len(scores):
             raise PredictionFileError(
-                f"{path} has {len(scores)} rows, but {name!r} has {len(column)}"
+                f"{path} has {len(scores)} rows, but {own!r} has {len(column)}"
             )
-    source = _of_arrays(scores, labels, f"{path}: {name}", replace(request, kind=kind), place)
-    return replace(source, whole=replace(source.whole, beside=beside))
+    request = replace(request, kind=kind)
+    return _of_arrays(scores, labels, f"{path}: {name}", request, place, beside)
 
 
 def _open_table(path: Path, request: Request, stack: ExitStack) -> Source:
@@ -223,7 +223,12 @@ def _refuse_part(path: Path, part: str | None) -> None:
 
 
 def _of_arrays(
-    scores: NDArray[Any], labels: NDArray[Any] | None, where: str, request: Request, place: Place
+    scores: NDArray[Any],
+    labels: NDArray[Any] | None,
+    where: str,
+    request: Request,
+    place: Place,
+    beside: dict[str, NDArray[Any]],
 ) -> Source:
     """Return arrays of scores and labels as a file."""
     for name, option in request.selection.beside.items():
@@ -238,7 +243,7 @@ def _of_arrays(
         if labels.ndim == 1 and place.names is not None:
             labels, _ = labels_of_archive(labels, place.names)
     read_labels = None if labels is None else partial(np.asarray, labels)
-    whole = FileChunk(scores.reshape(n_rows, n_columns), read_labels)
+    whole = FileChunk(scores.reshape(n_rows, n_columns), read_labels, beside)
     return Source(place, kind, n_columns, scores.dtype, labels is not None, whole)
 
 

@@ -138,15 +138,19 @@ def _joined(chunks: Iterator[FileChunk], n_columns: int) -> FileChunk:
     import pyarrow as pa
 
     parts = list(chunks)
-    scores = np.concatenate([np.empty((0, n_columns)), *(part.scores for part in parts)])
-    table = pa.Table.from_batches([part.batch for part in parts]) if parts else None
-    beside = {name: table.column(name) for name in parts[0].beside} if parts else {}
+    if not parts:
+        return FileChunk(np.empty((0, n_columns)))
+    table = pa.Table.from_batches([part.batch for part in parts])
 
     def labels() -> NDArray[Any]:
-        return np.concatenate([part.labels() for part in parts])  # type: ignore[misc]
+        return np.concatenate([part.labels() for part in parts])
 
-    has_labels = bool(parts) and parts[0].read_labels is not None
-    return FileChunk(scores, labels if has_labels else None, beside, table)
+    return FileChunk(
+        np.concatenate([part.scores for part in parts]),
+        None if parts[0].read_labels is None else labels,
+        {name: table.column(name) for name in parts[0].beside},
+        table,
+    )
 
 
 def kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:

@@ -81,12 +81,12 @@ def write_npz(file: IO[bytes], output: Output) -> Iterator[Write]:
 
     yield write
     classes = output.classes
-    arrays = {
-        "probs": np.concatenate(probs),
-        "classes": classes.astype(str) if classes.dtype.kind in "OT" else classes,
-        "labels": _labels_to_write(labels, classes, output.source) if labels else None,
-    }
-    np.savez(file, **{name: own for name, own in arrays.items() if own is not None})
+    names = classes.astype(str) if classes.dtype.kind in "OT" else classes
+    y = _labels_to_write(labels, classes, output.source) if labels else None
+    if y is None:
+        np.savez(file, probs=np.concatenate(probs), classes=names)
+    else:
+        np.savez(file, probs=np.concatenate(probs), classes=names, labels=y)
 
 
 def _labels_to_write(
