@@ -101,7 +101,7 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
         (["evaluate", "nothing.csv"], 3, "does not exist"),
         (["apply", "nothing.calibrant", "test.npz", "-o", "o.npy"], 3, "nothing.calibrant"),
         (["apply", "val.npz", "test.npz", "-o", "o.npy"], 4, "val.npz"),
-        (["apply", "m.calibrant", "test.npz", "-o", "o.xyz"], 3, "'.xyz' is not known"),
+        (["apply", "m.calibrant", "test.npz", "-o", "o.xyz"], 3, "'.xyz' cannot be written"),
         (["apply", "m.calibrant", "test.npz", "-o", "test.npz"], 3, "also an input"),
         (["apply", "m.calibrant", "test.npz", "-o", "o.npy", "--sha256", "0" * 64], 4, "sha256"),
         (["fit", "val.npz", "-o", "no/such/place"], 3, "No such file"),

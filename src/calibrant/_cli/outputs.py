@@ -54,7 +54,7 @@ def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
             if not param.type.allow_dash:  # type: ignore[attr-defined]
                 raise click.UsageError("only apply writes to standard output; name a file")
             continue
-        if any(_is_same(out, path) for path in inputs):
+        if any(_is_same(own, path) for own in (out, _lock_of(out)) for path in inputs):
             raise PredictionFileError(f"{out} is also an input; write to another file")
         for directory in inputs:
             if _is_in(out, directory):
@@ -62,11 +62,16 @@ def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
                     f"{out} is also an input, as a file in {directory}; write to another directory"
                 )
         for other, path in outputs[:place]:
-            if _is_same(out, path):
+            if _is_same(out, path) or _is_same(out, _lock_of(path)):
                 raise PredictionFileError(
                     f"{out} is named by {other.opts[-1]} and by {param.opts[-1]}; write to two "
                     "files"
                 )
+
+
+def _lock_of(out: Path) -> Path:
+    """Return the file that keeps other processes away from a state, and is removed again."""
+    return Path(f"{os.path.realpath(out)}.lock")
 
 
 def _is_same(out: Path, path: Path) -> bool:
