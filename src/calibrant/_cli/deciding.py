@@ -10,7 +10,7 @@ import click
 from calibrant._cli.costs import CostFile, costs_option
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import file_argument, path_argument, reading_options
-from calibrant._cli.serving import Served, check_groups, groups_option, serve
+from calibrant._cli.serving import CalibratedFile, check_groups, groups_option, serve
 from calibrant._cli.showing import json_option, naming, plain_table, show, write_columns
 from calibrant._html import short_number
 
@@ -101,7 +101,7 @@ def decide(
 
 
 def _decide_by_costs(
-    calibrator: Any, served: Served, cost_file: CostFile, positive: str | None, shown: Any
+    calibrator: Any, served: CalibratedFile, cost_file: CostFile, positive: str | None, shown: Any
 ) -> dict[str, Any]:
     """Return the cheapest action of each row and its expected cost, and show their shares."""
     from calibrant._one_column import ONE_COLUMN
@@ -124,7 +124,9 @@ def _decide_by_costs(
     return {"decision": [str(table.actions[place]) for place in chosen], "cost": paid}
 
 
-def _conformal_sets(own: Served, coverage: float, served: Served, calibration: Path) -> Any:
+def _conformal_sets(
+    own: CalibratedFile, coverage: float, served: CalibratedFile, calibration: Path
+) -> Any:
     """Return sets of classes that hold the label so often, by the labelled rows of a file."""
     from calibrant.decisions import ConformalSets
     from calibrant.errors import PredictionFileError

@@ -37,7 +37,7 @@ def check_groups(calibrator: Any, model: Path, groups: str | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class CalibratedFile:
     """A file that was read and calibrated.
 
     ``y`` is None without labels; options that a row lacks have probability 0.
@@ -77,7 +77,7 @@ def serve(
     beside: Mapping[str, str] | None = None,
     *,
     usual_part: str = "test",
-) -> Served:
+) -> CalibratedFile:
     """Read a file and calibrate it; ``beside`` are other columns to read, and their options."""
     from calibrant._files.apply import RowCalibration, to_apply
     from calibrant._files.predictions import open_source
@@ -106,4 +106,4 @@ def serve(
     as_text = classes.dtype.kind in "OU"
     y = None if labels is None else read_labels(labels, source.place, as_text=as_text)
     named = None if groups is None else groups_of(chunk.beside[groups], source.place)
-    return Served(probabilities, y, named, chunk, source, calibrate.order, classes)
+    return CalibratedFile(probabilities, y, named, chunk, source, calibrate.order, classes)
