@@ -104,8 +104,7 @@ def _is_in(out: Path, directory: Path) -> bool:
 
 def _is_data(path: Path) -> bool:
     """Whether the suffix is that of a table, of arrays or of a log."""
-    from calibrant._files.hdf5 import SUFFIXES
     from calibrant._files.predictions import find_format
 
-    is_hdf5 = path.suffix.lower() in SUFFIXES
+    is_hdf5 = path.suffix.lower() in {".h5", ".hdf5"}
     return is_hdf5 or (bool(path.suffix) and find_format(path) is not None)
