@@ -72,26 +72,6 @@ def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(capsys, tmp_p
     assert {own["group"] for own in found["by_group"]["rows"]} == set(names)
 
 
-@pytest.mark.parametrize(
-    ("names", "new"),
-    [(["101", "102", "other"], ["101", "102"]), (["101", "102"], ["101", "other"])],
-)
-def test_the_names_of_groups_do_not_depend_on_what_else_is_there(capsys, tmp_path, names, new):
-    frame, fresh = make(names), make(new)
-    model = fit(capsys, tmp_path, frame)
-    fresh.to_csv(tmp_path / "new.csv", index=False)
-    words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
-    call(capsys, "apply", *words, tmp_path / "out.csv")
-    wanted = by_python(frame, frame["group"], fresh, fresh["group"])
-    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
-    call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))
-    state = tmp_path / "state.json"
-    for file in ("new.csv", "val.csv"):  # names of both are of one type
-        words = ["monitor", model, tmp_path / file, "--groups", "group", "--state", state]
-        found = json.loads(call(capsys, *words, "--json"))
-    assert set(found["groups"]) == {*names, *new}
-
-
 @pytest.mark.parametrize("suffix", [".npz", ".jsonl", ".parquet", ".arrow", ".csv"])
 def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
     frame = make([1, 2])
@@ -115,7 +95,7 @@ def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
 
 
 def test_chunks_of_an_archive_have_their_own_groups(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant._files.predictions.CHUNK_BYTES", 1600)  # 100 rows
+    monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 1600)  # 100 rows
     frame = make(["a", "b", "c"]).sort_values("group")
     model, path = fit(capsys, tmp_path, frame), tmp_path / "new.npz"
     own = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}

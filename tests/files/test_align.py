@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant._files.align import align
+from calibrant._files.columns import ColumnSelection
 from calibrant._files.predictions import read_prediction_file
-from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
 
 ROWS = [(0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6)]

@@ -3,7 +3,6 @@ import pandas as pd
 import pytest
 
 from calibrant import FlattenedIsotonic, TemperatureScaling
-from calibrant._files import predictions
 from calibrant._files.apply import apply_file
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import NonFiniteError, PredictionFileError
@@ -40,7 +39,7 @@ SUFFIXES = ["npy", "npz", "csv", "tsv", "parquet", "arrow"]
 @pytest.mark.parametrize("out_of", SUFFIXES)
 def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypatch):
     """Also in many chunks."""
-    monkeypatch.setattr(predictions, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 1000)
     calibrator, p, _ = fitted
     source, target = write(tmp_path / f"in.{out_of}", p), tmp_path / f"out.{into}"
     done = apply_file(calibrator, source, target)
@@ -50,7 +49,7 @@ def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypat
 
 
 def test_a_bad_row_stops_with_its_number_and_leaves_no_file(tmp_path, fitted, monkeypatch):
-    monkeypatch.setattr(predictions, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 1000)
     calibrator, p, _ = fitted
     p = p.copy()
     p[321, 1] = np.nan

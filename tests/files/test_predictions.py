@@ -3,18 +3,17 @@ import io
 import os
 import threading
 import tracemalloc
-from contextlib import contextmanager
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from calibrant._files import column
 from calibrant._files import text as text_tables
 from calibrant._files.align import align
 from calibrant._files.chunks import FileChunks
+from calibrant._files.columns import ColumnSelection
 from calibrant._files.predictions import open_source, read_prediction_file
-from calibrant._files.tables import ColumnSelection
-from calibrant.errors import PredictionFileError
+from calibrant.errors import CalibrantWarning, PredictionFileError
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
 GOOD = "label,ant,bee,cow\nant,0.7,0.2,0.1\nbee,0.1,0.8,0.1\n"
@@ -293,7 +292,8 @@ def test_probabilities_may_be_called_predictions(tmp_path):
     assert found.kind == "positive"
     assert found.place.names == ["y_pred"]
     assert found.scores.tolist() == [[0.25], [0.75]]
-    beside = read_text(tmp_path, "label,a,b,y_pred\na,0.75,0.25,0.75\nb,0.25,0.75,0.5\n")
+    with pytest.warns(CalibrantWarning, match="'y_pred' holds fractions, but is skipped"):
+        beside = read_text(tmp_path, "label,a,b,y_pred\na,0.75,0.25,0.75\nb,0.25,0.75,0.5\n")
     assert beside.place.names == ["a", "b"]
     with pytest.raises(
         PredictionFileError, match=r"no columns of scores \('y_pred' holds predicted"
@@ -301,34 +301,22 @@ def test_probabilities_may_be_called_predictions(tmp_path):
         read_text(tmp_path, "id,y_true,y_pred\nx,0,0\ny,1,1\n")
 
 
-@pytest.mark.parametrize("name", ["p.csv", "p.csv.gz"])
-def test_no_thread_in_the_background_reads_a_table(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize("name", ["p.csv", "p.csv.gz", "-"])
+def test_no_thread_in_the_background_holds_what_is_of_python(tmp_path, monkeypatch, name):
     """One that waits for the interpreter when it ends aborts the process: exit 134, not 3."""
-    threads = set()
+    seen = []
 
-    class Watched:
-        def __init__(self, file):
-            self._file = file
+    def watched(file, *options):
+        seen.append(file)
+        return whole(file, *options)
 
-        def read(self, *size):
-            threads.add(threading.get_ident())
-            return self._file.read(*size)
-
-        def readline(self, *size):
-            return self._file.readline(*size)
-
-    @contextmanager
-    def watched(path):
-        with whole(path) as file:
-            yield Watched(file)
-
-    whole = text_tables.open_text
-    monkeypatch.setattr(text_tables, "open_text", watched)
-    monkeypatch.setattr(column, "open_text", watched)
-    text = (GOOD + "cow,0.1,0.1,0.8\n" * 9000).encode()
-    text = gzip.compress(text) if name.endswith("gz") else text
-    read_text(tmp_path, text, name)
-    column.read_column(tmp_path / name, "label", "")
-    with pytest.raises(PredictionFileError, match="line 3"):
-        read_text(tmp_path, GOOD.replace("0.8", "x"))
-    assert threads == {threading.get_ident()}
+    whole = pa.csv.open_csv
+    monkeypatch.setattr(pa.csv, "open_csv", watched)
+    text = GOOD.encode()
+    if name == "-":
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        read_prediction_file("-")
+    else:
+        read_text(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
+    own = (pa.OSFile, pa.CompressedInputStream, pa.BufferReader)
+    assert [type(file) in own for file in seen] == [True]

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant._files import tables
-from calibrant._files.predictions import open_source, read_prediction_file
 from conftest import simulate
 
 KINDS = ["parquet", "arrow", "feather"]
@@ -25,24 +23,6 @@ def write(path, table, rows):
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_file(path, table.schema, options=options) as file:
         file.write_table(table, max_chunksize=rows)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows", [7, 100, 1000])
-def test_groups_of_any_size_are_read_a_chunk_at_a_time(tmp_path, monkeypatch, kind, rows):
-    p, y = simulate(300, 9)
-    names = [*(f"c.{j}" for j in range(8)), "c"]  # a name that is the beginning of others
-    labels = np.array(names)[y]
-    columns = dict(zip(names, p.T, strict=True))
-    table = pa.table({"label": pa.array(labels).dictionary_encode(), **columns})
-    path = tmp_path / f"p.{kind}"
-    write(path, table, rows)
-    monkeypatch.setattr(tables, "CHUNK_BYTES", 1000)
-    with open_source(path) as source:
-        assert max(len(chunk.scores) for chunk in source.chunks) <= 13
-    found = read_prediction_file(path)
-    np.testing.assert_array_equal(found.scores, p)
-    assert found.labels.tolist() == labels.tolist()
 
 
 MEMORY = """

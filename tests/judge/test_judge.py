@@ -318,7 +318,7 @@ def test_the_command_says_what_is_missing(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"judge": 1, "human": 2}\n{"human": 2}\n')
     path = tmp_path / "a.csv"
     code, _, err = run("judge", path, path, "--grade", "judge")
-    assert (code, "no column 'label'; it has 'judge', 'human'" in err) == (3, True)
+    assert (code, "no column 'label' (--label-column); it has 'judge', 'human'" in err) == (3, True)
     code, _, err = run("judge", path, path, "--grade", "judge", "--label-column", "human")
     assert (code, "line 3: the label is missing" in err) == (3, True)
     path = tmp_path / "a.jsonl"

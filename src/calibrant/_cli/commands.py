@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from calibrant._cli.cost_files import cost_columns
-from calibrant._cli.deciding import (
-    check_groups,
-    costs_option,
-    coverage_option,
-    decide,
-    groups_option,
-    judge_decisions,
-    read_groups,
-    without_groups,
-)
+from calibrant._cli.costs import CostFile, costs_option
+from calibrant._cli.deciding import decide
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.fitting import fit, jobs_option, part_option
 from calibrant._cli.judge import judge
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
+from calibrant._cli.serving import check_groups, groups_option
 from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -34,11 +27,16 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._result import Estimate
-    from calibrant.metrics._cumulative import ClassShares
+    from calibrant.metrics import Predictions
     from calibrant.metrics._evaluation import Evaluation
-    from calibrant.metrics._significance import CalibrationTest
 
 BAD_ROWS = click.Choice(["error", "skip", "nan"])
+
+coverage_option = click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Measure sets of the most probable classes whose probabilities sum to this share.",
+)
 
 TEST_DRAWS = 5
 """Draws of the calibration test for each resample behind the intervals."""
@@ -75,7 +73,7 @@ def evaluate(
     part: str | None,
     reading: Reading,
     bins: int,
-    strategy: str | None,
+    strategy: Literal["uniform", "quantile"] | None,
     resamples: int,
     seed: int,
     ordered: bool,
@@ -93,14 +91,15 @@ def evaluate(
     Example:
       calibrant evaluate predictions.csv
     """  # noqa: D301
+    from calibrant import metrics
     from calibrant._cli.showing import evaluation_table
     from calibrant._files.align import Aligned
 
+    cost_file = None if costs is None else CostFile(costs)
     decided: dict[str, Any] = {}
     lines: list[str] = []
     with progress_bar(f"reading {file}") as advance:
-        for name in (groups, *cost_columns(costs)):
-            reading = without_groups(reading, file, name)
+        beside = {} if groups is None else {groups: "--groups"}
         found = reading.open(
             file,
             part=part,
@@ -108,16 +107,37 @@ def evaluate(
             positive_last=True,
             needs_whole={"--costs": costs, "--coverage": coverage, "--groups": groups},
             progress=advance,
+            beside=beside if cost_file is None else beside | cost_file.beside,
         )
-        named = read_groups(file, groups, part or "test")
         advance(0, None, f"measuring {found.source}")
         with found.explained():
             rows, classes = found.to_measure()
-            how = bins, strategy, resamples, seed, ordered
-            result, test, shares = _measure(rows, classes, named, *how)
+            named = found.groups(groups) if isinstance(found, Aligned) else None
+            shares = metrics.class_shares(rows, classes=classes)
+            result = metrics.evaluate(
+                rows,
+                n_bins=bins,
+                strategy=strategy,
+                ordered=ordered,
+                groups=named,
+                n_resamples=resamples,
+                random_state=seed,
+                classes=classes,
+            )
+            test = None
+            if resamples:
+                test = metrics.calibration_test(
+                    rows,
+                    n_bins=bins,
+                    strategy=strategy,
+                    n_resamples=resamples * TEST_DRAWS,
+                    random_state=seed,
+                    classes=classes,
+                )
             if isinstance(found, Aligned):
-                told = costs, coverage, reading.positive, part or "test"
-                decided, lines = judge_decisions(found, rows, *told, has_intervals=resamples > 0)
+                decided, lines = _judge_decisions(
+                    found, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
+                )
     right_answers = _share_of_answers(found, result)
     summary = {
         "source": found.source,
@@ -133,44 +153,50 @@ def evaluate(
     show(summary, as_json, table)
 
 
-def _measure(
-    rows: Any,
-    classes: list[Any] | None,
-    groups: Any,
-    bins: int,
-    strategy: Any,
-    resamples: int,
-    seed: int,
-    ordered: bool,
-) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
-    """Return every metric, the test of calibration if there are draws, and shares of classes.
+def _judge_decisions(
+    found: Aligned,
+    rows: Predictions,
+    cost_file: CostFile | None,
+    coverage: float | None,
+    positive: str | None,
+    *,
+    has_intervals: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """Measure what decisions cost, and how often sets hold the label; as numbers and in words.
 
-    ``rows`` are predictions that were checked, or chunks with the class of each column.
+    ``rows`` are those of the file, as metrics have them.
     """
-    from calibrant import metrics
+    from calibrant import _notices as notices
+    from calibrant._one_column import ONE_COLUMN
+    from calibrant.decisions import expected_cost
+    from calibrant._text import money
+    from calibrant.report._decisions import set_sizes
 
-    shares = metrics.class_shares(rows, classes=classes)
-    result = metrics.evaluate(
-        rows,
-        n_bins=bins,
-        strategy=strategy,
-        ordered=ordered,
-        groups=groups,
-        n_resamples=resamples,
-        random_state=seed,
-        classes=classes,
-    )
-    if resamples == 0:
-        return result, None, shares
-    test = metrics.calibration_test(
-        rows,
-        n_bins=bins,
-        strategy=strategy,
-        n_resamples=resamples * TEST_DRAWS,
-        random_state=seed,
-        classes=classes,
-    )
-    return result, test, shares
+    result: dict[str, Any] = {}
+    lines = []
+    if cost_file is not None:
+        with naming(cost_file.path), notices.kept():  # of the order of columns metrics have warned
+            table = cost_file.read(
+                found.known_classes(),
+                positive,
+                is_single=found.kind in ONE_COLUMN,
+                beside=found.beside,
+                rows=found.place.path,
+            )
+            cost = expected_cost(rows, costs=getattr(table, "matrix", table))
+        if not has_intervals:
+            realised, predicted = (
+                own._replace(low=math.nan, high=math.nan) for own in (cost.realised, cost.predicted)
+            )
+            cost = replace(cost, realised=realised, predicted=predicted)
+        result["cost"] = cost.to_dict()
+        words = f"{money(cost.realised)}; predicted by the probabilities: {money(cost.predicted)}"
+        lines.append(f"Mean cost per decision: {words}.")
+    if coverage is not None:
+        sets = set_sizes(found.y, found.probabilities(), coverage, classes=found.classes)
+        result["sets"] = sets.to_dict()
+        lines.append(str(sets).capitalize())
+    return result, lines
 
 
 def _share_of_answers(found: Aligned | FileChunks, result: Evaluation) -> Estimate | None:
@@ -222,7 +248,7 @@ def apply_command(
     """  # noqa: D301
     from calibrant import model_file
     from calibrant._files.apply import apply_directory, apply_file
-    from calibrant._files.records import is_log
+    from calibrant._files.predictions import is_log
 
     with naming(model):
         calibrator = model_file.load(model, sha256=sha256)
@@ -235,12 +261,11 @@ def apply_command(
     is_of_tables = file.is_dir() and not is_log(file)
     if check_groups(calibrator, model, groups) and is_of_tables:
         raise click.UsageError(f"{model} was fitted with groups; name a table, not a directory")
-    reading = without_groups(reading, file, groups)
     apply = partial(
         apply_file,
         calibrator,
         part=part,
-        selection=reading.selection,
+        selection=reading.selection(),
         on_bad_row=on_bad_row,
         tell=reading.tell,
         groups=groups,
@@ -309,8 +334,9 @@ def compare(
     from calibrant._cli.showing import comparison_numbers, comparison_table
 
     with progress_bar("reading"):
-        told: dict[str, Any] = {"test_labels": test_labels, "split": split, "seed": seed}
-        two = read_two(val, test, reading, groups=groups, **told)
+        two = read_two(
+            val, test, reading, test_labels=test_labels, split=split, seed=seed, groups=groups
+        )
         table = read_two_costs(costs, two, reading.positive)
     by_group = [] if groups is None else ["grouped"]
     chosen: Any = methods.split(",") if methods else [*all_methods(), *by_group]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant._cli.cost_files import read_cost_file
-from calibrant._cli.deciding import classes_of, read_groups, without_groups
+from calibrant._cli.costs import CostFile
 from calibrant._cli.showing import naming
-from calibrant._files.predictions import has_parts
+from calibrant._files.predictions import has_parts, is_log, is_table
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ def read_two(
     groups: str | None = None,
 ) -> Two:
     """Read both parts, from two files, from two parts of one, or by drawing rows of one."""
-    of_test = without_groups(replace(reading, labels=test_labels), test or val, groups)
-    reading = without_groups(reading, val, groups)
     in_one = test is None or _is_same(val, test)
     if split is not None:
         if not in_one or has_parts(val):
@@ -53,9 +50,11 @@ def read_two(
             f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
             "a second file, or draw rows by --split 0.5"
         )
-    told = read_groups(val, groups, "val"), read_groups(test or val, groups, "test")
-    first = reading.read(val, usual_part="val", positive_last=True)
-    second = of_test.read(test or val, usual_part="test", like=first, positive_last=True)
+    beside = {} if groups is None else {groups: "--groups"}
+    first = reading.read(val, usual_part="val", positive_last=True, beside=beside)
+    second = replace(reading, labels=test_labels).read(
+        test or val, usual_part="test", like=first, positive_last=True, beside=beside
+    )
     sources = {"calibration": first.place.source, "test": second.place.source}
     if first.kind != second.kind:
         a, b = sources.values()
@@ -65,7 +64,7 @@ def read_two(
         )
     for part in (first, second):
         part.check()
-    return Two(first, second, sources, told)
+    return Two(first, second, sources, (first.groups(groups), second.groups(groups)))
 
 
 def _is_same(a: Path, b: Path) -> bool:
@@ -73,9 +72,10 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def _split(path: Path, reading: Reading, share: float, seed: int, groups: str | None) -> Two:
-    named = read_groups(path, groups, None)
-    whole = reading.read(path, positive_last=True)
+    beside = {} if groups is None else {groups: "--groups"}
+    whole = reading.read(path, positive_last=True, beside=beside)
     whole.check()
+    named = whole.groups(groups)
     n_rows = len(whole.y)
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")
@@ -83,30 +83,25 @@ def _split(path: Path, reading: Reading, share: float, seed: int, groups: str | 
     order = np.random.default_rng(seed).permutation(n_rows)
     parts = np.sort(order[:n_val]), np.sort(order[n_val:])
     val, test = (whole.take(rows) for rows in parts)
-    told = (None, None)
-    if named is not None:
-        told = named[parts[0]], named[parts[1]]
+    of_parts = (None, None) if named is None else (named[parts[0]], named[parts[1]])
     drawn = f"{n_val:,} of {n_rows:,} rows, drawn at random (seed {seed})"
     sources = {
         "calibration": f"{whole.place.source}: {drawn}",
         "test": f"{whole.place.source}: the other {n_rows - n_val:,} rows",
     }
-    return Two(val, test, sources, told)
+    return Two(val, test, sources, of_parts)
 
 
 def read_two_costs(costs: Path | None, two: Two, positive: str | None) -> Any:
     """Return the costs of a file, of which errors name it."""
     from calibrant._one_column import ONE_COLUMN
-    from calibrant.decisions._cost_tables import read_costs
 
     if costs is None:
         return None
     with naming(costs):
-        classes, is_single = classes_of(two.val, two.test), two.val.kind in ONE_COLUMN
-        table = read_cost_file(costs, classes, positive, is_single=is_single)
-        if classes is not None:
-            read_costs(table, np.asarray(classes))
-    return table
+        classes, is_single = two.val.known_classes(two.test), two.val.kind in ONE_COLUMN
+        table = CostFile(costs).read(classes, positive, is_single=is_single)
+    return getattr(table, "matrix", table)
 
 
 def how_to_apply(
@@ -119,8 +114,8 @@ def how_to_apply(
     by_group: list[str] = []
     if method == "grouped" and groups is not None:
         method, by_group = "auto", ["--groups", groups]
-    else:
-        reading = without_groups(reading, val, groups)
+    elif groups is not None and (is_table(val) or is_log(val)):
+        reading = replace(reading, ignore=(*(reading.ignore or ()), groups))
     of_fit = [*reading.words(*(field.name for field in fields(reading))), *by_group]
     of_apply = [*reading.words("normalize", "label_column", "columns", "ignore"), *by_group]
     fit = ["calibrant", "fit", str(val), *of_fit, "--method", method]

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.deciding import (
-    groups_option,
-    priors_option,
-    read_groups,
-    to_priors,
-    without_groups,
-)
 from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import Reading, file_argument, reading_options
+from calibrant._cli.reading import Reading, file_argument, names, reading_options
+from calibrant._cli.serving import groups_option, serve
 from calibrant._cli.showing import NotConvergedError, json_option, show
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
@@ -82,7 +76,11 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @reading_options()
 @click.option("--strict", is_flag=True, help="If not converged, write nothing and exit with 5.")
 @groups_option
-@priors_option
+@click.option(
+    "--priors",
+    metavar="CLASS=SHARE,...|FILE",
+    help="Class frequencies of new rows, or a file of unlabelled rows to estimate them from.",
+)
 @jobs_option
 @json_option
 def fit(
@@ -150,7 +148,6 @@ def _fit(
     if priors is not None and groups is not None:
         raise click.UsageError("--groups and --priors exclude each other; fit each group alone")
     with progress_bar(f"reading {val}") as advance:
-        reading = without_groups(reading, val, groups)
         found = reading.open(
             val,
             part=part,
@@ -159,8 +156,8 @@ def _fit(
             by_name=True,
             needs_whole={"--groups": groups, "--priors": priors},
             progress=advance,
+            beside={} if groups is None else {groups: "--groups"},
         )
-        named = read_groups(val, groups, part or "val")
         calibrator = make_calibrator(
             method,
             has_absent=found.has_absent,
@@ -172,7 +169,7 @@ def _fit(
         with found.explained():
             if priors is not None and isinstance(found, Aligned):
                 calibrator = to_priors(calibrator, priors, found, reading)
-            if groups is None:
+            if groups is None or not isinstance(found, Aligned):
                 return found, calibrator.fit(*found.to_fit())
             grouped = GroupedCalibrator(
                 calibrator,
@@ -180,4 +177,53 @@ def _fit(
                 classes=calibrator.classes,
                 normalize=calibrator.normalize,
             )
-            return found, grouped.fit(*found.to_fit(), groups=named)
+            return found, grouped.fit(*found.to_fit(), groups=found.groups(groups))
+
+
+def to_priors(calibrator: Calibrator, priors: str, found: Aligned, reading: Reading) -> Calibrator:
+    """Return the unfitted calibrator with a shift to class frequencies of use behind it."""
+    from calibrant import Chain, PriorShift
+
+    def chain(shift: PriorShift) -> Chain:
+        return Chain(
+            [calibrator, shift],
+            scores=calibrator.scores,
+            classes=calibrator.classes,
+            normalize=calibrator.normalize,
+        )
+
+    path = Path(priors)
+    if not path.exists():
+        return chain(PriorShift(to_priors=_read_priors(priors, found)))
+    fitted = chain(PriorShift()).fit(found.scores, found.y)
+    shift = fitted.calibrators_[-1]
+    shift.adapt(serve(fitted, path, None, reading).probabilities)  # they are not shifted yet
+    text = ", ".join(
+        f"{label} {share:.4g} ({low:.4g} .. {high:.4g})"
+        for label, share, low, high in zip(
+            fitted.classes_, shift.priors_, shift.priors_low_, shift.priors_high_, strict=True
+        )
+    )
+    changed = "a shift" if shift.p_value_ < shift.alpha else "no shift, so nothing changes"
+    reading.tell(f"class frequencies of {path}: {text}; p = {shift.p_value_:.3g}: {changed}")
+    return chain(PriorShift(to_priors=shift.to_priors_))
+
+
+def _read_priors(text: str, found: Aligned) -> dict[Any, float]:
+    """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
+    import numpy as np
+
+    from calibrant.errors import ParameterError
+
+    known = np.unique(found.y).tolist() if found.classes is None else found.classes
+    by_text, priors = {str(label): label for label in known}, {}
+    for part in names(text):
+        name, _, share = part.rpartition("=")
+        try:
+            priors[by_text.get(name.strip(), name.strip())] = float(share)
+        except ValueError:
+            raise ParameterError(
+                f"--priors {text!r} is not a file, and {part!r} in it is not CLASS=SHARE; write "
+                "no=0.98,yes=0.02, or name a file of unlabelled rows"
+            ) from None
+    return priors

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.deciding import without_groups
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import Reading, file_argument, names, reading_options
 from calibrant._cli.showing import json_option, show, write_columns
@@ -69,41 +68,31 @@ def judge(
     Example:
       calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
     """  # noqa: D301
+    from calibrant._files.predictions import read_grades
     from calibrant.judge import calibrate_judge
 
     options |= {"values": values, "confidence_level": level, "random_state": seed}
     if clusters is not None:
-        from calibrant._files.column import read_groups
+        from calibrant._files.predictions import read_column
+        from calibrant._files.values import groups_of
 
-        options["clusters"] = read_groups(labelled, clusters, option="--clusters")
+        column, place = read_column(labelled, clusters, "--clusters")
+        options["clusters"] = groups_of(column, place, option="--clusters")
     if grade is not None:
         if words := reading.words("kind", "normalize", "columns", "ignore"):
             raise click.UsageError(f"{words[0]} describes scores; with --grade there are none")
-        remedy = "name the judge's with --grade, the humans' with --label-column"
-        human = _read_grades(labelled, reading.label_column or "label", remedy)
-        own, others = (_read_grades(path, grade, remedy) for path in (labelled, unlabelled))
+        human = read_grades(labelled, reading.label_column or "label", "--label-column")
+        own, others = (read_grades(path, grade, "--grade") for path in (labelled, unlabelled))
         options["classes"] = _declared(reading.classes, human)
         report = calibrate_judge(human, own, others, **options)
     else:
-        said = without_groups(reading, labelled, clusters)
-        report = _judge_scores(labelled, unlabelled, said, options)
+        beside = {} if clusters is None else {clusters: "--clusters"}
+        report = _judge_scores(labelled, unlabelled, reading, options, beside)
     if output is not None:
         _write(report, output)
     numbers = report.to_dict()
     del numbers["probabilities"]
     show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
-
-
-def _read_grades(path: Path, name: str, remedy: str) -> Any:
-    """Read grades: numbers with fractions as they are, others as labels."""
-    import numpy as np
-
-    from calibrant._files.column import read_column
-
-    stored = read_column(path, name, remedy, as_stored=True)
-    if stored.dtype.kind == "f" and np.isfinite(stored).all() and (stored % 1).any():
-        return stored
-    return read_column(path, name, remedy)
 
 
 def _declared(names: tuple[str, ...] | None, human: Any) -> Any:
@@ -121,16 +110,21 @@ def _declared(names: tuple[str, ...] | None, human: Any) -> Any:
 
 
 def _judge_scores(
-    labelled: Path, unlabelled: Path, reading: Reading, options: dict[str, Any]
+    labelled: Path,
+    unlabelled: Path,
+    reading: Reading,
+    options: dict[str, Any],
+    beside: dict[str, str],
 ) -> JudgeReport:
     """Judge by scores of each grade; columns of both files are matched by their names."""
     from calibrant._columns import column_order
     from calibrant._files.predictions import read_prediction_file
     from calibrant.judge import calibrate_judge
 
-    first = reading.read(labelled)
-    told: dict[str, Any] = {"kind": reading.kind, "selection": reading.selection}
-    second = read_prediction_file(unlabelled, classes=first.classes, **told)
+    first = reading.read(labelled, beside=beside)
+    second = read_prediction_file(
+        unlabelled, kind=reading.kind, selection=reading.selection(), classes=first.classes
+    )
     classes, other = first.classes, second.scores
     if classes is not None and second.place.names is not None:
         import numpy as np

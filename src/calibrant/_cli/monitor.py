@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.deciding import groups_option, read_served
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import file_argument, path_argument, reading_options
+from calibrant._cli.serving import groups_option, serve
 from calibrant._cli.showing import json_option, naming, plain_table, show
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ EXIT_ALARM, EXIT_REPEATED = 6, 7
 @click.argument("model", type=path_argument)
 @click.argument("new", type=file_argument)
 @click.option(
-    "--state",
-    type=OutputPath(is_locked=True),
-    required=True,
-    help="File with the rows counted so far.",
+    "--state", type=OutputPath(), required=True, help="File with the rows counted so far."
 )
 @click.option("--alpha", type=float, help="Chance of any false alarm; 0.01 at the first run.")
 @click.option("--page", type=OutputPath(), help="Write a page to this HTML file.")
@@ -44,11 +41,12 @@ def monitor_command(
     state: Path,
     alpha: float | None,
     page: Path | None,
+    groups: str | None,
+    time: str | None,
     again: bool,
     part: str | None,
     reading: Reading,
     as_json: bool,
-    **columns: str | None,
 ) -> int:
     """Test whether the probabilities of MODEL are still calibrated.
 
@@ -63,20 +61,25 @@ def monitor_command(
     """  # noqa: D301
     from calibrant import model_file
     from calibrant._atomic_file import only_one
+    from calibrant._files.values import values_of
     from calibrant.errors import RepeatedBatchError
 
     with naming(model):
         calibrator = model_file.load(model)
-    rows = read_served(calibrator, new, part, reading, **columns)
-    told: dict[str, Any] = {"batch": _identity(new, part), "again": again}
+    beside = {} if time is None else {time: "--time-column"}
+    served = serve(calibrator, new, part, reading, groups, beside)
+    times = None if time is None else values_of(served.chunk.beside[time])
+    rows, batch = served.probabilities, _identity(new, part)
     with only_one(state):
         monitor, found = _open(state, alpha, calibrator), None
         try:
             with naming(new):
-                if "y" in rows:
-                    found = monitor.update(**rows, **told)
+                if served.y is None:
+                    found = monitor.update_unlabelled(rows, times, batch=batch, again=again)
                 else:
-                    found = monitor.update_unlabelled(rows["probabilities"], rows["time"], **told)
+                    found = monitor.update(
+                        rows, served.y, groups=served.groups, time=times, batch=batch, again=again
+                    )
             monitor.save(state)  # before the page: a run that dies there loses nothing
         except RepeatedBatchError as error:
             click.echo(f"calibrant: {new} is not counted again: {error} (--again)", err=True)
@@ -87,7 +90,7 @@ def monitor_command(
     status, proposal = monitor.status(), monitor.propose()
     result = {"state": str(state), "alpha": monitor.alpha, "repeated": found is None}
     result |= status.to_dict() | {"metrics": status.metrics()}
-    result["unlabelled"] = None if "y" in rows or found is None else found.to_dict()
+    result["unlabelled"] = None if served.y is not None or found is None else found.to_dict()
     result["proposal"] = None if proposal is None else proposal.to_dict()
     show(result, as_json, _table(result, status.changes_in_words()))
     if found is None:

@@ -8,23 +8,16 @@ import sys
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 class OutputPath(click.Path):
-    """A file or directory to write. All other paths that a command takes are inputs.
+    """A file or directory to write. All other paths that a command takes are inputs."""
 
-    ``is_locked`` says that a lock file beside it keeps other processes out.
-    """
-
-    def __init__(self, *, allow_dash: bool = False, is_locked: bool = False) -> None:
+    def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(path_type=Path, allow_dash=allow_dash)
-        self.is_locked = is_locked
 
 
 def check_outputs(command: click.Command) -> None:
@@ -61,9 +54,7 @@ def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
             if not param.type.allow_dash:  # type: ignore[attr-defined]
                 raise click.UsageError("only apply writes to standard output; name a file")
             continue
-        is_locked = param.type.is_locked  # type: ignore[attr-defined]
-        written = [out, Path(f"{os.path.realpath(out)}.lock")] if is_locked else [out]
-        if any(_is_same(own, path) for own in written for path in inputs):
+        if any(_is_same(own, path) for own in (out, _lock_of(out)) for path in inputs):
             raise PredictionFileError(f"{out} is also an input; write to another file")
         for directory in inputs:
             if _is_in(out, directory):
@@ -71,14 +62,16 @@ def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
                     f"{out} is also an input, as a file in {directory}; write to another directory"
                 )
         for other, path in outputs[:place]:
-            if any(_is_same(own, path) for own in written) or (
-                other.type.is_locked  # type: ignore[attr-defined]
-                and _is_same(out, Path(f"{os.path.realpath(path)}.lock"))
-            ):
+            if _is_same(out, path) or _is_same(out, _lock_of(path)):
                 raise PredictionFileError(
                     f"{out} is named by {other.opts[-1]} and by {param.opts[-1]}; write to two "
                     "files"
                 )
+
+
+def _lock_of(out: Path) -> Path:
+    """Return the file that keeps other processes away from a state, and is removed again."""
+    return Path(f"{os.path.realpath(out)}.lock")
 
 
 def _is_same(out: Path, path: Path) -> bool:
@@ -105,18 +98,13 @@ def _is_in(out: Path, directory: Path) -> bool:
     whole, own = Path(os.path.realpath(out)), _identity(out)
     if _is_data(whole) and whole.is_relative_to(os.path.realpath(directory)):
         return True
-    return own is not None and any(_identity(file) == own for file in _data_in(directory))
-
-
-def _data_in(directory: Path) -> Iterator[Path]:
-    return (file for file in directory.rglob("*") if _is_data(file) and file.is_file())
+    inside = (file for file in directory.rglob("*") if _is_data(file) and file.is_file())
+    return own is not None and any(_identity(file) == own for file in inside)
 
 
 def _is_data(path: Path) -> bool:
     """Whether the suffix is that of a table, of arrays or of a log."""
-    from calibrant._files.records import LOGS
-    from calibrant._files.tables import is_table
-    from calibrant._files.text import suffix_of
+    from calibrant._files.predictions import find_format
 
-    arrays = {".npz", ".npy", ".h5", ".hdf5"}
-    return bool(path.suffix) and (is_table(path) or suffix_of(path) in arrays | LOGS)
+    is_hdf5 = path.suffix.lower() in {".h5", ".hdf5"}
+    return is_hdf5 or (bool(path.suffix) and find_format(path) is not None)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.predictions import Source
-    from calibrant._files.tables import ColumnSelection
+    from calibrant._files.columns import ColumnSelection
+    from calibrant._files.source import Source
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
@@ -76,17 +76,12 @@ class Reading:
     classes: tuple[str, ...] | None = None
     positive: str | None = None
 
-    @property
-    def selection(self) -> ColumnSelection:
-        """What the columns of a table are."""
-        from calibrant._files.tables import ColumnSelection
+    def selection(self, beside: Mapping[str, str] | None = None) -> ColumnSelection:
+        """Return what was said of columns; ``beside`` are others to read, and their options."""
+        from calibrant._files.columns import ColumnSelection
 
-        return ColumnSelection(self.label_column, self.columns or (), self.ignore or ())
-
-    @property
-    def rows(self) -> str | None:
-        """``normalize`` of the calibrators."""
-        return "rows" if self.normalize else None
+        columns, ignore = self.columns or (), self.ignore or ()
+        return ColumnSelection(self.label_column, columns, ignore, beside=beside or {})
 
     def read(
         self,
@@ -97,13 +92,15 @@ class Reading:
         like: Aligned | None = None,
         positive_last: bool = False,
         by_name: bool = False,
+        beside: Mapping[str, str] | None = None,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
-        with self._opening(part, usual_part, like)(path, selection=self.selection) as source:
+        opening = self._opening(part, usual_part, like)
+        with opening(path, selection=self.selection(beside)) as source:
             found = source.read()
         if found.log is not None:
             self.tell(found.log.note)
-        self.refuse_to_normalize(path, found.kind)
+        self._refuse_to_normalize(path, found.kind)
         return self._settling(like, positive_last, by_name)(found)
 
     def open(
@@ -116,6 +113,7 @@ class Reading:
         by_name: bool = False,
         needs_whole: dict[str, Any],
         progress: Callable[..., None],
+        beside: Mapping[str, str],
     ) -> Aligned | FileChunks:
         """Read a file whole, unless it is large: then, as a directory, it is read in chunks.
 
@@ -131,14 +129,14 @@ class Reading:
                 usual_part=usual_part,
                 positive_last=positive_last,
                 by_name=by_name,
+                beside=beside,
             )
         if path.is_dir():
             if used:
                 raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
             self.look_at_directory(path, part)
-        opening = self._opening(part, usual_part, None)
-        chunks = FileChunks(path, opening, self.selection, progress)
-        self.refuse_to_normalize(path, chunks.kind)
+        chunks = FileChunks(path, self._opening(part, usual_part, None), self.selection(), progress)
+        self._refuse_to_normalize(path, chunks.kind)
         return chunks.settle(self._settling(None, positive_last, by_name))
 
     def _opening(
@@ -147,13 +145,14 @@ class Reading:
         """Return what opens a file."""
         from calibrant._files.predictions import open_source
 
+        classes = self.classes if like is None else like.classes
         return partial(
             open_source,
             part=part,
             usual_part=usual_part,
             kind=self.kind,
             labels=self.labels,
-            classes=self.classes if like is None else like.classes,
+            classes=classes,
         )
 
     def _settling(
@@ -166,7 +165,7 @@ class Reading:
             align,
             classes=self.classes,
             like=like,
-            normalize=self.rows,
+            normalize="rows" if self.normalize else None,
             positive=self.positive,
             positive_last=positive_last,
             by_name=by_name,
@@ -190,7 +189,7 @@ class Reading:
         """Say on standard error what was read."""
         click.echo(f"calibrant: {note}", err=True)
 
-    def refuse_to_normalize(self, path: Path, kind: str) -> None:
+    def _refuse_to_normalize(self, path: Path, kind: str) -> None:
         """Refuse ``--normalize`` where rows have no sums."""
         if self.normalize and kind != "probabilities":
             what = {"positive": "one column", "decision": "margins"}.get(kind, kind)

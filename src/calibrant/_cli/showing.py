@@ -85,37 +85,16 @@ def plain_table(*headings: str) -> Any:
     return table
 
 
-def write_columns(out: Path, columns: dict[str, Any], metadata: Any = None) -> None:
-    """Write a table of these columns, whole or not at all; ``metadata`` tell pandas its index."""
+def write_columns(out: Path, table: Any) -> None:
+    """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
     import pyarrow as pa
 
-    from calibrant._atomic_file import replace_file
-    from calibrant._files.apply import open_writer
-    from calibrant._files.tables import is_table
-    from calibrant._files.text import TEXT, suffix_of
+    from calibrant._files.predictions import is_table
+    from calibrant._files.writers import save_table
 
     if not is_table(out):
         raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
-    table = pa.table(columns).replace_schema_metadata(metadata)
-    if suffix_of(out) in TEXT:
-        try:
-            table = table.cast(pa.schema([_as_text(field) for field in table.schema]))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise click.UsageError(
-                f"{out}: text cannot hold all columns; write .parquet"
-            ) from error
-    with replace_file(out) as file:
-        writer = open_writer(suffix_of(out), file, table.schema)
-        writer.write(table)
-        writer.close()
-
-
-def _as_text(field: Any) -> Any:
-    """Return a column as text, unless it holds numbers."""
-    import pyarrow as pa
-
-    is_number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
-    return field if is_number else field.with_type(pa.string())
+    save_table(out, pa.table(table))
 
 
 def evaluation_table(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._columns import are_whole, key, match_columns
+from calibrant._columns import are_whole, match_columns
 from calibrant._containers import NamedMatrix
-from calibrant._files.text import MISSING
+from calibrant._files.classes import classes_by_name, refuse_other_columns
+from calibrant._files.values import groups_of, labels_of_archive, read_labels, refuse_unknown, typed
 from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant._simplex import (
-    SUM_TOLERANCE,
     check_batch,
-    check_memory,
     check_scores,
     find_features,
     softmax,
@@ -26,19 +24,12 @@ from calibrant.errors import DataError, ParameterError, PredictionFileError, num
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant._files.predictions import RawPredictions
+    from calibrant._files.source import RawPredictions
     from calibrant._files.text import Place
-
-
-FEWEST_IDS = 20
-"""Rows from which on whole numbers that are all different are ids."""
-
-LONGEST_LABEL = 1024
-"""Characters of a label; a model file has no room for longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +49,9 @@ class Aligned:
     is_flipped: bool = False
     is_stated: bool = False
     """Whether the scores are confidences that a model stated of its answers."""
+
+    beside: dict[str, Any] = field(default_factory=dict)
+    """Columns beside the scores that were asked for by name, as they are stored."""
 
     @property
     def scores(self) -> Any:
@@ -117,9 +111,21 @@ class Aligned:
         """Return how many rows a fit has used, and how many were read: all."""
         return len(self.y), len(self.y)
 
+    def groups(self, name: str | None) -> NDArray[Any] | None:
+        """Return the group of each row, out of the column that ``--groups`` names, if it does."""
+        return None if name is None else groups_of(self.beside[name], self.place)
+
+    def known_classes(self, *others: Aligned) -> list[Any] | None:
+        """Return the classes that files tell, by names or by the labels of all of them."""
+        if self.classes is not None or any(own.y.ndim != 1 for own in (self, *others)):
+            return self.classes
+        known: list[Any] = np.unique(np.concatenate([self.y, *(own.y for own in others)])).tolist()
+        n_columns = 2 if self.kind in ONE_COLUMN else self.matrix.shape[1]
+        return known if len(known) == n_columns else None
+
     def take(self, rows: NDArray[Any]) -> Aligned:
-        """Return some of the rows."""
-        return replace(self, y=self.y[rows], matrix=self.matrix[rows])
+        """Return some of the rows, without what stands beside them."""
+        return replace(self, y=self.y[rows], matrix=self.matrix[rows], beside={})
 
     def probabilities(self) -> Any:
         """Scores as metrics take them."""
@@ -170,18 +176,18 @@ def align(
     is_archive = found.place.path.suffix.lower() == ".npz"
     if raw.ndim != 1:  # one-hot rows, for the validator
         place = replace(found.place, names=None)
-        return Aligned(raw, found.scores, None, place, found.kind, normalize)
+        return Aligned(raw, found.scores, None, place, found.kind, normalize, beside=found.beside)
     known: list[Any] | None = None
     if names is not None and is_archive:
         y, known = labels_of_archive(read_labels(raw, found.place), names)
     elif names is not None and found.log is not None:
         y = read_labels(raw, found.place, as_text=not are_whole(names))
-        known = _typed(names, y)
+        known = typed(names, y)
     else:
         is_text = like is not None and like.y.dtype.kind == "U"
         y = read_labels(raw, found.place, as_text=is_text)
     if classes is not None:
-        known = _typed(classes, y)
+        known = typed(classes, y)
         if len(known) != n_columns:
             raise PredictionFileError(
                 f"{found.source} has {number_of(n_columns, 'column')} of scores, but --classes "
@@ -192,11 +198,11 @@ def align(
         if names is not None and not is_single:
             refuse_other_columns(found.place, n_columns, known or range(like.matrix.shape[1]))
     elif names is not None and known is None and not is_single:
-        known = _classes_by_name(found, names, y)
+        known = classes_by_name(found, names, y)
     if known is names is None and y.dtype.kind in "iu" and len(np.unique(y)) > n_columns:
         known = list(range(n_columns))
     if known is not None:
-        _refuse_unknown(y, known, found.place)
+        refuse_unknown(y, known, found.place)
     two = known
     if positive is not None or is_single:
         two = _two_classes(found, y, known, positive)
@@ -207,10 +213,17 @@ def align(
     is_told = classes is not None or like is not None or found.log is not None or is_archive
     if not is_told:
         _refuse_features(found, y, known)
-    has_absent = found.log is not None and found.log.has_absent
-    whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
-    if found.log is not None and found.log.is_stated:
-        whole = replace(whole, is_stated=True)
+    whole = Aligned(
+        y,
+        found.scores,
+        known,
+        found.place,
+        found.kind,
+        normalize,
+        has_absent=found.log is not None and found.log.has_absent,
+        is_stated=found.log is not None and found.log.is_stated,
+        beside=found.beside,
+    )
     if positive is not None and positive_last and not is_single:
         return whole.flipped(two, like, by_name)
     if not positive_last or classes is not None or is_archive:
@@ -237,7 +250,7 @@ def _two_classes(
         if known is None and len(distinct) == 2:
             check_positive(np.array(distinct), told=False, named=found.place)
         return known
-    (own,) = _typed([positive], y)
+    (own,) = typed([positive], y)
     others = [label for label in distinct if label != own]
     if not others and own in (0, 1):
         others = [1 - own]
@@ -247,197 +260,3 @@ def _two_classes(
             f"{some(distinct)}{'' if others else '; name both with --classes'}"
         )
     return [*others, own]
-
-
-def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:
-    """Labels as whole numbers where all of them are, else as they stand.
-
-    In text, and where a label was missing in a table, whole numbers are written ``3.0``.
-    """
-    if raw.dtype.kind == "f":
-        _refuse_missing(~np.isfinite(raw), place)
-        _refuse_broken(raw != np.floor(raw), place, raw)
-        raw = raw.astype(np.int64)
-    if raw.dtype.kind not in "OUS":
-        return raw.astype(str) if as_text else raw
-    found = [t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()]
-    for i, label in enumerate(found):
-        if len(label) > LONGEST_LABEL:  # in an array of text every row would be as wide
-            raise PredictionFileError(
-                f"{place.label(i)} has {len(label):,} characters; labels have at most "
-                f"{LONGEST_LABEL:,} (--label-column)"
-            )
-    check_memory(4 * len(found) * max(map(len, found), default=0), "the labels")
-    text = np.array(found, dtype=str)
-    distinct, inverse = np.unique(text, return_inverse=True)
-    spoken = [label for label in distinct.tolist() if not MISSING.fullmatch(label)]
-    numbers = all(
-        re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", label) is not None for label in spoken
-    )
-    silent = [MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
-    _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
-    if not numbers or as_text:
-        return text
-    broken = np.array([not are_whole([label]) for label in distinct.tolist()], dtype=bool)
-    _refuse_broken(broken[inverse], place, text)
-    return np.array([int(key(label)) for label in distinct.tolist()], dtype=np.int64)[inverse]
-
-
-def _refuse(bad: NDArray[Any], place: Place, fault: Callable[[int], str]) -> None:
-    """Refuse the first label that is bad."""
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise PredictionFileError(f"{place.label(i)} {fault(i)}")
-
-
-def _refuse_missing(bad: NDArray[Any], place: Place) -> None:
-    _refuse(bad, place, lambda _: "is missing; fill it, or drop the row")
-
-
-def _refuse_broken(bad: NDArray[Any], place: Place, labels: NDArray[Any]) -> None:
-    remedy = "labels must be text or whole numbers (--label-column)"
-    _refuse(bad, place, lambda i: f"{labels[i]} is not a class; {remedy}")
-
-
-def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
-    classes, labels = np.array(known), y
-    if y.dtype.kind == "U" or classes.dtype.kind == "U":
-        classes, labels = classes.astype(str), y.astype(str)
-    among = f"is not among the classes {some(known)}"
-    _refuse(~np.isin(labels, classes), place, lambda i: f"{y[i].item()!r} {among}")
-
-
-def _typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
-    """Classes as the labels are: whole numbers or text."""
-    if y.dtype.kind in "iu" and are_whole(classes):
-        return [int(key(c)) for c in classes]
-    return list(classes)
-
-
-def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], list[Any]]:
-    """Labels of an npz file, and its ``classes``.
-
-    Labels are among the classes; numbers beside classes of text are places of classes. So what a
-    label means does not depend on which others are there.
-    """
-    if y.dtype.kind == "f" and np.all(y == np.floor(y)):
-        y = y.astype(np.int64)
-    if y.dtype.kind == "b":  # as the classes, whose names are text
-        y = y.astype(str)
-    if y.dtype.kind in "iu" and not are_whole(names):
-        known = (y >= 0) & (y < len(names))
-        text = y.astype(str).astype(object)
-        text[known] = np.array(names, dtype=object)[y[known]]
-        return text.astype(str), list(names)
-    return y, _typed(names, y)
-
-
-def _classes_by_name(found: RawPredictions, names: list[str], y: NDArray[Any]) -> list[Any] | None:
-    """Classes of the columns of a table, where the names tell them; all columns hold scores."""
-    distinct, counts = np.unique(y, return_counts=True)
-    labels = distinct.tolist()
-    match = match_columns(names, labels, found.place)
-    if match is None:
-        frequent = distinct[np.argsort(-counts, kind="stable")[: (1 + len(labels)) // 2]]
-        _refuse_label_without_column(found.place, names, y, frequent.tolist())
-        if not found.are_columns_sure:
-            _refuse_outsiders(found, names, len(labels))
-        return None
-    others = set(range(len(names))) - set(match.columns)
-    if found.are_columns_sure:
-        return None if others else match.classes
-    if not match.prefix and not match.suffix and y.dtype.kind not in "iu":
-        seen = set(labels)
-        absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen]
-        if absent and not _complete_the_rows(found, absent):
-            others |= set(absent)
-    _refuse_columns(
-        found,
-        sorted(others),
-        "match no label, while others match all labels; leave them out with --ignore, or choose "
-        "the columns of scores with --columns",
-    )
-    return match.classes
-
-
-def _refuse_columns(found: RawPredictions, columns: Any, fault: str) -> None:
-    if len(columns):
-        names = [(found.place.names or [])[j] for j in columns]
-        raise PredictionFileError(f"{found.source}: columns {some(names)} {fault}")
-
-
-def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
-    """Whether columns that match no label are classes: rows sum to one with each, not without."""
-    are_used = bool((found.scores[:, columns] > 0).any(axis=0).all())
-    return found.kind == "probabilities" and are_used and _sum_to_one(found.scores)
-
-
-def _sum_to_one(rows: NDArray[Any]) -> bool:
-    with np.errstate(invalid="ignore", over="ignore"):
-        gaps = np.abs(rows.sum(axis=1) - 1.0)
-    gaps = gaps[np.isfinite(gaps)]
-    return len(gaps) > 0 and bool(np.median(gaps) <= SUM_TOLERANCE)
-
-
-def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) -> None:
-    """Refuse columns of numbers that are no scores, where names do not tell which are.
-
-    Ids, folds and ages are whole numbers. Scores are not, but for a class that is certain or
-    impossible in every row, and for votes and counts, which all columns hold: among these only a
-    column with another number in every row is told apart, if chance cannot do it.
-    """
-    scores = found.scores
-    is_out = ((scores < -SUM_TOLERANCE) | (scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
-    if found.kind == "probabilities" and (~is_out).sum() >= 2 and _sum_to_one(scores[:, ~is_out]):
-        no_probabilities = "are not probabilities, while the others sum to one; leave them out with"
-        _refuse_columns(found, np.flatnonzero(is_out), f"{no_probabilities} --ignore")
-    known = [column[np.isfinite(column)] for column in scores.T]
-    is_whole = np.array([len(own) > 0 and np.all(own == np.floor(own)) for own in known])
-    fewest = max(len(scores), FEWEST_IDS) if is_whole.all() else 3
-    is_counted = is_whole & [len(np.unique(own)) >= fewest for own in known]
-    if not is_counted.all():
-        _refuse_columns(
-            found,
-            np.flatnonzero(is_counted),
-            "are whole numbers, such as ids or folds, while the others are scores; leave them out "
-            "with --ignore, or choose the columns of scores with --columns",
-        )
-    if found.kind == "logits" and n_labels != len(names):
-        raise PredictionFileError(
-            f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct labels, "
-            "and the names do not say which column belongs to which label; choose the columns "
-            "with --columns, or leave some out with --ignore"
-        )
-
-
-def _refuse_label_without_column(
-    place: Place, names: list[str], y: NDArray[Any], frequent: list[Any]
-) -> None:
-    """Refuse a label that is the name of no column, while the frequent ones are."""
-    are_places = y.dtype.kind in "iu"
-    if are_places and len(np.unique(y)) <= len(names):
-        return
-    match = match_columns(names, frequent, place)
-    if match is not None and (len(frequent) > 1 or not match.prefix + match.suffix):
-        _refuse_unknown(y, match.classes, place)
-    if are_places:
-        _refuse_unknown(y, list(range(len(names))), place)
-
-
-def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -> None:
-    """Refuse a file with more or fewer columns of scores than a model has classes."""
-    names = place.names
-    if n_columns == len(classes):
-        return
-    match = None if names is None else match_columns(names, list(classes), place)
-    if names is None or match is None:
-        raise PredictionFileError(
-            f"{place.source} has {number_of(n_columns, 'column')} of scores, but the model has "
-            f"{len(classes)} classes"
-        )
-    own = dict(zip(match.columns, match.classes, strict=True))
-    others = [name for j, name in enumerate(names) if own.get(j) not in set(classes)]
-    raise PredictionFileError(
-        f"{place.source}: columns {some(others)} are not classes of the model; leave them out "
-        "with --ignore"
-    )

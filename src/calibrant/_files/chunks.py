@@ -11,13 +11,13 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant._containers import fitted_names
-from calibrant._files.align import read_labels
-from calibrant._files.predictions import LABEL_KINDS, RawPredictions
-from calibrant._files.records import files_in, is_log
-from calibrant._files.tables import is_table
+from calibrant._files.predictions import find_format, is_table
+from calibrant._files.records import files_in
+from calibrant._files.source import LABEL_KINDS, RawPredictions
+from calibrant._files.values import read_labels
 from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError, number_of, some_in_words
-from calibrant.scale._chunks import Chunks
+from calibrant.scale import Chunks
 from calibrant.scale._sample import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.align import Aligned
-    from calibrant._files.predictions import Source
-    from calibrant._files.tables import ColumnSelection
+    from calibrant._files.columns import ColumnSelection
+    from calibrant._files.source import Source
     from calibrant._files.text import Place
-    from calibrant.scale._sample import RowSample
+    from calibrant.scale import RowSample
 
 T = TypeVar("T")
 
@@ -48,9 +48,10 @@ def is_read_in_chunks(path: Path, labels: Path | None = None) -> bool:
     Logs of language models are read whole, whatever their size, and so is a table whose
     ``labels`` are in another file.
     """
+    known = find_format(path)
     if path.is_dir():
-        return not is_log(path)
-    can_be = path.suffix.lower() in {".npy", ".npz"} or (is_table(path) and labels is None)
+        return known is None or not known.is_log
+    can_be = known is not None and not known.is_log and not (known.is_table and labels is not None)
     return can_be and path.is_file() and path.stat().st_size > LARGE_BYTES
 
 
@@ -110,11 +111,11 @@ class FileChunks(Chunks):
         self._opening, self._progress = opening, progress
         with opening(self.files[0], selection=selection) as source:
             self.kind, self._place, layout = source.kind, source.place, source.layout
-            self._is_sure = source.are_columns_sure
+            self._is_sure = layout is None or layout.is_chosen
         self.source = str(path) if path.is_dir() else self._place.source
         if layout is not None:
             columns = tuple(layout.score_names)
-            selection = replace(selection, label=layout.label, columns=columns, reads_others=False)
+            selection = replace(selection, label=layout.label, columns=columns)
         self._selection = selection
         self._n_rows: int | None = None
         self._gives_probabilities = False

@@ -6,26 +6,26 @@ An option that a question does not have is absent: its logit is minus infinity, 
 
 from __future__ import annotations
 
-import json
 import math
 import string
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant._files import options
+from calibrant._files.columns import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.options import SMALLEST_MASS
-from calibrant._files.records import LINES, find_logs, read_records
-from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
-from calibrant._files.text import suffix_of
+from calibrant._files.records import LINES, field_of, find_logs, read_records
+from calibrant._files.source import FileChunk, Source
+from calibrant._files.text import Place, suffix_of
 from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -60,6 +60,8 @@ class Log(NamedTuple):
     is_stated: bool = False
     """Whether scores are confidences that a model stated of its answers."""
 
+    beside: Mapping[str, list[Any]] = {}
+
 
 class LogLayout(NamedTuple):
     """How records are read: their name, the kind of the scores, and the function of one record."""
@@ -68,6 +70,24 @@ class LogLayout(NamedTuple):
     kind: str
     read: Callable[[Record], LoggedRow]
     is_stated: bool = False
+
+
+def open_log(
+    path: Path, kind: str | None, selection: ColumnSelection, classes: Sequence[Any] | None
+) -> Source:
+    """Read a log of an evaluation as a file of predictions."""
+    log = read_log(path, kind, selection, classes)
+    labels = None if log.labels is None else partial(np.asarray, log.labels)
+    whole = FileChunk(log.scores, labels, dict(log.beside))
+    return Source(
+        Place(path, str(path), log.classes, lines=log.lines),
+        log.kind,
+        log.scores.shape[1],
+        log.scores.dtype,
+        labels is not None,
+        whole,
+        log=log,
+    )
 
 
 def read_log(
@@ -82,8 +102,11 @@ def read_log(
     files, ignored = find_logs(path) if path.is_dir() else ([path], {})
     layouts: list[LogLayout] = []
     counts: list[int] = []
+    selection = selection or ColumnSelection()
+    selection = replace(selection, ignore=(*selection.ignore, *selection.beside))
+    beside: dict[str, list[Any]] = {name: [] for name in selection.beside}
     for file in files:
-        layout = _find_layout(file, path, kind, selection or ColumnSelection(), told)
+        layout = _find_layout(file, path, kind, selection, told)
         if layout.kind in ONE_COLUMN:
             raise PredictionFileError(f"{path}: --scores {kind} is for one number per row")
         layouts.append(layout)
@@ -95,6 +118,8 @@ def read_log(
             rows.append(layout.read(record))
             lines.append(record.place)
             wheres.append(record.where)
+            for name, option in selection.beside.items():
+                beside[name].append(field_of(record, name, option))
         counts.append(len(rows) - sum(counts))
     _refuse_two_conventions(rows, wheres)
     columns, by_name = _find_classes(rows, told, wheres)
@@ -123,7 +148,8 @@ def read_log(
         note += f"; ignored {', '.join(others)}" if others else ""
     y = None if None in labels else np.array(labels)
     numbers = lines if suffix_of(path) in LINES else None
-    return Log(scores, layout.kind, y, columns, numbers, n_narrow > 0, note, layout.is_stated)
+    is_stated = layout.is_stated
+    return Log(scores, layout.kind, y, columns, numbers, n_narrow > 0, note, is_stated, beside)
 
 
 def _find_classes(
@@ -279,20 +305,3 @@ def leave_out_absent(
     kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
     kept /= kept.sum(axis=1, keepdims=True)
     return kept
-
-
-@contextmanager
-def write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Callable[..., None]]:
-    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
-    names = [str(c) for c in classes]
-
-    def write(rows: NDArray[Any], chunk: Any, keep: NDArray[np.bool_]) -> None:
-        own = chunk.labels()
-        labels = [None] * len(rows) if own is None else own[keep].tolist()
-        for row, label in zip(rows.tolist(), labels, strict=True):
-            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
-            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
-            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
-            file.write(json.dumps(found).encode() + b"\n")
-
-    yield write

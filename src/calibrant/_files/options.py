@@ -10,8 +10,8 @@ import math
 import string
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from calibrant._files.columns import LABEL_NAMES
 from calibrant._files.records import describe
-from calibrant._files.tables import LABEL_NAMES
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 

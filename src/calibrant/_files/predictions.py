@@ -1,117 +1,151 @@
-"""Files of predictions, opened to be read a chunk of rows at a time, or whole."""
+"""Formats of files of predictions: one registry, and the door through which all are opened."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files import tables
-from calibrant._files.align import labels_of_archive
-from calibrant._files.arrays import open_npy, open_npz
-from calibrant._files.logs import read_log
-from calibrant._files.records import is_log
-from calibrant._files.tables import ColumnSelection
-from calibrant._files.text import Place
+from calibrant._files import writers
+from calibrant._files.arrays import check_array, load_npy, open_npz
+from calibrant._files.columns import ColumnSelection
+from calibrant._files.logs import open_log
+from calibrant._files.records import LINES, LOGS, files_in, read_field
+from calibrant._files.source import FileChunk, Source, kind_of
+from calibrant._files.tables import ARROW, PARQUET, read_table, read_table_column
+from calibrant._files.text import TEXT, Place, is_zipped, suffix_of
+from calibrant._files.values import labels_of_archive, plain_values, read_labels, values_of
 from calibrant._one_column import ONE_COLUMN, two_column_kind
-from calibrant.errors import PredictionFileError
+from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant._files.arrays import Archive, StoredArray
-    from calibrant._files.logs import Log
-    from calibrant._files.tables import Layout
+    from calibrant._files.arrays import Archive
+    from calibrant._files.source import RawPredictions
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
-CHUNK_BYTES = 1 << 20
-LABEL_KINDS = "iufbUSO"
-"""Kinds of dtypes that labels may have; objects are texts of a table."""
+"""Names of arrays of scores in an npz file, and what they hold."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileChunk:
-    """Some rows: scores, labels when they are asked for, and the record batch of a table."""
+class Request:
+    """What a caller asks of a file, and says about it; see :func:`read_prediction_file`."""
 
-    scores: NDArray[Any]
-    read_labels: Callable[[], NDArray[Any]] | None
-    batch: Any = None
-
-    def labels(self) -> NDArray[Any] | None:
-        """Return the labels, if there are any."""
-        return None if self.read_labels is None else self.read_labels()
+    part: str | None = None
+    usual_part: str | None = None
+    kind: str | None = None
+    selection: ColumnSelection = field(default_factory=ColumnSelection)
+    classes: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class RawPredictions:
-    """What a file of predictions holds: scores, and labels as they stand in it.
+class Format:
+    """A format of files: how it is recognised, opened, and written, if it can be.
 
-    Unless its columns are sure to hold scores, they are all columns of numbers of a table. ``log``
-    is that of an evaluation, whose rows may lack some of the options.
+    ``open(path, request, stack)`` returns a :class:`Source`, ``write`` is one of ``writers``. Rows
+    of ``is_table`` formats have named columns and can be read in chunks from a directory.
     """
 
-    scores: NDArray[Any]
-    kind: str
-    labels: NDArray[Any] | None
-    place: Place
-    are_columns_sure: bool = True
-    log: Log | None = None
+    suffixes: tuple[str, ...]
+    open: Callable[[Path, Request, ExitStack], Source]
+    write: writers.Writer | None = None
+    is_table: bool = False
+    is_log: bool = False
+    may_be_zipped: bool = False
 
-    @property
-    def source(self) -> str:
-        """Where it came from."""
-        return self.place.source
 
-    def require_labels(self) -> NDArray[Any]:
-        """Return the labels, or say where they could have been."""
-        if self.labels is None:
+def _open_npy(path: Path, request: Request, _: ExitStack) -> Source:
+    for name, option in request.selection.beside.items():
+        raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
+    return _of_arrays(load_npy(path), None, str(path), request, Place(path, str(path)), {})
+
+
+def _open_npz(path: Path, request: Request, stack: ExitStack) -> Source:
+    archive = stack.enter_context(open_npz(path))
+    names, kind = archive.names, request.kind
+    prefix = _prefix(names, request.part, request.usual_part, path)
+    name = _scores(names, prefix, kind, path)
+    scores = archive.load(name)
+    labels = archive.load(f"{prefix}labels") if f"{prefix}labels" in names else None
+    n_columns = _shape(scores, f"{path}: {name}", kind)[1]
+    kind = kind_of(kind, n_columns, str(path), ARRAYS[name.removeprefix(prefix)])
+    classes = _classes(archive, 2 if kind in ONE_COLUMN else n_columns)
+    place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
+    part = request.part or request.usual_part
+    beside = {
+        own: load_column(archive, own, part, option)
+        for own, option in request.selection.beside.items()
+    }
+    for own, column in beside.items():
+        if len(column) != len(scores):
             raise PredictionFileError(
-                f"{self.source} has no labels; tables need a column 'label' or a single column of "
-                "text, or name it with --label-column; npz files need an array 'labels', npy files "
-                "--labels FILE (--test-labels FILE for TEST)"
+                f"{path} has {len(scores)} rows, but {own!r} has {len(column)}"
             )
-        return self.labels
+    request = replace(request, kind=kind)
+    return _of_arrays(scores, labels, f"{path}: {name}", request, place, beside)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An open file of predictions, to be read once: in chunks, or all scores and all labels.
+def _open_table(path: Path, request: Request, stack: ExitStack) -> Source:
+    is_single = None if request.kind is None else request.kind in ONE_COLUMN
+    selection = replace(request.selection, is_single=is_single)
+    return read_table(path, request.kind, selection, stack)
 
-    The number of rows is told where it is known beforehand; the layout and the schema are those of
-    a table. ``log`` is what was read of the log of an evaluation.
-    """
 
-    place: Place
-    kind: str
-    n_columns: int
-    n_rows: int | None
-    dtype: np.dtype[Any]
-    has_labels: bool
-    chunks: Iterator[FileChunk]
-    whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
-    layout: Layout | None = None
-    schema: Any = None
-    log: Log | None = None
+def _open_log(path: Path, request: Request, _: ExitStack) -> Source:
+    return open_log(path, request.kind, request.selection, request.classes)
 
-    @property
-    def are_columns_sure(self) -> bool:
-        """Whether the columns are sure to hold scores."""
-        return self.layout is None or self.layout.is_chosen
 
-    def read(self) -> RawPredictions:
-        """Read all rows."""
-        scores, labels = self.whole()
-        return RawPredictions(
-            scores, self.kind, labels, self.place, self.are_columns_sure, self.log
-        )
+FORMATS = (
+    Format((".npz",), _open_npz, writers.write_npz),
+    Format((".npy",), _open_npy, writers.write_npy),
+    Format(tuple(TEXT), _open_table, writers.write_table, is_table=True, may_be_zipped=True),
+    Format(PARQUET, _open_table, writers.write_table, is_table=True),
+    Format(ARROW, _open_table, writers.write_table, is_table=True),
+    Format(LINES, _open_log, writers.write_lines, is_log=True, may_be_zipped=True),
+    Format(LOGS, _open_log, is_log=True),
+)
+"""Every format; a new one is a row here. The first that knows a suffix is taken."""
+
+
+def find_format(path: Path) -> Format | None:
+    """Return the format of a file by its suffix, or of a directory by what is in it, if known."""
+    if path.is_dir():
+        inside = [known for file in files_in(path) if (known := find_format(file))]
+        inside.sort(key=lambda known: (not known.is_table, not known.is_log))
+        if inside and (inside[0].is_table or inside[0].is_log):  # logs beside tables are ignored
+            return inside[0]
+    for known in FORMATS:
+        if suffix_of(path) in known.suffixes and (known.may_be_zipped or not is_zipped(path)):
+            return known
+    return None
+
+
+def is_table(path: Path) -> bool:
+    """Whether a path is that of a table, or of a directory with tables."""
+    return (known := find_format(path)) is not None and known.is_table
+
+
+def is_log(path: Path) -> bool:
+    """Whether a path is that of records of JSON, or of a directory with such files, no tables."""
+    return (known := find_format(path)) is not None and known.is_log
+
+
+def unknown_format(path: Path, fault: str = "is not known") -> PredictionFileError:
+    """Return the error about a suffix that no format has, or none that can be written."""
+    suffix = "".join(path.suffixes[-2:]) if is_zipped(path) else path.suffix.lower()
+    logs = "" if fault == "cannot be written" else ", .json and .eval for evaluations"
+    return PredictionFileError(
+        f"{path}: {suffix!r} {fault}; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, .arrow, "
+        f".feather, or .jsonl{logs}"
+    )
 
 
 def read_prediction_file(
@@ -155,78 +189,32 @@ def open_source(
     selection: ColumnSelection | None = None,
     classes: Sequence[Any] | None = None,
 ) -> Iterator[Source]:
-    """Open a file of predictions; its size is fixed at opening.
-
-    The options are those of :func:`read_prediction_file`.
-    """
+    """Open a file of predictions; the options are those of :func:`read_prediction_file`."""
     if str(path) != "-" and not path.exists():
         raise PredictionFileError(f"{path} does not exist")
-    with ExitStack() as stack:
-        if path.suffix.lower() == ".npz":
-            archive = stack.enter_context(open_npz(path))
-            source = _open_npz(archive, part, usual_part, kind, stack)
-        else:
-            _refuse_part(path, part)
-            source = _open_other(path, kind, selection, classes, stack)
-        if labels is not None:
-            source = _with_labels(source, stack.enter_context(open_npy(labels)))
-        yield source
-
-
-def _open_other(
-    path: Path,
-    kind: str | None,
-    selection: ColumnSelection | None,
-    classes: Sequence[Any] | None,
-    stack: ExitStack,
-) -> Source:
-    """Open a file that has no parts."""
-    if path.suffix.lower() == ".npy":
-        scores = stack.enter_context(open_npy(path))
-        told = _kind_of(kind, _shape(scores, kind)[1], str(path))
-        return _of_arrays(scores, None, told, Place(path, str(path)))
-    if is_log(path):
-        return _of_log(read_log(path, kind, selection, classes), path)
-    if not tables.is_table(path):
+    known = find_format(path)
+    if known is None:
         raise unknown_format(path)
-    is_single = None if kind is None else kind in ONE_COLUMN
-    chosen = replace(selection or ColumnSelection(), is_single=is_single)
-    table = tables.open_table(path, chosen, stack)
-    return _of_table(table, path, _kind_of(kind, len(table.layout.score_names), str(path)))
+    if known.suffixes != (".npz",):
+        _refuse_part(path, part)
+    request = Request(part, usual_part, kind, selection or ColumnSelection(), classes)
+    with ExitStack() as stack:
+        source = known.open(path, request, stack)
+        yield source if labels is None else _with_labels(source, labels)
 
 
-def _with_labels(source: Source, labels: StoredArray) -> Source:
+def _with_labels(source: Source, path: Path) -> Source:
     """Return a file whose labels are in a file of their own, which is mapped."""
     if source.has_labels:
         raise PredictionFileError(
-            f"{source.place.path} has labels already; leave out --labels {labels.path}"
+            f"{source.place.path} has labels already; leave out --labels {path}"
         )
-    if source.n_rows is not None:
-        _check_labels(labels, source.n_rows)
-    y = labels.whole()
-
-    def read() -> Iterator[FileChunk]:
-        done = 0
-        for chunk in source.chunks:
-            own = y[done : done + len(chunk.scores)]
-            yield replace(chunk, read_labels=partial(np.asarray, own))
-            done += len(own)
-
-    def whole() -> tuple[NDArray[Any], NDArray[Any]]:
-        scores, _ = source.whole()
-        _check_labels(labels, len(scores))
-        return scores, y
-
-    return replace(source, has_labels=True, chunks=read(), whole=whole)
-
-
-def unknown_format(path: Path) -> PredictionFileError:
-    """Return the error about a suffix that no format has."""
-    suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix.lower()
-    return PredictionFileError(
-        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, .arrow, "
-        "or .jsonl, .json and .eval for evaluations"
-    )
+    y = load_npy(path)
+    # A table has to be read to know the number of its rows.
+    whole = source.join()
+    _check_labels(y, str(path), len(whole.scores), "iufbUS")
+    whole = replace(whole, read_labels=partial(np.asarray, y))
+    return replace(source, has_labels=True, whole=whole, stream=None)
 
 
 def _refuse_part(path: Path, part: str | None) -> None:
@@ -234,118 +222,72 @@ def _refuse_part(path: Path, part: str | None) -> None:
         raise PredictionFileError(f"{path} has no part {part!r}; leave out --part")
 
 
-def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
-    layout = table.layout
-    names, label = layout.score_names, layout.label
-
-    def read() -> Iterator[FileChunk]:
-        done = 0
-        for batch in table.batches:
-            labels = partial(tables.labels_of, batch, label, path, done) if label else None
-            yield FileChunk(tables.scores_of(batch, layout, path), labels, batch)
-            done += batch.num_rows
-
-    def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
-        chunks = [(chunk.scores, chunk.labels()) for chunk in read()]
-        scores = np.concatenate([np.empty((0, len(names))), *(own for own, _ in chunks)])
-        y = [own for _, own in chunks if own is not None]
-        return scores, np.concatenate(y) if y else None
-
-    place, has_labels = Place(path, str(path), names), label is not None
-    shape, dtype = (len(names), None), np.dtype(np.float64)
-    return Source(place, kind, *shape, dtype, has_labels, read(), whole, layout, table.schema)
-
-
-def _of_log(log: Log, path: Path) -> Source:
-    place = Place(path, str(path), log.classes, lines=log.lines)
-    labels = None if log.labels is None else partial(np.asarray, log.labels)
-    n_rows, n_columns = log.scores.shape
-    about, rows = (log.kind, n_columns, n_rows, log.scores.dtype), (log.scores, log.labels)
-    chunks = iter([FileChunk(log.scores, labels)])
-    return Source(place, *about, labels is not None, chunks, lambda: rows, log=log)
+def _of_arrays(
+    scores: NDArray[Any],
+    labels: NDArray[Any] | None,
+    where: str,
+    request: Request,
+    place: Place,
+    beside: dict[str, NDArray[Any]],
+) -> Source:
+    """Return arrays of scores and labels as a file."""
+    for name, option in request.selection.beside.items():
+        if place.path.suffix.lower() == ".npy":
+            raise PredictionFileError(
+                f"{place.path} has no column {name!r}: it is no table ({option})"
+            )
+    n_rows, n_columns = _shape(scores, where, request.kind)
+    kind = kind_of(request.kind, n_columns, str(place.path))
+    if labels is not None:
+        _check_labels(labels, f"{place.path}: labels", n_rows)
+        if labels.ndim == 1 and place.names is not None:
+            labels, _ = labels_of_archive(labels, place.names)
+    read_labels = None if labels is None else partial(np.asarray, labels)
+    whole = FileChunk(scores.reshape(n_rows, n_columns), read_labels, beside)
+    return Source(place, kind, n_columns, scores.dtype, labels is not None, whole)
 
 
-def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
-    n_rows, n_columns = _shape(scores, kind)
-
-    def read() -> Iterator[FileChunk]:
-        if labels is not None:
-            _check_labels(labels, n_rows, "any")
-        step = max(1, CHUNK_BYTES // (scores.dtype.itemsize * n_columns))
-        of_rows: Iterable[Any] = repeat(None) if labels is None else labels.chunks(step)
-        for rows, own in zip(scores.chunks(step), of_rows, strict=False):
-            y = own
-            if own is not None and own.ndim == 1 and place.names is not None:
-                y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
-            rows = rows.reshape(-1, n_columns)  # noqa: PLW2901  (of a vector)
-            yield FileChunk(rows, None if y is None else partial(np.asarray, y))
-
-    def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
-        matrix = scores.whole().reshape(-1, n_columns)
-        if labels is None:
-            return matrix, None
-        _check_labels(labels, n_rows)
-        return matrix, labels.whole()
-
-    return Source(place, kind, n_columns, n_rows, scores.dtype, labels is not None, read(), whole)
-
-
-def _kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:
-    """Kind of the scores: as the caller says, else ``plain``, or that of one column of it."""
-    if kind is None:
-        return plain if n_columns > 1 else {two: one for one, two in ONE_COLUMN.items()}[plain]
-    if kind in ONE_COLUMN and n_columns > 1:
-        raise PredictionFileError(
-            f"{where} has {n_columns} columns of scores, but --scores {kind} needs one number per "
-            "row; choose one column with --columns"
-        )
-    return kind
-
-
-def _shape(scores: StoredArray, kind: str | None) -> tuple[int, ...]:
-    if len(scores.shape) == 1 and scores.dtype.kind in "fiub" and kind not in ARRAYS.values():
+def _shape(scores: NDArray[Any], where: str, kind: str | None) -> tuple[int, ...]:
+    is_of_numbers = scores.dtype.kind in "fiub"
+    if scores.ndim == 1 and is_of_numbers and kind not in ARRAYS.values():
         return *scores.shape, 1
-    is_matrix = len(scores.shape) == 2 and scores.dtype.kind in "fiub" and scores.shape[1] > 0
-    scores.check(is_matrix, "write one row per sample and one column of numbers per class")
+    is_matrix = scores.ndim == 2 and is_of_numbers and scores.shape[1] > 0
+    needed = "write one row per sample and one column of numbers per class"
+    check_array(scores, where, is_matrix, needed)
     return scores.shape
 
 
-def _check_labels(labels: StoredArray, n_rows: int, kinds: str = "iufbUS") -> None:
-    are_right = labels.shape[:1] == (n_rows,) and (kinds == "any" or labels.dtype.kind in kinds)
-    labels.check(are_right, f"write a number or a text for each of the {n_rows} rows of scores")
-
-
-def _open_npz(
-    archive: Archive, part: str | None, usual_part: str | None, kind: str | None, stack: ExitStack
-) -> Source:
-    path = archive.path
-    prefix = _prefix(archive.names, part, usual_part, path)
-    name = _scores(archive.names, prefix, kind, path)
-    scores = stack.enter_context(archive.open(name))
-    labels = None
-    if f"{prefix}labels" in archive.names:
-        labels = stack.enter_context(archive.open(f"{prefix}labels"))
-    n_columns, plain = _shape(scores, kind)[1], ARRAYS[name.removeprefix(prefix)]
-    kind = _kind_of(kind, n_columns, str(path), plain)
-    classes = _classes(archive, 2 if kind in ONE_COLUMN else n_columns)
-    place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
-    return _of_arrays(scores, labels, kind, place)
+def _check_labels(labels: NDArray[Any], where: str, n_rows: int, kinds: str | None = None) -> None:
+    are_right = labels.shape[:1] == (n_rows,) and (kinds is None or labels.dtype.kind in kinds)
+    needed = f"write a number or a text for each of the {n_rows} rows of scores"
+    check_array(labels, where, are_right, needed)
 
 
 def _classes(archive: Archive, n_columns: int) -> list[str] | None:
     """Names of the columns of an npz file: the array ``classes``."""
     if "classes" not in archive.names:
         return None
-    with archive.open("classes") as stored:
-        needed = f"write one name for each of the {n_columns} columns"
-        stored.check(stored.shape == (n_columns,), needed)
-        named = stored.whole().tolist()
+    stored = archive.load("classes")
+    needed = f"write one name for each of the {n_columns} columns"
+    check_array(stored, f"{archive.path}: classes", stored.shape == (n_columns,), needed)
+    named = stored.tolist()
     names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in named]
     if len(set(names)) != len(names):
         raise PredictionFileError(
             f"{archive.path}: classes has the same name twice; give each column its own"
         )
     return names
+
+
+def load_column(archive: Archive, name: str, part: str | None, option: str) -> NDArray[Any]:
+    """Return an array of an npz file with a value for each row, of a part if there are parts."""
+    known = [own for own in (f"{part}_{name}", name) if own in archive.names]
+    if not known:
+        has = some_in_words(archive.names)
+        raise PredictionFileError(f"{archive.path} has no array {name!r} ({option}); it has {has}")
+    column = archive.load(known[0])
+    check_array(column, f"{archive.path}: {known[0]}", column.ndim == 1, f"write a list ({option})")
+    return column
 
 
 def has_parts(path: Path) -> bool:
@@ -387,3 +329,32 @@ def _scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
         if f"{prefix}{short}" in names and (kind is None or two_column_kind(kind) == long):
             return f"{prefix}{short}"
     raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")
+
+
+def read_column(path: Path, name: str, option: str) -> tuple[Any, Place]:
+    """Return a column of a table, a field of records or an array of an npz file, as it is stored.
+
+    The file may have no scores. ``option`` is what names the column.
+    """
+    if str(path) == "-":
+        raise PredictionFileError(f"standard input is read once; name a file to read {name!r} from")
+    known = find_format(path) if path.exists() else None
+    if known is not None and known.is_log:
+        values, lines = read_field(path, name, option)
+        return values, Place(path, str(path), lines=lines)
+    if known is not None and known.suffixes == (".npz",):
+        with open_npz(path) as archive:
+            return load_column(archive, name, None, option), Place(path, str(path))
+    if known is None or not known.is_table:
+        raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
+    return read_table_column(path, name, option), Place(path, str(path))
+
+
+def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
+    """Read grades: numbers with fractions as they are, others as labels."""
+    column, place = read_column(path, name, option)
+    values = values_of(column)
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1).any():
+        return values
+    texts = ["" if own is None else str(own) for own in plain_values(column)]
+    return read_labels(np.array(texts, dtype=object), place)

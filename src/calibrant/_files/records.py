@@ -6,22 +6,21 @@ import json
 import re
 import struct
 from collections import Counter
+from itertools import count
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 from calibrant._files.arrays import decoding, open_binary
-from calibrant._files.tables import is_table
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
-from calibrant.scale._tables import data_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from zipfile import ZipInfo
 
-LINES = {".jsonl", ".ndjson"}
-LOGS = {*LINES, ".json", ".eval"}
+LINES = (".jsonl", ".ndjson")
+LOGS = (*LINES, ".json", ".eval")
 LONGEST_RECORD = 1 << 24
 """Bytes of a line, or of a sample of a log."""
 
@@ -55,18 +54,13 @@ class _RepeatedKeyError(ValueError):
     """A key that an object has twice."""
 
 
-def is_log(path: Path) -> bool:
-    """Whether a file holds records of JSON, by its suffix, or a directory such files, no tables."""
-    if not path.is_dir():
-        return suffix_of(path) in LOGS
-    files = files_in(path)
-    are_tables = any(is_table(file) for file in files)
-    return not are_tables and any(suffix_of(file) in LOGS for file in files)
-
-
 def files_in(path: Path) -> list[Path]:
-    """Return the files of data with a suffix in a directory and below it, sorted."""
-    return [file for file in data_in(path) if file.suffix and file.is_file()]
+    """Return the files with a suffix in a directory and below it, sorted.
+
+    What begins with a dot or an underscore is not data: Spark and Dask write such files.
+    """
+    found = [file for file in sorted(path.rglob("*")) if file.suffix and file.is_file()]
+    return [file for file in found if not any(p[0] in "._" for p in file.relative_to(path).parts)]
 
 
 def find_logs(path: Path) -> tuple[list[Path], dict[Path, str]]:
@@ -109,6 +103,23 @@ def _why_ignored(file: Path) -> str | None:
     return "no choices" if is_inspect and not fields.get("choices") else None
 
 
+def read_field(path: Path, name: str, option: str) -> tuple[list[Any], list[int]]:
+    """Return a field of every record, and the lines of these; ``option`` names the field."""
+    records = list(read_records(path))
+    return [field_of(own, name, option) for own in records], [own.place for own in records]
+
+
+def field_of(record: Record, name: str, option: str) -> str | int | float:
+    """Return a text or number beside the scores of a record."""
+    if name not in record.fields:
+        raise record.error(f" has no field {name!r} ({option})")
+    value = record.fields[name]
+    if not isinstance(value, str | int | float):
+        held = "is null: the row has no value; drop it" if value is None else "is no value"
+        raise record.error(f": the field {name!r} {held}, or name another ({option})")
+    return value
+
+
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file, or of all logs in a directory, one after the other."""
     if path.is_dir():
@@ -127,17 +138,13 @@ def read_records(path: Path) -> Iterator[Record]:
 
 def _read_lines(path: Path) -> Iterator[Record]:
     with open_text(path) as file:
-        number = 0
-        while True:
-            number += 1
-            where = f"{path}, line {number}"
+        for number in count(1):
             with decoding(path, "text"):
                 line = file.readline(LONGEST_RECORD + 1)
             if not line:
                 return
-            _refuse_long(len(line), LONGEST_RECORD, where)
             if line.strip():
-                yield Record(_require_object(_parse(line, where), where), where, number)
+                yield _record(line, f"{path}, line {number}", number)
 
 
 def _read_samples(path: Path) -> Iterator[Record]:
@@ -147,11 +154,10 @@ def _read_samples(path: Path) -> Iterator[Record]:
             archive = ZipFile(file)  # opened once: it reads the list of all members
         samples = [m for m in archive.infolist() if m.filename.startswith("samples/")]
         for place, member in enumerate(samples):
-            where = f"{path}, sample {member.filename.removeprefix('samples/')!r}"
             with decoding(path, "an Inspect log"):
                 raw = _unzip(archive, file, member)
-            _refuse_long(len(raw), LONGEST_RECORD, where)
-            yield Record(_require_object(_parse(raw, where), where), where, place)
+            name = member.filename.removeprefix("samples/")
+            yield _record(raw, f"{path}, sample {name!r}", place)
     if not samples:
         raise PredictionFileError(f"{path} has no samples; run inspect eval with --log-samples")
 
@@ -176,36 +182,33 @@ def _read_list(path: Path) -> Iterator[Record]:
     """Yield the samples of an Inspect log in JSON, or the objects of a list."""
     with open_text(path) as file, decoding(path, "text"):
         raw = file.read(LONGEST_JSON + 1)
-    _refuse_long(len(raw), LONGEST_JSON, str(path))
-    whole = _parse(raw, str(path))
-    found = whole.get("samples") if isinstance(whole, dict) else whole
-    if not isinstance(found, list):
+    whole = _parse(raw, str(path), LONGEST_JSON)
+    records = whole.get("samples") if isinstance(whole, dict) else whole
+    if not isinstance(records, list):
         raise _NoRecordsError(
             f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
             "JSON object per line, rename it to .jsonl"
         )
-    for place, fields in enumerate(found):
-        where = f"{path}, record {place} (from 0)"
-        yield Record(_require_object(fields, where), where, place)
+    for place, fields in enumerate(records):
+        yield _record(fields, f"{path}, record {place} (from 0)", place)
 
 
-def _refuse_long(length: int, limit: int, where: str) -> None:
-    if length > limit:
+def _record(content: Any, where: str, place: int) -> Record:
+    """Return a record out of its bytes, or out of a value of JSON."""
+    fields = _parse(content, where, LONGEST_RECORD) if isinstance(content, bytes) else content
+    if not isinstance(fields, dict):
+        raise PredictionFileError(
+            f'{where} is {describe(fields)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
+            '0.3}, "label": "A"}'
+        )
+    return Record(fields, where, place)
+
+
+def _parse(raw: bytes, where: str, limit: int) -> Any:
+    if len(raw) > limit:
         raise PredictionFileError(
             f"{where} is longer than {limit >> 20} MiB; keep only the fields with scores and labels"
         )
-
-
-def _require_object(found: Any, where: str) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise PredictionFileError(
-            f'{where} is {describe(found)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
-            '0.3}, "label": "A"}'
-        )
-    return found
-
-
-def _parse(raw: bytes, where: str) -> Any:
     try:
         return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unrepeated)
     except UnicodeDecodeError:

@@ -58,91 +58,56 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     with decoding(path, "text"):
-        file: Any = _BoundedGzip(path) if is_zipped(path) else path.open("rb")
+        file: Any = gzip.GzipFile(path) if is_zipped(path) else path.open("rb")
     with file:
         yield file
 
 
-class _BoundedGzip(gzip.GzipFile):
-    """A gzip file that is no larger than tables are: a few bytes can stand for any number."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._path, self._most = path, max(UNZIPPED_BYTES, UNZIPPED_RATIO * path.stat().st_size)
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Return the next bytes, unless they are too many."""
-        found = super().read(size)
-        if self.tell() > self._most:
-            raise PredictionFileError(
-                f"{self._path} grows more than {UNZIPPED_RATIO} times when decompressed, to over "
-                f"{UNZIPPED_BYTES / 2**30:g} GiB, which is unusual for a table; decompress it "
-                "first if you trust it"
-            )
-        return found
+def refuse_growth(path: Path, n_bytes: int) -> None:
+    """Refuse a compressed table that is larger than tables are: a few bytes can stand for many."""
+    if n_bytes > max(UNZIPPED_BYTES, UNZIPPED_RATIO * path.stat().st_size):
+        raise PredictionFileError(
+            f"{path} grows more than {UNZIPPED_RATIO} times when decompressed, to over "
+            f"{UNZIPPED_BYTES / 2**30:g} GiB, which is unusual for a table; decompress it first if "
+            "you trust it"
+        )
 
 
-class TextTable(NamedTuple):
-    """An open text table whose header and first rows were read.
-
-    ``cells`` are the first cells of each column that are not empty. ``start`` are the bytes behind
-    the header that were read already.
-    """
+class TextHead(NamedTuple):
+    """The header of a text table, and the first cells of each column that are not empty."""
 
     names: list[str]
     separator: str
     cells: dict[str, list[str]]
-    start: bytes
-    file: IO[bytes]
-
-    def blocks(self, n_bytes: int, path: Path) -> Iterator[bytes]:
-        """Yield the bytes of whole rows, some rows at a time, none of them larger than this.
-
-        The caller's thread reads them, see :func:`buffer_reader`.
-        """
-        rest, done = self.start, False
-        while not done:
-            with decoding(path, "text"):
-                more = self.file.read(n_bytes - len(rest))
-            rest, done = rest + more, not more
-            end = len(rest) if done else _end_of_rows(rest, self.separator)
-            if end == 0 and len(rest) >= n_bytes:
-                raise PredictionFileError(
-                    f"{path} has a row that is longer than {n_bytes >> 20} MiB; close the quotes "
-                    "that are open"
-                )
-            block, rest = rest[:end], rest[end:]
-            if block.strip():
-                yield block
 
 
-def _end_of_rows(block: bytes, separator: str) -> int:
-    """Return where the last whole row ends: at a line break that is not within quotes."""
-    end = block.rfind(b"\n") + 1
-    if b'"' not in block:
-        return end
-    sign = re.escape(separator).encode()
-    for quoted in re.finditer(rb"(?:^|[\r\n]|" + sign + rb')"(?:[^"]++|"")*+("?)', block):
-        first = quoted.start() + (quoted[0][:1] != b'"')  # quotes open a cell or are a character
-        if not quoted[1] or first < end <= quoted.end():
-            return block.rfind(b"\n", 0, first) + 1
-    return end
+@contextmanager
+def open_rows(path: Path) -> Iterator[tuple[TextHead, Any]]:
+    """Open a text table: its header, and a file of Arrow's own that begins with the header.
 
-
-def buffer_reader(block: bytes) -> Any:
-    """Return what Arrow reads some bytes from: a copy that Arrow owns.
-
-    Threads of Arrow must not hold anything of Python, no file and no bytes. One that releases it
-    while the interpreter ends waits for its lock in vain, and the process is aborted.
+    Threads of Arrow read ahead, and must not hold anything of Python, no file and no bytes: one
+    that releases it while the interpreter ends waits for its lock in vain, and the process aborts.
     """
     import pyarrow as pa
 
-    buffer = pa.allocate_buffer(len(block))
-    memoryview(buffer).cast("B")[:] = block
-    return pa.BufferReader(buffer)
+    if str(path) != "-" and path.is_file():
+        with open_text(path) as file:
+            head = _read_head(file, path)
+        with decoding(path, "text"):
+            opened = pa.OSFile(str(path))
+        with opened as stored:
+            yield head, pa.CompressedInputStream(stored, "gzip") if is_zipped(path) else stored
+        return
+    with open_text(path) as file, decoding(path, "text"):  # a pipe, which can be read once
+        start = file.read(LONGEST_LINE)
+        head = _read_head(io.BytesIO(start), path)
+        content = start + file.read()
+    buffer = pa.allocate_buffer(len(content))
+    memoryview(buffer).cast("B")[:] = content
+    yield head, pa.BufferReader(buffer)
 
 
-def read_start(file: IO[bytes], path: Path) -> TextTable:
+def _read_head(file: IO[bytes], path: Path) -> TextHead:
     """Read the header and the first rows."""
     names, separator = _read_header(file, path)
     with decoding(path, "text"):
@@ -154,7 +119,7 @@ def read_start(file: IO[bytes], path: Path) -> TextTable:
     with suppress(csv.Error):  # whoever reads the rows says it, with the line
         sample.extend(islice(whole, max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))))
     cells = {name: [row[j] for row in sample if row[j].strip()] for j, name in enumerate(names)}
-    return TextTable(names, separator, cells, start, file)
+    return TextHead(names, separator, cells)
 
 
 def decimal_point(cells: Iterable[str]) -> str:
@@ -293,16 +258,15 @@ class Place(Arguments):
         return f"{self.rows([row])}: the label" if self.where is None else self.where(row)
 
 
-def explain(path: Path, names: list[str], message: str, n_done: int = 0) -> str:
-    """Say what Arrow could not read in the words of this file, with the line.
-
-    ``n_done`` rows came before the block that it could not read.
-    """
-    if "mpty CSV" in message:
-        return f"{path} has a header but no rows"
-    row = re.search(r"Row #(\d+):", message)
-    place = n_done + int(row[1]) if row else 0
-    lines = lines_of(path, [place - 1]) or [1 + place] if row else []
+def explain(path: Path, names: list[str], message: str) -> str:
+    """Say what Arrow could not read in the words of this file, with the line."""
+    if "straddl" in message:
+        return (
+            f"{path} has a row that is longer than {BLOCK_BYTES >> 20} MiB; close the quotes that "
+            "are open"
+        )
+    row = re.search(r"Row #(\d+):", message)  # from 1, which is the header
+    lines = lines_of(path, [int(row[1]) - 2]) or [int(row[1])] if row else []
     where = f"{path}, line {lines[0]}" if lines else str(path)
     column = re.search(r"column #(\d+):", message)
     if column is not None:

@@ -15,7 +15,7 @@ from calibrant.study._hdf5 import SUFFIXES, find_experiments, is_hdf5, read_expe
 if TYPE_CHECKING:
     import os
 
-    from calibrant._files.predictions import RawPredictions
+    from calibrant._files.source import RawPredictions
 
 KINDS = ("probs", "logits")
 
@@ -103,8 +103,7 @@ def look_at(path: Path) -> StudyFile:
     with open_npz(path) as archive:
         kind = _kind(set(archive.names))
         for part in ("val", "test"):
-            with archive.open(f"{part}_{kind}") as array:
-                shapes.append(array.shape)
+            shapes.append(archive.shape(f"{part}_{kind}"))
     val, test = shapes
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")

@@ -1,0 +1,215 @@
+"""Which columns of a table hold the labels, the scores, or something else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from calibrant import _notices as notices
+from calibrant._columns import are_whole
+from calibrant._files.text import MISSING
+from calibrant.errors import CalibrantWarning, PredictionFileError, some_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Samples = Mapping[str, Sequence[str] | None]
+
+LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
+PREDICTION_NAMES = {"y_pred", "y_hat", "pred", "prediction", "predicted"}
+"""What a classifier decided: neither a label nor a score, unless the caller says so.
+
+Where there is no other column of numbers, one with fractions holds scores under such a name.
+"""
+
+INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
+"""What pandas calls an index that was written with the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSelection:
+    """What the caller says of the columns, or leaves open: that of the labels, by its name.
+
+    Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
+    a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
+    ``is_single`` says whether there is one column of scores, of the positive class; or nobody does.
+    ``beside`` are columns that are read, too, and the option that names each; ``reads_others``
+    says that all others are, since they are written again.
+    """
+
+    label: str | None = None
+    columns: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    takes_missing: bool = False
+    is_single: bool | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
+    reads_others: bool = False
+
+    def read_of(self, layout: Layout) -> list[str]:
+        """Return the columns to read."""
+        needed = {layout.label, *layout.score_names, *self.beside}
+        return [name for name in layout.names if self.reads_others or name in needed]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the columns of a table are.
+
+    The label column is named if it was asked for, or has the name of one. Where the caller did not
+    choose the columns of scores, they are all that hold numbers.
+    """
+
+    names: list[str]
+    label: str | None
+    is_named: bool
+    score_names: list[str]
+    is_chosen: bool
+
+
+def make_layout(
+    names: list[str],
+    samples: Samples,
+    selection: ColumnSelection,
+    where: str,
+) -> Layout:
+    """Tell labels, scores and other columns apart.
+
+    ``samples`` are the first values of each column, empty ones left out; None for a column that is
+    text whatever it holds. ``where`` is the file, for messages.
+    """
+    ignored = _chosen(names, selection.ignore, "--ignore", where)
+    for name, option in selection.beside.items():
+        if name not in names:
+            raise no_column(where, name, option, names)
+        ignored.add(name)
+    predicted = [n for n in names if n.casefold() in PREDICTION_NAMES and n not in ignored]
+    ignored |= {*predicted, *(n for n in names if n in INDEX_NAMES)}
+    text = {name for name in names if _is_text(samples[name])}
+    free = [name for name in names if name not in ignored]
+    label = _label(free, text, samples, selection, where)
+    if selection.columns:
+        chosen = _chosen(names, selection.columns, "--columns", where) - {label}
+        scores = [name for name in names if name in chosen]
+    else:
+        scores = [name for name in free if name != label and name not in text]
+        of_fractions = [n for n in predicted if n != label and _has_fractions(samples[n])]
+        if not scores and len(of_fractions) == 1:
+            scores = of_fractions
+        elif of_fractions:
+            notices.warn(
+                CalibrantWarning(
+                    f"{where}: {some_in_words(of_fractions)} holds fractions, but is skipped, as "
+                    "what a classifier predicted; choose columns of scores with --columns"
+                )
+            )
+    if len(scores) < 2:
+        unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
+        _refuse_few(scores, samples, selection, where, unused)
+    is_named = label is not None and (
+        selection.label is not None or label.casefold() in LABEL_NAMES
+    )
+    return Layout(names, label, is_named, scores, bool(selection.columns))
+
+
+def _refuse_few(
+    scores: list[str], samples: Samples, selection: ColumnSelection, where: str, unused: str
+) -> None:
+    """Refuse no column, or one that was not said to be, and may not be, of the positive class."""
+    found, is_open = f"no columns of scores{unused}", selection.is_single is None
+    if scores:
+        is_whole = not selection.columns and are_whole(samples[scores[0]] or ("",))
+        if selection.is_single or (is_open and not is_whole):
+            return
+        found = f"one column of scores, {scores[0]!r}"
+        found += ", of whole numbers" if is_open else ""
+    raise PredictionFileError(
+        f"{where} has {found}; write a column of numbers for each of two or more classes "
+        "(--columns), or for two classes one column with --scores positive, or --scores decision "
+        "for margins"
+    )
+
+
+def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
+            continue
+        matching = {name for name in names if fnmatchcase(name, pattern)}
+        if not matching:
+            raise no_column(where, pattern, option, names)
+        found |= matching
+    return found
+
+
+def no_column(where: str, name: str, option: str, names: Sequence[str]) -> PredictionFileError:
+    """Return the error about a column that an option names and a file has not."""
+    return PredictionFileError(
+        f"{where} has no column {name!r} ({option}); it has {some_in_words(names)}"
+    )
+
+
+def _label(
+    free: list[str],
+    text: set[str],
+    samples: Samples,
+    selection: ColumnSelection,
+    where: str,
+) -> str | None:
+    if selection.label is not None:
+        if selection.label not in samples:
+            raise no_column(where, selection.label, "--label-column", list(samples))
+        return selection.label
+    if "label" in free:
+        return "label"
+    usual = [name for name in free if name.casefold() in LABEL_NAMES]
+    named = [name for name in usual if name in text or are_whole(samples[name] or ())]
+    if len(named) > 1:
+        named = [name for name in named if name in text] or named
+    if len(named) > 1:
+        raise PredictionFileError(
+            f"{where}: columns {some_in_words(named)} may all hold the labels; choose one with "
+            "--label-column"
+        )
+    if named:
+        return named[0]
+    others = [name for name in free if name in text]
+    return others[0] if len(others) == 1 else None
+
+
+def _is_text(sample: Sequence[str] | None) -> bool:
+    """Whether no value is a number, not even one with a decimal comma or a sign of percent."""
+    if sample is None:
+        return True
+    spoken = [text for text in sample if not MISSING.fullmatch(text)]
+    return bool(spoken) and not any(
+        is_number(text.rstrip("% ").replace(",", ".")) for text in spoken
+    )
+
+
+def _has_fractions(sample: Sequence[str] | None) -> bool:
+    """Whether values are numbers that are not all whole."""
+    numbers = [own for text in sample or () if is_number(own := text.replace(",", "."))]
+    return any(not float(own).is_integer() for own in numbers if math.isfinite(float(own)))
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_header(head: list[str], where: str) -> None:
+    """Refuse a header in which a name is missing or there twice."""
+    seen = set()
+    for i, name in enumerate(head):
+        if not name and not (i == 0 and name in INDEX_NAMES):
+            raise PredictionFileError(f"{where}: column {i + 1} has no name; add one")
+        if name in seen:
+            raise PredictionFileError(f"{where}: column name {name!r} appears twice; rename one")
+        seen.add(name)
