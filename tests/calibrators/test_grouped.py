@@ -383,7 +383,7 @@ def test_files_that_lie_about_groups_are_refused(change):
 
 def test_a_graph_is_made_of_one_group():
     with pytest.raises(errors.ExportError, match=r"one of 3 maps.*for_group\(name\)"):
-        write_map(fit().map_, None, None, None)
+        write_map(fit().map_, None, None)
     scores = grouped_rows()[0]
     one = fit().for_group("south")
     assert_same(run_numpy(one, scores, "probabilities"), one, scores, "float64")

@@ -34,15 +34,24 @@ def _operator(kind: str, *, is_swapped: bool = False) -> Callable[[Any, Any], An
     return add_node
 
 
-def _method(name: str, *given: Any, **attributes: Any) -> Any:
-    """Make a method that calls another, which classes may override."""
-    return lambda self, *values: getattr(self, name)(*given, *values, **attributes)
+def _method(name: str, kind: str, **attributes: Any) -> Any:
+    """Make a method that adds a node of some kind by another method."""
+    return lambda self, *values: getattr(self, name)(kind, *values, **attributes)
 
 
-class GraphValue:
-    """A value in a graph: its operators add nodes."""
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value in a graph: its name, the type of its cells and the number of its columns.
+
+    Its operators add nodes. One column, or one number, has a dimension less: ONNX Runtime is twenty
+    times slower where the last of two dimensions is 1.
+    """
 
     ops: OnnxOperations
+    name: str
+    type: int
+    width: int
+    is_column: bool = False
 
     __add__ = __radd__ = _operator("Add")
     __sub__, __rsub__ = _operator("Sub"), _operator("Sub", is_swapped=True)
@@ -55,30 +64,14 @@ class GraphValue:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False)
-class Tensor(GraphValue):
-    """A value in a graph: its name, the type of its cells and the number of its columns.
-
-    One column, or one number, has a dimension less: ONNX Runtime is twenty times slower where the
-    last of two dimensions is 1.
-    """
-
-    ops: OnnxOperations
-    name: str
-    type: int
-    width: int
-    is_column: bool = False
-
-
 class OnnxOperations(Operations):
     """Nodes and constants of a graph, as formulas ask for them."""
 
-    type = REAL
-    """Type of real numbers."""
-
-    def __init__(self, n_classes: int, opset: int) -> None:
+    def __init__(self, n_classes: int, opset: int, type: int = REAL) -> None:  # noqa: A002
         super().__init__(n_classes)
-        self.opset = opset
+        self.opset, self.type = opset, type
+        self.is_single = type == SINGLE
+        self.smallest = float(np.finfo(TYPES[type]).tiny)
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
         self._columns: dict[str, Tensor] = {}
@@ -128,7 +121,8 @@ class OnnxOperations(Operations):
 
     def number(self, value: ArrayLike, dtype: Any = np.int64) -> str:
         """Name of a constant that is no part of the fit; equal ones are the same."""
-        array = np.asarray(value, dtype)
+        with np.errstate(over="ignore"):  # beyond float32 is infinite
+            array = np.asarray(value, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._numbers:
             self._numbers[key] = name = f"c{len(self._numbers)}"
@@ -165,6 +159,8 @@ class OnnxOperations(Operations):
         array = np.asarray(value)
         if array.dtype.kind == "i":
             array = array.astype(np.int32)
+        if array.dtype == np.float64:
+            array = array.astype(TYPES[self.type])
         if name in FACTORS and array != 1.0 and np.float32(array) == 1.0:
             array = np.full(self.n_classes, array)
         array = np.ascontiguousarray(array)
@@ -183,12 +179,15 @@ class OnnxOperations(Operations):
         return self.node(kind, [x], x.type, 1, axes=[1], keepdims=0)
 
     exp, log, sqrt, floor = (_method("unary", kind) for kind in ("Exp", "Log", "Sqrt", "Floor"))
-    single, whole, real = (_method("unary", "Cast", to=to) for to in (SINGLE, WHOLE, REAL))
+    single, whole = (_method("unary", "Cast", to=to) for to in (SINGLE, WHOLE))
     softmax = _method("unary", "Softmax", axis=1)
     maximum, minimum = _method("binary", "Max"), _method("binary", "Min")
     row_sum, row_max, row_min = (
         _method("reduce", f"Reduce{kind}") for kind in ("Sum", "Max", "Min")
     )
+
+    def real(self, x: Any) -> Any:
+        return self.unary("Cast", x, to=self.type)
 
     def sigmoid(self, x: Any) -> Any:
         """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
@@ -202,7 +201,7 @@ class OnnxOperations(Operations):
         return self.node("CumSum", [x, self.number(1)], x.type)
 
     def matmul(self, x: Any, matrix: Any) -> Any:
-        return self.node("MatMul", [x, matrix], REAL, matrix.width)
+        return self.node("MatMul", [x, matrix], x.type, matrix.width)
 
     def sort(self, x: Any) -> tuple[Any, Tensor]:
         types = (x.type, TensorProto.INT64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -194,8 +195,8 @@ class TorchOperations(Operations):
 class CalibratorModule(nn.Module):
     """A fitted calibrator, as ``to_torch`` makes it.
 
-    It tells its ``classes``, ``method``, ``n_classes`` and kind of ``input``, what files say of it
-    (``about``), and ``sha256``, the digest of the model file, None if there is none.
+    It tells its ``classes``, ``method``, ``n_classes`` and kind of ``input``, and what files say of
+    it (``about``). ``digest`` tells its numbers from those of other calibrators.
     """
 
     digest: torch.Tensor
@@ -223,9 +224,11 @@ class CalibratorModule(nn.Module):
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
         self.about = describe(calibrator) | {"calibrant.input": kind}
-        self.sha256 = self.about.get("calibrant.sha256")
-        digest = bytearray.fromhex(self.sha256 or "")
-        self.register_buffer("digest", torch.tensor(digest, dtype=torch.uint8))
+        digest = sha256(self.map.code.encode())
+        for name, value in self.map.state_dict().items():
+            digest.update(name.encode() + value.numpy().tobytes())
+        own = bytearray(digest.digest())
+        self.register_buffer("digest", torch.tensor(own, dtype=torch.uint8))
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Return calibrated probabilities, one row for each row of scores.
@@ -318,7 +321,7 @@ def save_pt2(
     -----
     The number of rows is free. What reads the file needs PyTorch alone. It holds no path and no
     name of a user; ``extra_files`` of ``torch.export.load`` give ``calibrant.classes``,
-    ``calibrant.method``, ``calibrant.input``, ``calibrant.version`` and ``calibrant.sha256``.
+    ``calibrant.method``, ``calibrant.input`` and ``calibrant.version``.
 
     Examples
     --------
