@@ -377,7 +377,7 @@ def test_files_that_lie_about_groups_are_refused(change):
         calibrator.groups_ = calibrator.groups_[:2]
     else:
         calibrator.weights_ = calibrator.weights_[:2]
-    with pytest.raises(errors.FittedValueError, match="groups"):
+    with pytest.raises(errors.ModelFileError, match="groups"):
         model_file.dumps(calibrator)
 
 
