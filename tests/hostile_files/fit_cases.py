@@ -152,6 +152,7 @@ PARTS = {
     ],
     ("fitted", "auto"): [
         ("stage of another kind of scores", later_stages_of_logits, "takes logits"),
+        ("floor that reverses classes", fitted(floor_=0.34), "does not take rows of 3 classes"),
     ],
 }
 
