@@ -148,17 +148,6 @@ def test_traced_it_takes_any_number_of_rows(case):
         assert torch.equal(traced(some), module(some))
 
 
-def test_compiled_calibrators_do_not_share_a_limit():
-    """PyTorch keeps what it compiled of a piece of code, up to a number of times."""
-    torch.compiler.reset()
-    rows = torch.tensor(data("probabilities", 4)[2][:20])
-    modules = [to_torch(fitted("ts")) for _ in range(torch._dynamo.config.recompile_limit + 2)]
-    modules.append(copy.deepcopy(modules[0]))
-    for module in modules:
-        compiled = torch.compile(module, fullgraph=True, backend="eager")
-        assert torch.equal(compiled(rows), module(rows))
-
-
 QUICK = {"fir", "scir"}  # each takes a second
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -75,9 +74,6 @@ def to_torch(
     Where a device has no float64, as Apple's graphics processors, the processor computes instead,
     and rows are moved there and back. Sums of a GPU are taken in an order of its own: cumulative
     ones (``scir``) may differ there in the last bit, and so be on the other side of a threshold.
-
-    Logits become probabilities by exponentials, of which every library has its own last bit: a row
-    whose probability, or cumulative one, is that near a threshold may be on its other side.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
@@ -201,19 +197,6 @@ class CalibratorModule(nn.Module):
 
     digest: torch.Tensor
 
-    def __new__(cls, *_: Any) -> Self:
-        """Make a class for each module, whose ``forward`` has code of its own.
-
-        ``torch.compile`` keeps what it compiled by code, and a limited number for each: modules
-        that shared it would be refused from the ninth on. Graphs of ``torch.fx`` do the same.
-        """
-        forward = CalibratorModule.forward
-        own = FunctionType(forward.__code__.replace(), forward.__globals__)
-        own.__doc__ = forward.__doc__
-        made = type(cls.__name__, (cls,), {"forward": own, "__module__": cls.__module__})
-        found: Self = super().__new__(made)
-        return found
-
     def __init__(self, calibrator: Calibrator, kind: str) -> None:
         super().__init__()
         self.classes = calibrator.classes_.tolist()
@@ -257,9 +240,6 @@ class CalibratorModule(nn.Module):
             found = torch.where(torch.zeros_like(found, dtype=torch.bool), rows, found)
         return found.to(scores.device) if self._by_cpu else found
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _blank, (), self.__dict__
-
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
         device = fn(torch.empty(0, dtype=WHOLE, device=self.digest.device)).device
@@ -287,11 +267,6 @@ class CalibratorModule(nn.Module):
     def __repr__(self) -> str:
         told = f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
         return f"{type(self).__name__}({told})"
-
-
-def _blank() -> CalibratorModule:
-    """Make a module that a copy or a file fills: its class has no name to be found by."""
-    return CalibratorModule.__new__(CalibratorModule)
 
 
 def has_float64(device: torch.device) -> bool:

@@ -18,15 +18,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._docstrings import inherit_parameters
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._format import (
-    MAX_FILE,
-    MINOR,
-    WITH_SAMPLE,
-    Content,
-    pack,
-    require,
-    unpack,
-)
+from calibrant.model_file._format import MAX_FILE, Content, pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
 
 if TYPE_CHECKING:
@@ -255,7 +247,7 @@ def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memor
     header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
     if sample:
         header["sample"] = writer.sample(calibrator)
-    return pack(header, writer.arrays, WITH_SAMPLE if sample else MINOR)
+    return pack(header, writer.arrays)
 
 
 def _decode(content: Content) -> Calibrator:

@@ -90,7 +90,7 @@ def check_sample(calibrator: Any) -> dict[str, Any]:
         f"{name}: sample_ has other classes, scores or normalize than the calibrator; fit again",
         "savable",
     )
-    state = sample.state()
+    state: dict[str, Any] = sample.state()
     build_sample(state)
     return state
 

@@ -350,23 +350,22 @@ def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | No
     dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
     values = vector.tolist()
     types = set(map(type, values))
-    kind = types.pop() if len(types) == 1 else None
-    if kind is None or dtype not in VECTOR_DTYPES.get(kind, ()):
-        raise ModelFileError(
-            f"a vector of dtype {vector.dtype} cannot be saved; use strings, bytes, booleans, "
-            "whole numbers or floats of one type",
-            "savable",
-        )
-    entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
-    if kind not in _STORED:
-        _restore(kind, dtype, values)  # refuses now what could not be loaded
-        return entry | {"values": [v if kind is str else v.hex() for v in values]}, None
+    kind: Any = types.pop() if len(types) == 1 else None
+    require(
+        dtype in VECTOR_DTYPES.get(kind, ()),
+        f"a vector of dtype {vector.dtype} cannot be saved; use strings, bytes, booleans, whole "
+        "numbers or floats of one type",
+        "savable",
+    )
     try:
-        stored = vector.astype(_STORED[kind])
+        array = vector.astype(_STORED[kind]) if kind in _STORED else None
     except OverflowError:
         raise ModelFileError("labels do not fit 64 bits with a sign", "labels") from None
-    _restore(kind, dtype, stored)
-    return entry, stored
+    _restore(kind, dtype, values if array is None else array)  # refuses what could not be loaded
+    entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
+    if array is None:
+        entry["values"] = [value if kind is str else value.hex() for value in values]
+    return entry, array
 
 
 def unpack_vector(
@@ -383,11 +382,10 @@ def unpack_vector(
         return _restore(kind, dtype, array)
     are_texts = len(values) > 0 and all(type(value) is str for value in values)
     require(are_texts, f"{where} is empty or has a label that is not text", "labels")
-    if kind is bytes:
-        try:
-            values = [bytes.fromhex(value) for value in values]
-        except ValueError:
-            raise ModelFileError(f"{where} has bytes that are not hexadecimal", "labels") from None
+    try:
+        values = [bytes.fromhex(value) for value in values] if kind is bytes else values
+    except ValueError:
+        raise ModelFileError(f"{where} has bytes that are not hexadecimal", "labels") from None
     return _restore(kind, dtype, values)
 
 

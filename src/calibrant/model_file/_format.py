@@ -84,9 +84,10 @@ def require(condition: Any, message: str, rule: str = "fitted") -> None:
 
 
 def pack(
-    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]], minor: int = MINOR
+    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
+    minor = WITH_SAMPLE if "sample" in header else MINOR
     require(
         len(arrays) <= MAX_ARRAYS,
         f"the calibrator has {len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}; save its "

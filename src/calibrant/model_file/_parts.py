@@ -261,13 +261,13 @@ class Reader:
         is_index = type(index) is int and 0 <= index < len(self._vectors)
         require(is_index, f"{where} refers to no vector", "fields")
         self._unused.discard(f"vector {index}")
-        return self._vectors[index]
+        return self._vectors[int(index)]
 
     def part(self, index: Any, where: str, *, fitted: bool) -> Calibrator:
         """Return a calibrator that came earlier in the file."""
         is_index = type(index) is int and 0 <= index < len(self._parts)
         require(is_index, f"{where} refers to no part before it", "parts")
-        calibrator, is_fitted = self._parts[index]
+        calibrator, is_fitted = self._parts[int(index)]
         require(is_fitted == fitted, f"{where} refers to a part that is fitted, or is not", "parts")
         self._unused.discard(f"part {index}")
         self._children.append(index)
