@@ -77,36 +77,24 @@ class OnnxOperations(Operations):
         self._columns: dict[str, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], str] = {}
 
-    def add(
-        self,
-        kind: str,
-        inputs: Sequence[Tensor | str],
-        types: Sequence[int] = (REAL,),
-        width: int | None = None,
-        **attributes: Any,
-    ) -> list[Tensor]:
-        """Add a node with a result of each type."""
-        names = [one if isinstance(one, str) else one.name for one in inputs]
-        number = len(self.nodes)
-        outputs = [f"v{number}{'ab'[i] if i else ''}" for i in range(len(types))]
-        name = "/".join((*self.prefix, f"{kind}_{number}"))
-        self.nodes.append(helper.make_node(kind, names, outputs, name, **attributes))
-        given = [one for one in inputs if isinstance(one, Tensor)]
-        size = max(one.width for one in given) if width is None else width
-        column = size == 1 and any(one.is_column or one.width > 1 for one in given)
-        both = zip(outputs, types, strict=True)
-        return [Tensor(self, name, kept, size, column) for name, kept in both]
-
     def node(
         self,
         kind: str,
         inputs: Sequence[Tensor | str],
         type: int = REAL,  # noqa: A002  (what ONNX calls it)
         width: int | None = None,
+        outputs: Sequence[str] = (),
         **attributes: Any,
     ) -> Tensor:
-        """Add a node with one result."""
-        return self.add(kind, inputs, (type,), width, **attributes)[0]
+        """Add a node; return its first result. ``outputs`` are the names of others."""
+        names = [one if isinstance(one, str) else one.name for one in inputs]
+        number = len(self.nodes)
+        own, name = f"v{number}", "/".join((*self.prefix, f"{kind}_{number}"))
+        self.nodes.append(helper.make_node(kind, names, [own, *outputs], name, **attributes))
+        given = [one for one in inputs if isinstance(one, Tensor)]
+        size = max(one.width for one in given) if width is None else width
+        column = size == 1 and any(one.is_column or one.width > 1 for one in given)
+        return Tensor(self, own, type, size, column)
 
     def drop_unused(self) -> None:
         """Drop nodes and constants that the last node does not need."""
@@ -204,9 +192,9 @@ class OnnxOperations(Operations):
         return self.node("MatMul", [x, matrix], x.type, matrix.width)
 
     def sort(self, x: Any) -> tuple[Any, Tensor]:
-        types = (x.type, TensorProto.INT64)
-        found = self.add("TopK", [x, self.number([self.n_classes])], types, axis=1)
-        return found[0], found[1]
+        columns = Tensor(self, f"v{len(self.nodes)}b", TensorProto.INT64, x.width)
+        sizes = [x, self.number([self.n_classes])]
+        return self.node("TopK", sizes, x.type, outputs=[columns.name], axis=1), columns
 
     def spread(self, x: Any, columns: Tensor) -> Any:
         return self.node("ScatterElements", [x, columns, x], x.type, axis=1)
