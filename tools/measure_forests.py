@@ -22,7 +22,7 @@ import skl2onnx
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from calibrant._calibrators.methods import saved_methods
+from calibrant._calibrators.methods import make_calibrator
 from calibrant.export import merge_onnx
 
 METHODS = ["na-fir", "scir", "fir", "ir-ovr", "auto"]
@@ -60,7 +60,7 @@ def measure(n_trees: int, n_classes: int, leaf: int, n_test: int, methods: list[
     for method in methods:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            calibrator = saved_methods()[method]().fit(val, y[parts[1]])
+            calibrator = make_calibrator(method).fit(val, y[parts[1]])
         merged = merge_onnx(graph, calibrator, output="probabilities")
         wanted = calibrator.predict_proba(test)
         got = open_session(merged).run(["calibrated"], {"X": X[parts[2]]})[0]

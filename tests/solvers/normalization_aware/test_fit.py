@@ -12,8 +12,8 @@ from calibrant._solvers.flattened import solve_flattened
 from calibrant._solvers.normalization_aware import minimise_likelihood
 from calibrant._solvers.normalization_aware.fit import _Pooled, minimise
 from calibrant._solvers.normalization_aware.prior import build_likelihood
-from calibrant._solvers.normalization_aware.ways import pool_blocks
 from calibrant._solvers.temperature import solve_temperature
+from calibrant.study._searches import pool_blocks
 from conftest import each_real_file, load_real, simulate
 from reference import normalization_aware as reference
 
