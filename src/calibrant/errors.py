@@ -192,87 +192,17 @@ class StatisticsError(ValueError):
 
 
 class ModelFileError(ValueError):
-    """A model file cannot be read or written.
+    """A model file cannot be read or written; save the calibrator again.
 
-    Each subclass is one broken rule of the format. Save the calibrator again, and load only files
-    that you trust.
+    Attributes
+    ----------
+    rule : str
+        Rule of the format that is broken, such as "checksum"; the page on model files lists them.
     """
 
-
-class IrregularFileError(ModelFileError):
-    """The path is a directory, a pipe or a device; pass a regular file."""
-
-
-class FileSizeError(ModelFileError):
-    """The file is larger than ``max_bytes``; raise it if you trust the file."""
-
-
-class ChangedFileError(ModelFileError):
-    """The file changed while it was read; read it again once it is written."""
-
-
-class MagicError(ModelFileError):
-    """The file is not a model file: its first bytes differ."""
-
-
-class TruncatedFileError(ModelFileError):
-    """The file ends before its header does; copy or save it again."""
-
-
-class ChecksumError(ModelFileError):
-    """The content does not match its checksum; copy or save the file again."""
-
-
-class DigestError(ModelFileError):
-    """The SHA-256 of the file is not the one that was given; do not trust the file."""
-
-
-class FormatVersionError(ModelFileError):
-    """The format of the file is newer than this version can read; update calibrant."""
-
-
-class FeatureError(ModelFileError):
-    """The file needs a feature that this version does not have; update calibrant."""
-
-
-class HeaderLengthError(ModelFileError):
-    """The length of the header is zero, not aligned or above the limit."""
-
-
-class HeaderSyntaxError(ModelFileError):
-    """The header is not strict JSON."""
-
-
-class HeaderFieldError(ModelFileError):
-    """A field of the header is missing, unknown or of the wrong type."""
-
-
-class ArrayLayoutError(ModelFileError):
-    """Arrays overlap, leave gaps, do not fill the data or are not used exactly once."""
-
-
-class FittedValueError(ModelFileError):
-    """A fitted number or array is invalid for its method."""
-
-
-class StoredClassesError(ModelFileError):
-    """Class labels are repeated, too many, too long or of the wrong type."""
-
-
-class UnknownMethodError(ModelFileError):
-    """The file has a method that this version does not know; update calibrant."""
-
-
-class StoredParameterError(ModelFileError):
-    """A stored parameter is unknown, or its value is not allowed."""
-
-
-class NestingError(ModelFileError):
-    """Calibrators in the file are nested too deep, are too many, or do not form a tree."""
-
-
-class UnsavableError(ModelFileError):
-    """The calibrator cannot be saved; use one of this package, not a subclass."""
+    def __init__(self, message: str = "", rule: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 class ExportError(ValueError):

@@ -17,7 +17,7 @@ from calibrant._calibrators import auto_search
 from calibrant._calibrators.auto import NAMES, NAMES_OF_TWO, PRIOR_PARTS
 from calibrant._maps.compositions import lift
 from calibrant._simplex import check_batch
-from calibrant.errors import FittedValueError, MissingClassWarning, ParameterError
+from calibrant.errors import MissingClassWarning, ModelFileError, ParameterError
 from calibrant.metrics import negative_log_likelihood
 from calibrant.model_file import dumps, loads
 from conftest import load_real, real_files, simulate
@@ -215,7 +215,7 @@ def test_a_floor_of_the_result_is_none_of_the_mixture(fitted):
 def test_a_file_has_the_share_of_what_comes_after_the_mixture(fitted):
     frame = take_apart(dumps(fitted[0]))
     frame.part(-1)["fitted"]["finish_share_"] = None
-    with pytest.raises(FittedValueError, match="weights"):
+    with pytest.raises(ModelFileError, match="weights"):
         loads(frame.assemble())
 
 

@@ -377,13 +377,13 @@ def test_files_that_lie_about_groups_are_refused(change):
         calibrator.groups_ = calibrator.groups_[:2]
     else:
         calibrator.weights_ = calibrator.weights_[:2]
-    with pytest.raises(errors.FittedValueError, match="groups"):
+    with pytest.raises(errors.ModelFileError, match="groups"):
         model_file.dumps(calibrator)
 
 
 def test_a_graph_is_made_of_one_group():
     with pytest.raises(errors.ExportError, match=r"one of 3 maps.*for_group\(name\)"):
-        write_map(fit().map_, None, None, None)
+        write_map(fit().map_, None, None)
     scores = grouped_rows()[0]
     one = fit().for_group("south")
     assert_same(run_numpy(one, scores, "probabilities"), one, scores, "float64")

@@ -32,6 +32,7 @@ def model(tmp_path):
             ["-o", "m.onnx", "--scores", "logits"],
             "--scores names an output of the classifier; pass --behind",
         ),
+        (["-o", "m.onnx", "--column", "1"], "--column names a column of the classifier"),
         (
             ["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float32"],
             "leave out --dtype and --opset",

@@ -1,6 +1,4 @@
-"""What carries out a formula: numpy, ONNX Runtime, the same without float64, PyTorch."""
-
-from functools import partial
+"""What carries out a formula: numpy, ONNX Runtime, PyTorch."""
 
 import pytest
 
@@ -45,28 +43,15 @@ def run_torch(calibrator, rows, kind):
     return to_torch(calibrator, input=kind)(torch.tensor(rows)).numpy()
 
 
-RUN = {
-    "numpy": run_numpy,
-    "onnx": run_onnx,
-    "pairs": partial(run_onnx, precision="float32"),
-    "torch": run_torch,
-}
+RUN = {"numpy": run_numpy, "onnx": run_onnx, "torch": run_torch}
 WAYS = [
-    *(("numpy", "float64"), ("onnx", "float64"), ("onnx", "float32"), ("pairs", "float32")),
+    *(("numpy", "float64"), ("onnx", "float64"), ("onnx", "float32")),
     *(("torch", "float64"), ("torch", "float32")),
 ]
 
 
 def ways(cases, among=WAYS):
-    """Cases by backend and type; a graph of pairs of ``auto`` has thousands of nodes."""
+    """Cases by backend and type."""
     return pytest.mark.parametrize(
-        ("case", "backend", "dtype"),
-        [
-            pytest.param(
-                *(case, backend, dtype),
-                marks=[pytest.mark.slow] if (case, backend) == ("auto", "pairs") else [],
-            )
-            for case in cases
-            for backend, dtype in among
-        ],
+        ("case", "backend", "dtype"), [(case, *way) for case in cases for way in among]
     )

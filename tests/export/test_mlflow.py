@@ -308,8 +308,8 @@ def longer():
         (classifier, errors.ExportError, r"mlflow\.sklearn.*trusted_types"),
         (LogisticRegression, errors.ExportError, "not a calibrator"),
         (calibrant.TemperatureScaling, NotFittedError, "not fitted"),
-        (locked, errors.UnsavableError, "lock_"),
-        (longer, errors.StoredClassesError, "10000 bytes, 1024 at most"),
+        (locked, errors.ModelFileError, "lock_"),
+        (longer, errors.ModelFileError, "10000 bytes, 1024 at most"),
     ],
 )
 def test_what_has_no_place_is_refused_and_nothing_is_written(make, error, message, tmp_path):
@@ -332,10 +332,10 @@ def damaged(content):
         (FILE, lambda _: b"", errors.ModelFileError, None),
         (FILE, lambda _: model_file.dumps(NAMED), errors.ModelFileError, None),  # of another fit
         (FILE, None, FileNotFoundError, None),
-        (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), errors.DigestError, "no sha256"),
+        (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), errors.ModelFileError, "no sha256"),
         (
             *(ABOUT, lambda c: c.replace(b"  calibrant:\n", b"  another:\n")),
-            *(errors.MagicError, "another, python_function, not of calibrant"),
+            *(errors.ModelFileError, "another, python_function, not of calibrant"),
         ),
     ],
 )

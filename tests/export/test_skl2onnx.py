@@ -39,6 +39,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import class_scores
 from calibrant._calibrators.methods import saved_methods
 from calibrant._maps.base import CalibrationMap, frozen
+from calibrant._solvers.report import SolverReport
 from calibrant.errors import ExportError
 from export.cases import CASES, TOLERANCES, assert_same, data, fitted, rows_for, softmax
 
@@ -123,6 +124,7 @@ def test_every_calibrator(case, kind, dtype):
     assert same.mean() >= {"probabilities": 0.99, "logits": 1.0}[kind]
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ConstantFitWarning")
 def test_ties_are_told_apart_by_scores_and_then_by_order():
     scores = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.35, 0.3, 0.35]] * 50)
     y = np.array([0, 1, 2, 1, 2, 0, 0, 2, 1] * 16 + [0] * 6)
@@ -413,7 +415,7 @@ def test_maps_without_a_formula_and_missing_columns_are_refused():
     class SilentCalibrator(Calibrator):
         def _solve(self, batch):
             del batch
-            return {"map_": Silent()}
+            return {"map_": Silent(), "solver_report_": SolverReport("none", 0.0, 0.0, 0.0, 0)}
 
     register_skl2onnx()
     scores, y, rows = data("probabilities", 4)

@@ -80,7 +80,10 @@ def test_the_list_is_what_is_asked_for_and_no_more():
         for what in EVERYTHING
         for name in sio.get_untrusted_types(data=sio.dumps(fitted(what)))
     }
-    assert asked == {*trusted_types()}
+    others = {"calibrant._solvers.report.Binning"}  # which only earlier fits have
+    slow = ("Penalty", "ProjectedGradient", "SLSQP", "TrustConstr")  # of the same form as annealing
+    others |= {f"calibrant.study._searches.{name}" for name in slow}
+    assert asked | others == {*trusted_types()}
 
 
 def test_the_list_has_classes_of_this_package_alone(monkeypatch):
@@ -152,9 +155,9 @@ def test_a_forged_map_that_is_not_made_by_its_constructor_is_checked_all_the_sam
         sio.loads(forge(sio.dumps(fitted("ts")), by_state), trusted=trusted_types())
 
 
-def test_what_partial_fit_remembers_has_bytes_of_its_own():
+def test_the_rows_of_partial_fit_are_not_trusted():
     calibrator = calibrant.FlattenedIsotonic().partial_fit(SCORES, Y)
-    with pytest.raises(sio.exceptions.UntrustedTypesFoundException, match="Statistics"):
+    with pytest.raises(sio.exceptions.UntrustedTypesFoundException, match="RowSample"):
         sio.loads(sio.dumps(calibrator), trusted=trusted_types())
     fit_alone = model_file.loads(model_file.dumps(calibrator))
     loaded = sio.loads(sio.dumps(fit_alone), trusted=trusted_types())

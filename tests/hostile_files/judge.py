@@ -58,13 +58,13 @@ def assert_on_the_simplex(calibrator, rows):
 
 
 def load(data):
-    """Return the calibrator, or the name of the error that refused the file."""
+    """Return the calibrator, or the rule by which the file was refused."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrantWarning)
             return loads(data)
     except ModelFileError as error:
-        return type(error).__name__
+        return error.rule
 
 
 def cost(data):
@@ -80,7 +80,7 @@ def cost(data):
 
 
 def judge(data, seconds):
-    """Return "loaded" or the error's name; any other outcome, or too high a price, is a failure.
+    """Return "loaded" or the broken rule; any other outcome, or too high a price, is a failure.
 
     Time is that of this process; memory is four times the file and a constant.
     """

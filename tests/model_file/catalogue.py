@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
+import pytest
 
 import calibrant
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composition
+from calibrant.errors import ModelFileError
 from conftest import every_method, simulate
 
 ELSEWHERE = {"grouped", "masked"}
@@ -99,3 +102,11 @@ def assert_same_calibrator(one, two):
     rows = probe(one)
     assert one.predict_proba(rows).tobytes() == two.predict_proba(rows).tobytes()
     assert one.predict(rows).tolist() == two.predict(rows).tolist()
+
+
+@contextmanager
+def breaks(rule, match="."):
+    """A file or a calibrator that breaks a rule of the format is refused."""
+    with pytest.raises(ModelFileError, match=match) as caught:
+        yield
+    assert caught.value.rule == rule

@@ -10,7 +10,7 @@ from calibrant import errors
 from calibrant.model_file import _format as frame
 from calibrant.model_file import describe, dumps, load, loads
 from hostile_files.frame import take_apart
-from model_file.catalogue import METHODS, same
+from model_file.catalogue import METHODS, breaks, same
 
 FOLDER = Path(__file__).parents[1] / "golden"
 FILES = sorted(FOLDER.glob("*/*.calibrant"))
@@ -89,11 +89,11 @@ def test_no_flipped_bit_loads(path):
 def test_damage_has_the_error_that_says_so():
     data = SMALL[0].read_bytes()
     cases = {
-        errors.MagicError: [data[:0], b"\0" + data[1:]],
-        errors.TruncatedFileError: [data[:3], data[:40], data[:200]],
-        errors.ChecksumError: [data[:-1], data[:-8], data + b"\0", data[:-1] + b"\0"],
+        "magic": [data[:0], b"\0" + data[1:]],
+        "length": [data[:3], data[:40], data[:200]],
+        "checksum": [data[:-1], data[:-8], data + b"\0", data[:-1] + b"\0"],
     }
-    for error, files in cases.items():
+    for rule, files in cases.items():
         for file in files:
-            with pytest.raises(error):
+            with breaks(rule):
                 loads(file)

@@ -2,12 +2,11 @@
 
 import pytest
 
-from calibrant import errors
 from calibrant.model_file import _format as limits
 from calibrant.model_file import dumps, loads
 from hostile_files.fit_cases import nest
 from hostile_files.frame import take_apart
-from model_file.catalogue import assert_same_calibrator, fitted
+from model_file.catalogue import assert_same_calibrator, breaks, fitted
 
 
 def length_of_header(method):
@@ -15,28 +14,28 @@ def length_of_header(method):
 
 
 @pytest.mark.parametrize(
-    ("method", "name", "limit", "error", "unsaved"),
+    ("method", "name", "limit", "unread", "unsaved"),
     [
-        ("fir", "MAX_ARRAYS", 4, errors.ArrayLayoutError, errors.UnsavableError),
-        ("ts", "MAX_HEADER", None, errors.HeaderLengthError, errors.UnsavableError),
-        ("ts", "MAX_CLASSES", 3, errors.StoredClassesError, errors.StoredClassesError),
-        ("hb-ovr", "MAX_MAPS", 3, errors.FittedValueError, errors.FittedValueError),
-        ("chain", "MAX_NESTING", 2, errors.NestingError, errors.NestingError),
+        ("fir", "MAX_ARRAYS", 4, "arrays", "savable"),
+        ("ts", "MAX_HEADER", None, "header", "savable"),
+        ("ts", "MAX_CLASSES", 3, "labels", "labels"),
+        ("hb-ovr", "MAX_MAPS", 3, "fitted", "fitted"),
+        ("chain", "MAX_NESTING", 2, "parts", "parts"),
         # Two parts, fitted and not, and the chain; three classes in each that is fitted.
-        ("chain", "MAX_CELLS", 5 * 1000 + 3 * 3, errors.NestingError, errors.NestingError),
+        ("chain", "MAX_CELLS", 5 * 1000 + 3 * 3, "parts", "parts"),
         # The curves of three classes.
-        ("hb-ovr", "MAX_CELLS", 1000 + 3 + 3 * 200, errors.NestingError, errors.NestingError),
+        ("hb-ovr", "MAX_CELLS", 1000 + 3 + 3 * 200, "parts", "parts"),
     ],
 )
-def test_what_is_at_a_limit_is_saved_and_loaded(monkeypatch, method, name, limit, error, unsaved):
+def test_what_is_at_a_limit_is_saved_and_loaded(monkeypatch, method, name, limit, unread, unsaved):
     data, limit = dumps(fitted(method)), limit or length_of_header(method)
     monkeypatch.setattr(limits, name, limit)
     assert_same_calibrator(fitted(method), loads(data))
     assert dumps(fitted(method)) == data
     monkeypatch.setattr(limits, name, limit - 1)
-    with pytest.raises(error):
+    with breaks(unread):
         loads(data)
-    with pytest.raises(unsaved):
+    with breaks(unsaved):
         dumps(fitted(method))
 
 
@@ -46,7 +45,7 @@ def test_size_of_integers():
     found = loads(frame.assemble())
     assert (found.max_rounds, found.classes) == (2**63 - 1, -(2**63))
     frame.part()["parameters"]["max_rounds"] = 2**63
-    with pytest.raises(errors.HeaderSyntaxError):
+    with breaks("json"):
         loads(frame.assemble())
 
 
@@ -55,5 +54,5 @@ def test_depth_of_parts():
     nest(frame, 6)
     assert loads(dumps(loads(frame.assemble())))
     nest(frame, 1)
-    with pytest.raises(errors.NestingError, match="8 deep"):
+    with breaks("parts", match="8 deep"):
         loads(frame.assemble())

@@ -13,12 +13,13 @@ from hypothesis.extra import numpy as hynp
 
 import calibrant
 from calibrant._solvers.report import Binning
-from calibrant.errors import FittedValueError, NotFittedError, UnsavableError
-from calibrant.model_file import check, digest, dumps, loads
+from calibrant.errors import NotFittedError
+from calibrant.model_file import digest, dumps, loads
 from model_file.catalogue import (
     KINDS,
     METHODS,
     assert_same_calibrator,
+    breaks,
     fitted,
     make,
     quietly,
@@ -92,7 +93,7 @@ def test_a_loaded_calibrator_can_be_fitted_again(method):
 
 def test_a_parameter_that_was_changed_after_the_fit_is_refused():
     calibrator = copy.deepcopy(fitted("ts")).set_params(scores="logits")
-    with pytest.raises(FittedValueError, match="the map takes probabilities, not logits"):
+    with breaks("fitted", match="the map takes probabilities, not logits"):
         dumps(calibrator)
 
 
@@ -142,9 +143,9 @@ def test_what_is_not_ours_is_refused():
         pass
 
     scores, y = scores_of()
-    with pytest.raises(UnsavableError, match="Mine cannot be saved"):
+    with breaks("savable", match="Mine cannot be saved"):
         dumps(Mine().fit(scores, y))
-    with pytest.raises(UnsavableError, match="str cannot be saved"):
+    with breaks("savable", match="str cannot be saved"):
         dumps("a calibrator")
 
 
@@ -152,22 +153,15 @@ def test_a_fitted_attribute_without_a_place_is_not_dropped_silently():
     scores, y = scores_of()
     calibrator = calibrant.TemperatureScaling().fit(scores, y)
     calibrator.secret_ = 1
-    with pytest.raises(UnsavableError, match="secret_"):
+    with breaks("savable", match="secret_"):
         dumps(calibrator)
     del calibrator.secret_, calibrator.solver_report_
-    with pytest.raises(UnsavableError, match="solver_report_"):
+    with breaks("savable", match="solver_report_"):
         dumps(calibrator)
 
 
-def test_calibrators_that_came_another_way_can_be_checked():
-    for method in METHODS:
-        check(fitted(method))
+def test_a_calibrator_that_came_another_way_is_checked():
     broken = copy.deepcopy(fitted("mixture"))
     broken.calibrators_[0].map_ = fitted("vs", "logits").map_
-    with pytest.raises(FittedValueError, match="same kind of scores"):
-        check(broken)
-
-    class Mine(calibrant.TemperatureScaling):
-        pass
-
-    check(Mine())  # not ours: not looked at
+    with breaks("fitted", match="same kind of scores"):
+        dumps(broken)

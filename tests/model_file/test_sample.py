@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import calibrant
 from calibrant import errors
 from calibrant.model_file import _format as frame_module
-from calibrant.model_file import check, describe, digest, dumps, load, loads, save
+from calibrant.model_file import describe, digest, dumps, load, loads, save
 from calibrant.scale import RowSample
 from hostile_files.frame import take_apart
 from hostile_files.judge import MEMORY_PER_BYTE, cost, storm
-from model_file.catalogue import assert_same_calibrator, make, quietly, scores_of
+from model_file.catalogue import assert_same_calibrator, breaks, make, quietly, scores_of
 
 GOLDEN = Path(__file__).parent / "golden"
 SCORES, Y = scores_of(n_rows=600)
@@ -115,7 +115,7 @@ def test_without_it_a_file_is_as_before(tmp_path):
     plain = copy.copy(calibrator)
     del plain.sample_
     assert dumps(plain) == without
-    with pytest.raises(errors.UnsavableError, match="holds no rows, which only partial_fit keeps"):
+    with breaks("savable", match="holds no rows, which only partial_fit keeps"):
         dumps(plain, sample=True)
     path = tmp_path / "model.calibrant"
     assert save(calibrator, path, sample=True) == digest(calibrator, sample=True)
@@ -133,7 +133,7 @@ def test_a_reader_of_the_first_format_ignores_the_rows(monkeypatch):
     data = dumps(days(calibrant.TemperatureScaling()), sample=True)
     taken = take_apart(data)
     taken.header["colours"] = taken.header.pop("sample")  # as unknown to us as rows to 1.0
-    with pytest.raises(errors.HeaderFieldError, match="colours"):
+    with breaks("fields", match="colours"):
         loads(taken.assemble())
     monkeypatch.setattr(frame_module, "WITH_SAMPLE", 0)
     with pytest.warns(errors.NewerFormatWarning, match="'colours'.*'sample/bounds'"):
@@ -288,7 +288,7 @@ def without_a_fit(frame):
     frame.part().update(fitted=None, classes=None, feature_names=None)
 
 
-VALUE, HEADER, LAYOUT = errors.FittedValueError, errors.HeaderFieldError, errors.ArrayLayoutError
+VALUE, HEADER, LAYOUT = "fitted", "fields", "arrays"
 FORGED = {
     "a score above one": (changed("rows", at((3, 0), 1.5)), VALUE, r"scores\[3, 0\] is 1.5"),
     "a score that is no number": (changed("rows", at((3, 0), np.nan)), VALUE, "NaN or infinity"),
@@ -328,18 +328,18 @@ FORGED = {
     "rows without columns": (flat, LAYOUT, "1 dimensions"),
     "rows of two classes": (other_columns, VALUE, "shapes"),
     "rows in a file of version 1.0": (of_version_0, HEADER, r"1\.0 has no field 'sample'"),
-    "rows without a fit": (without_a_fit, errors.NestingError, "no fitted calibrator"),
+    "rows without a fit": (without_a_fit, "parts", "no fitted calibrator"),
 }
 
 
-@pytest.mark.parametrize(("forge", "error", "words"), FORGED.values(), ids=FORGED)
-def test_a_forged_sample_is_refused(forge, error, words):
+@pytest.mark.parametrize(("forge", "rule", "words"), FORGED.values(), ids=FORGED)
+def test_a_forged_sample_is_refused(forge, rule, words):
     frame = take_apart(dumps(days(calibrant.TemperatureScaling()), sample=True))
     assert loads(frame.assemble()).sample_.n_kept == N_KEPT
     forge(frame)
     with pytest.raises(errors.ModelFileError, match=words) as caught:
         loads(frame.assemble())
-    assert type(caught.value) is error
+    assert caught.value.rule == rule
     assert len(str(caught.value)) < 500
 
 
@@ -348,7 +348,7 @@ def test_logits_are_bounded_and_have_no_negative_zero():
     for value, words in ((1e101, "logits must be between"), (np.inf, "NaN or"), (-0.0, "-0.0")):
         frame = take_apart(dumps(calibrator, sample=True))
         changed("rows", at((0, 0), value))(frame)
-        with pytest.raises(errors.FittedValueError, match=words):
+        with breaks("fitted", match=words):
             loads(frame.assemble())
 
 
@@ -356,7 +356,7 @@ def test_what_a_cut_sample_may_not_claim():
     whole = take_apart(dumps(cut(), sample=True))
     assert whole.array("sample/bounds").tolist() != [-1, -1, -1]
     changed("bounds", at(slice(None), -1))(whole)
-    with pytest.raises(errors.FittedValueError, match="more weight than these"):
+    with breaks("fitted", match="more weight than these"):
         loads(whole.assemble())
 
 
@@ -364,7 +364,7 @@ def test_damaged_samples_are_refused_or_go_on():
     """With a right checksum: what still loads is a sample that can be checked and fitted again."""
     files = [dumps(own, sample=True) for own in (days(calibrant.TemperatureScaling()), cut())]
     outcomes = storm(files, 400, "samples", 20)
-    assert outcomes["FittedValueError"] > 20
+    assert outcomes["fitted"] > 20
     rng, n_loaded = random.Random(0), 0
     for _ in range(300):
         frame = take_apart(rng.choice(files))
@@ -375,7 +375,7 @@ def test_damaged_samples_are_refused_or_go_on():
         except errors.ModelFileError:
             continue
         n_loaded += 1
-        check(loaded)
+        dumps(loaded, sample=True)
         again = quietly(loaded.partial_fit, SCORES[:50], Y[:50], decay=0.5)
         assert np.isfinite(again.predict_proba(SCORES)).all()
     assert n_loaded > 10
@@ -384,15 +384,15 @@ def test_damaged_samples_are_refused_or_go_on():
 def test_rows_of_another_calibrator_are_not_saved():
     calibrator = days(calibrant.TemperatureScaling())
     calibrator.normalize = "rows"
-    with pytest.raises(errors.UnsavableError, match="other classes, scores or normalize"):
+    with breaks("savable", match="other classes, scores or normalize"):
         dumps(calibrator, sample=True)
     calibrator.normalize = None
     calibrator.sample_._counts[0] += 1.0
-    with pytest.raises(errors.FittedValueError, match="more weight than these"):
-        check(calibrator)
+    with breaks("fitted", match="more weight than these"):
+        dumps(calibrator, sample=True)
     calibrator.sample_ = {"rows": 3}
-    with pytest.raises(errors.UnsavableError, match="sample_ is a dict"):
-        check(calibrator)
+    with breaks("savable", match="sample_ is a dict"):
+        dumps(calibrator, sample=True)
     calibrator.sample_ = RowSample([0, 1, 2])
-    with pytest.raises(errors.UnsavableError, match="sample_ has no rows"):
+    with breaks("savable", match="sample_ has no rows"):
         dumps(calibrator, sample=True)

@@ -6,7 +6,7 @@ from calibrant import errors
 from calibrant.model_file import _format as frame_module
 from calibrant.model_file import dumps, load, loads
 from hostile_files.frame import take_apart
-from model_file.catalogue import assert_same_calibrator, fitted
+from model_file.catalogue import assert_same_calibrator, breaks, fitted
 
 
 def newer(method, minor=5):
@@ -19,7 +19,7 @@ def newer(method, minor=5):
 def test_a_newer_major_is_refused_and_names_its_writer():
     frame = newer("ts")
     frame.major = frame_module.MAJOR + 1
-    with pytest.raises(errors.FormatVersionError, match=r"format 2\.5 .* by calibrant 7\.5;"):
+    with breaks("version", match=r"format 2\.5 .* by calibrant 7\.5;"):
         loads(frame.assemble())
 
 
@@ -50,7 +50,7 @@ def test_a_newer_minor_with_an_unknown_optional_field_loads_and_warns(place):
 def test_an_unknown_field_is_refused_if_the_version_is_ours(place):
     frame = newer("fir", minor=frame_module.MINOR)
     PLACES[place](frame)["colour"] = "blue"
-    with pytest.raises(errors.HeaderFieldError, match="'colour'"):
+    with breaks("fields", match="'colour'"):
         loads(frame.assemble())
 
 
@@ -68,7 +68,7 @@ def test_a_newer_minor_may_not_bring_unknown_parameters():
     """They may change what is predicted."""
     frame = newer("ts")
     frame.part()["parameters"]["colour"] = "blue"
-    with pytest.raises(errors.StoredParameterError, match="colour"):
+    with breaks("parameters", match="colour"):
         loads(frame.assemble())
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_required_feature_is_refused_in_any_minor():
     for minor in (0, 5):
         frame = newer("ts", minor)
         frame.header["requires"] = ["entanglement"]
-        with pytest.raises(errors.FeatureError, match=r"'entanglement'.*calibrant 7\.5"):
+        with breaks("features", match=r"'entanglement'.*calibrant 7\.5"):
             loads(frame.assemble())
 
 

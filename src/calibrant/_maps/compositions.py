@@ -94,6 +94,10 @@ class Stage(_ComposedMap):
         require(isinstance(self.map, CalibrationMap), "map is not a calibration map")
         check_number(self, "floor", low=0.0, high=1.0)
 
+    def takes(self, n_classes: int) -> bool:
+        """Whether the map takes rows of so many classes, and each of them can have the floor."""
+        return self.floor * n_classes <= 1.0 and _ComposedMap.takes(self, n_classes)
+
     @cached_property
     def stages(self) -> tuple[CalibrationMap, ...]:  # type: ignore[override]
         """The map alone."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.export._operations import Operations, Rounding, Value
+    from calibrant.export._operations import Operations, Value
 
 MOST_ROOTS = 6
 """Square roots that a key may take of a score, to tell small scores apart."""
@@ -27,14 +27,11 @@ FEWEST_KEYS = 64
 KEYS_PER_BLOCK = 4
 """Keys of a curve that all classes share; others, which are many, have one for each block."""
 
-SLACK = {False: 2.0**-48, True: 2.0**-20}
-"""Part of a key by which roots of 64 and of 32 bits may be off: runtimes round differently."""
+KEY_ERROR = 2.0**-20
+"""Relative error of a key, with room to spare: it has 32 bits, and runtimes round differently."""
 
-SMALLEST_SHORT = 2.0**-126
+SMALLEST_KEY = 2.0**-126
 """Below it some runtimes have no numbers of 32 bits but 0."""
-
-COSTS = {False: 1.5, True: 0.6, "turn": 1.0, "round": 2.4}
-"""What parts of a search cost, in nanoseconds for a cell in ONNX Runtime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +42,10 @@ class BlockSearch:
     width: float
     turned: bool  # whether the key is made of the distance to the upper end
     n_roots: int  # square roots of that, which tell scores near the end apart
-    short: bool  # whether these have 32 bits, which is quicker, and too few for scores below 1e-45
     n_keys: Wholes  # of each curve: the key is multiplied by this number and rounded down
     first: Wholes  # where each curve begins in ``starts``
     starts: Wholes  # first block, counted over all curves from 1 on, of a score with this key
     n_rounds: int  # halvings after that
-
-    @property
-    def cost(self) -> float:
-        """Estimated time for a cell, without what all searches have in common."""
-        roots = COSTS[self.short] * self.n_roots
-        return roots + COSTS["turn"] * self.turned + COSTS["round"] * self.n_rounds
 
     def key(self, ops: Any, x: Value) -> Value:
         """Key of scores in [0, 1], or beyond; numpy may be the operations."""
@@ -63,42 +53,36 @@ class BlockSearch:
             x = ops.maximum((x - self.low) / self.width, 0.0)
         if self.turned:
             x = ops.maximum(1.0 - x, 0.0)
-        if self.short:
-            x = ops.maximum(ops.single(x), SMALLEST_SHORT)
+        x = ops.maximum(ops.single(x), SMALLEST_KEY)
         for _ in range(self.n_roots):
             x = ops.sqrt(x)
         return x
 
 
-def plan_search(
-    thresholds: Sequence[Floats], low: float = 0.0, width: float = 1.0, *, short: bool = False
-) -> BlockSearch:
-    """Find the quickest search of thresholds, one increasing sequence for each curve.
+def plan_search(thresholds: Sequence[Floats], low: float = 0.0, width: float = 1.0) -> BlockSearch:
+    """Return the search with the fewest halvings, of these the one with the fewest roots.
 
-    ``short`` leaves out keys of 64 bits.
+    ``thresholds`` has one increasing sequence for each curve.
     """
     sizes = np.array([len(curve) for curve in thresholds])
-    nothing = np.zeros(0, np.int64)
     n_keys = sizes if len(sizes) > 1 else np.maximum(KEYS_PER_BLOCK * sizes, FEWEST_KEYS)
-    kinds = (True,) if short else (True, False)
-    roots = [(0, short), *product(range(1, MOST_ROOTS + 1), kinds)]
-    empty = [
-        BlockSearch(low, width, turned, *way, n_keys, nothing, nothing, 0)
-        for turned, way in product((False, True), roots)
+    nothing = np.zeros(0, np.int64)
+    searches = [
+        _fill(BlockSearch(low, width, turned, n_roots, n_keys, nothing, nothing, 0), thresholds)
+        for n_roots, turned in product(range(MOST_ROOTS + 1), (False, True))
     ]
-    return min((_fill(search, thresholds) for search in empty), key=lambda search: search.cost)
+    return min(searches, key=lambda search: search.n_rounds)  # the first of equals
 
 
 def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     """Return a search with its table."""
     starts: list[Wholes] = []
     offset, most = 1, 0
-    slack = SLACK[search.short] if search.n_roots or search.short else 0.0
     for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
         keys = search.key(np, curve[1:]).astype(np.float64) * n
         least, largest = (  # of the thresholds, for each key
             np.bincount(np.minimum(keys * factor, n).astype(np.intp), minlength=n + 1)
-            for factor in (1.0 - slack, 1.0 + slack)
+            for factor in (1.0 - KEY_ERROR, 1.0 + KEY_ERROR)
         )
         if search.turned:
             passed, reached = _from_above(least) - least, _from_above(largest)
@@ -114,24 +98,6 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
 def _from_above(counts: Wholes) -> Wholes:
     """Add up from the right."""
     return np.cumsum(counts[::-1])[::-1]
-
-
-def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floats:
-    """Lower thresholds by what rounding does to a score that was computed.
-
-    A threshold is the score of a row of the calibration set. Where a formula computes it anew, as
-    a softmax, it may come out a few bits lower, and must not change its side; scores just below a
-    threshold that differ from it by less than rounding are taken to be at it. Errors of logits
-    move a probability p by p (1 - p) of them, so near 1 there is nothing to lower: scores there
-    come out the same (see ``_formula_parts``), and saturated classifiers have thresholds that
-    are a bit apart. Sums of probabilities have the errors of their terms, wherever they are.
-    """
-    t = thresholds
-    rounding = np.minimum((1.0 - t) * 2.0**-6, off.of_logits * 2.0**-11) if of_sums else 0.0
-    of_cells = np.minimum(np.minimum(t, 1.0 - t) * 2.0**-10, off.of_cells)
-    of_numbers = np.minimum((1.0 - t) * 2.0**-22, off.of_numbers)
-    found = t - t * ((1.0 - t) * off.of_logits + rounding + of_numbers) - of_cells
-    return np.maximum.accumulate(found)  # of neighbours, too
 
 
 def find_blocks(
@@ -150,7 +116,7 @@ def find_blocks(
     of each curve start; what lies below the second is in the first, and NaN in some block. All
     columns have the only curve without ``curve_of``.
     """
-    search = plan_search(thresholds, low, width, short=ops.pairs)
+    search = plan_search(thresholds, low, width)
     # No score is there: a step cannot leave its curve. Lines need a number.
     above = 2.0 if (low, width) == (0.0, 1.0) else np.inf
     # The last steps of a search may look beyond the only curve.
@@ -162,9 +128,8 @@ def find_blocks(
         """Give what belongs to the curve of a column."""
         return values[0].item() if curve_of is None else ops.fitted(name, values[curve_of])
 
-    scale = of_curve("key_scale", search.n_keys.astype("f4" if search.short else "f8"))
-    entry = ops.maximum(ops.whole(search.key(ops, x) * scale), 0)
-    entry = ops.minimum(entry, of_curve("n_keys", search.n_keys))
+    entry = ops.whole(search.key(ops, x) * of_curve("key_scale", search.n_keys.astype("f4")))
+    entry = ops.minimum(ops.maximum(entry, 0), of_curve("n_keys", search.n_keys))
     if curve_of is not None:
         entry = entry + of_curve("first_key", search.first)
     block = ops.take(ops.fitted("starts", search.starts), entry)

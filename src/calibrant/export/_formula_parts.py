@@ -21,7 +21,7 @@ from calibrant._maps.curves import (
     Terms,
 )
 from calibrant._maps.steps import Pieces
-from calibrant.export._block_search import find_blocks, lowered
+from calibrant.export._block_search import find_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,39 +42,41 @@ LEAST_TOP = 1.0 - 1e-9
 def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
     if isinstance(curve, LogOddsCurve):
         return curve
-    found: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
-    if found is None:
+    parts: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
+    if parts is None:
         raise errors.ExportError(
             f"a curve of {type(curve).__name__} cannot be exported: it has no formula"
         )
-    if isinstance(found, Pieces) and found.slopes[0]:  # searches do not know where the first starts
-        starts, values, slopes = found
-        found = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
-    return found
+    if isinstance(parts, Pieces) and parts.slopes[0]:  # searches do not know where the first starts
+        starts, values, slopes = parts
+        parts = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
+    return parts
+
+
+def refuse_single(ops: Operations, what: str) -> None:
+    """Refuse a graph in float32, in which scores near a threshold or near 1 are other scores."""
+    if ops.is_single:
+        raise errors.ExportError(
+            f"precision='float32' is too coarse for {what}: export with precision='float64', for a "
+            "runtime that has it, such as ONNX Runtime; or fit a method without steps, such as "
+            "'ts', 'structured' or 'spline'"
+        )
 
 
 def write_curves(
-    ops: Operations,
-    x: Value,
-    curves: Sequence[Curve],
-    curve_of: Wholes | None = None,
-    *,
-    computed: bool = False,
+    ops: Operations, x: Value, curves: Sequence[Curve], curve_of: Wholes | None = None
 ) -> Value:
-    """Write down the value of the curve of each column; all have the only one without ``curve_of``.
-
-    ``computed`` scores are subject to rounding, and so lie on a threshold a little below it.
-    """
-    found = [_describe(curve) for curve in curves]
-    is_smooth = np.array([not isinstance(one, Pieces) for one in found])
-    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
+    """Write down the value of the curve of each column, or of the only one without ``curve_of``."""
+    parts = [_describe(curve) for curve in curves]
+    is_smooth = np.array([not isinstance(one, Pieces) for one in parts])
+    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in parts]
     if not is_smooth.any():
-        return _write_pieces(ops, x, pieces, curve_of, computed=computed)
-    if any(isinstance(one, LogOddsCurve) for one in found):
-        lines = [one if isinstance(one, LogOddsCurve) else FLAT_LINES for one in found]
+        return _write_pieces(ops, x, pieces, curve_of)
+    if any(isinstance(one, LogOddsCurve) for one in parts):
+        lines = [one if isinstance(one, LogOddsCurve) else FLAT_LINES for one in parts]
         out = _write_log_odds_lines(ops, x, lines, curve_of)
     else:
-        terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
+        terms = [one if isinstance(one, Terms) else NO_TERMS for one in parts]
         out = _write_terms(ops, x, terms, curve_of)
     if is_smooth.all():
         return out
@@ -82,24 +84,16 @@ def write_curves(
     rest = [curve for curve, smooth in zip(curves, is_smooth, strict=True) if not smooth]
     others = x
     if any(curve is not IDENTITY for curve in rest):
-        others = _write_pieces(ops, x, pieces, curve_of, computed=computed)
+        others = _write_pieces(ops, x, pieces, curve_of)
     chosen = is_smooth if curve_of is None else is_smooth[curve_of]
     return ops.where(ops.fitted("is_smooth", chosen), out, others)
 
 
 def _write_pieces(
-    ops: Operations,
-    x: Value,
-    pieces: list[Pieces],
-    curve_of: Wholes | None,
-    *,
-    computed: bool,
+    ops: Operations, x: Value, pieces: list[Pieces], curve_of: Wholes | None
 ) -> Value:
-    thresholds = [  # where there are no jumps, rounding changes nothing
-        lowered(one.starts, ops.rounding) if computed and not one.slopes.any() else one.starts
-        for one in pieces
-    ]
-    block, edges = find_blocks(ops, x, thresholds, curve_of)
+    refuse_single(ops, "steps")
+    block, edges = find_blocks(ops, x, [one.starts for one in pieces], curve_of)
     values, slopes = (  # blocks count from 1
         np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
     )
@@ -155,9 +149,10 @@ def _write_logs(
     rest_of_row: Value = None,
 ) -> tuple[Value, Value]:
     """Write down log x and log(1 - x), bounded for each curve."""
-    rest_of_row = 1.0 - x if rest_of_row is None else rest_of_row
-    smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
-    low, rest = np.maximum(np.array([(one.low, one.rest) for one in logs]).T, smallest)
+    if rest_of_row is None:
+        refuse_single(ops, "curves of probabilities near 1")
+        rest_of_row = 1.0 - x
+    low, rest = np.maximum(np.array([(one.low, one.rest) for one in logs]).T, ops.smallest)
     log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", low, curve_of)))
     return log_x, ops.log(ops.maximum(rest_of_row, _of_curve(ops, "rest", rest, curve_of)))
 
@@ -174,11 +169,11 @@ def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence
 
 def _least(curve: Curve, top: Floats) -> float:
     """Give a bound of the values of a curve at some score and above."""
-    found = _describe(curve)
-    if not isinstance(found, Pieces):
+    parts = _describe(curve)
+    if not isinstance(parts, Pieces):
         return 0.0
-    inside = np.searchsorted(found.starts, top[0], side="right") - 1
-    return float(found.values[max(int(inside), 0) :].min())
+    inside = np.searchsorted(parts.starts, top[0], side="right") - 1
+    return float(parts.values[max(int(inside), 0) :].min())
 
 
 def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
@@ -187,8 +182,6 @@ def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
     Their leading and their last 30 bits are added up apart, so that sums of doubles are exact in
     any order. ONNX Runtime adds up whole numbers of 64 bits as doubles, too.
     """
-    if ops.pairs:
-        return ops.row_sum(x)
     scaled = x * (scale / HALF)
     high = ops.floor(scaled)
     low = ops.floor((scaled - high) * HALF)
@@ -199,8 +192,6 @@ def write_softmax(ops: Operations, logits: Value) -> Value:
     """Write down the softmax with the sum of ``softmax_rows``."""
     powers = ops.exp(logits - ops.row_max(logits))
     total = ops.row_sum(powers)
-    if ops.pairs:
-        return powers / total
     # The exponent of 3/4 of the sum, which is at least 1, as ``invariant_sum`` scales by it.
     bounds = 2.0 ** np.arange(math.ceil(math.log2(ops.n_classes)) + 1)
     exponent = ops.row_sum(ops.whole(0.75 * total >= ops.fitted("powers_of_two", bounds)))
@@ -208,19 +199,12 @@ def write_softmax(ops: Operations, logits: Value) -> Value:
     return powers / write_fixed_sum(ops, powers, ops.take(scales, exponent))
 
 
-def write_scaled_softmax(
-    ops: Operations, logits: Value, factor: Value, *, inner: bool = False
-) -> Value:
-    """Write down softmax(factor z), as ``scaled_softmax``, of distances to the largest logit.
-
-    ``inner`` is whether the last bits count, since another map follows.
-    """
+def write_scaled_softmax(ops: Operations, logits: Value, factor: Value) -> Value:
+    """Write down softmax(factor z), as ``scaled_softmax``, of distances to the largest logit."""
     distances = (logits - ops.row_max(logits)) * factor
-    if not inner:
+    if not ops.inner:
         return ops.softmax(distances)
     powers = ops.exp(distances)
-    if ops.pairs:
-        return powers / ops.row_sum(powers)
     scaled = powers * HALF
     high = ops.floor(scaled)
     # The sum of the rest is small, and so is its rounding.

@@ -1,10 +1,10 @@
-"""What each kind of map does, as a formula: one function for each type, found by the type."""
+"""What each kind of map does, as a formula: one function for each type, map_ by the type."""
 
 from __future__ import annotations
 
 import math
 from functools import singledispatch
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from calibrant._maps.logits import (
     TemperatureMap,
 )
 from calibrant._maps.priors import PriorMap
-from calibrant.export._block_search import find_blocks, lowered
+from calibrant.export._block_search import find_blocks
 from calibrant.export._formula_parts import (
+    refuse_single,
     write_curves,
     write_division,
     write_log_softmax,
@@ -35,29 +36,20 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap, Floats
 
 
-class Context(NamedTuple):
-    """Where in a graph a map stands."""
-
-    computed: bool = False  # whether its rows are computed, and so subject to rounding
-    inner: bool = False  # whether another map follows, for which the last bits count
-
-
 @singledispatch
-def write_map(found: CalibrationMap, ops: Operations, rows: Value, at: Context) -> Value:  # noqa: ARG001
+def write_map(map_: CalibrationMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
     """Write the formula of a map, for a graph in another runtime.
 
     Register a function for a type of map to have it exported: ``@write_map.register``.
 
     Parameters
     ----------
-    found : CalibrationMap
+    map_ : CalibrationMap
         Map; its type selects the formula.
     ops : Operations
         Operations of the graph.
     rows : Value
         Checked rows, of the kind that the map takes.
-    at : Context
-        Context of the map in the graph.
 
     Returns
     -------
@@ -71,22 +63,22 @@ def write_map(found: CalibrationMap, ops: Operations, rows: Value, at: Context) 
     >>> class Halved(TemperatureMap):
     ...     pass
     >>> @write_map.register
-    ... def write_halved(found: Halved, ops, rows, at):
-    ...     return write_map.dispatch(TemperatureMap)(found, ops, rows, at)
+    ... def write_halved(map_: Halved, ops, rows):
+    ...     return write_map.dispatch(TemperatureMap)(map_, ops, rows)
     >>> write_map.dispatch(Halved) is write_halved
     True
     """
     raise errors.ExportError(
-        f"{type(found).__name__} cannot be exported: it has no formula; export a calibrator of "
+        f"{type(map_).__name__} cannot be exported: it has no formula; export a calibrator of "
         "this package, or register a function for the type of the map with "
         "calibrant.export.write_map"
     )
 
 
 @write_map.register
-def _(found: GroupedMap, ops: Operations, rows: Value, at: Context) -> Value:  # noqa: ARG001
+def _(map_: GroupedMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
     raise errors.ExportError(
-        f"a graph cannot choose one of {len(found.stages) - 1} maps by the group of a row; export "
+        f"a graph cannot choose one of {len(map_.stages) - 1} maps by the group of a row; export "
         "the calibrator of each group, for_group(name), and for_group(None) for all other rows"
     )
 
@@ -105,25 +97,21 @@ def write_lift(
     return rows if nan_mask is None else rows + nan_mask
 
 
-def _probabilities(
-    found: CalibrationMap, ops: Operations, rows: Value, at: Context
-) -> tuple[Value, bool]:
-    """Write down the rows on the simplex; also say whether they are subject to rounding."""
-    if found.kind == "probabilities":
-        return rows, at.computed
-    return write_softmax(ops, rows), True
+def _probabilities(map_: CalibrationMap, ops: Operations, rows: Value) -> Value:
+    """Write down the rows on the simplex."""
+    return rows if map_.kind == "probabilities" else write_softmax(ops, rows)
 
 
-def _logits(found: LogitMap, ops: Operations, rows: Value) -> Value:
-    if found.kind == "probabilities":
-        return _logs(ops, rows, found.zero_logit)
-    return ops.maximum(rows, ops.row_max(rows) + found.zero_logit)
+def _logits(map_: LogitMap, ops: Operations, rows: Value) -> Value:
+    if map_.kind == "probabilities":
+        return _logs(ops, rows, map_.zero_logit)
+    return ops.maximum(rows, ops.row_max(rows) + map_.zero_logit)
 
 
 def _logs(ops: Operations, rows: Value, zero_logit: float) -> Value:
     """Write down the logarithms of probabilities, that of zero bounded."""
     smallest = math.exp(zero_logit)
-    if smallest >= np.finfo(np.float32 if ops.pairs else np.float64).tiny:
+    if smallest >= ops.smallest:
         return ops.log(ops.maximum(rows, smallest))
     # Its logarithm is no longer zero_logit. No infinity in between: derivatives stay numbers.
     positive = rows > smallest
@@ -138,44 +126,43 @@ def _product(ops: Operations, x: Value, coef: Floats) -> Value:
 
 
 @write_map.register
-def _(found: TemperatureMap, ops: Operations, rows: Value, at: Context) -> Value:
-    factor = ops.fitted("inverse_temperature", found.inverse_temperature)
-    return write_scaled_softmax(ops, _logits(found, ops, rows), factor, inner=at.inner)
+def _(map_: TemperatureMap, ops: Operations, rows: Value) -> Value:
+    factor = ops.fitted("inverse_temperature", map_.inverse_temperature)
+    return write_scaled_softmax(ops, _logits(map_, ops, rows), factor)
 
 
 @write_map.register
-def _(found: AffineMap, ops: Operations, rows: Value, at: Context) -> Value:
-    if isinstance(found, DirichletMap) and found.kind == "logits":
+def _(map_: AffineMap, ops: Operations, rows: Value) -> Value:
+    if isinstance(map_, DirichletMap) and map_.kind == "logits":
         rows = write_log_softmax(ops, rows)
-    mapped = _product(ops, _logits(found, ops, rows), found.coef)
-    mapped = mapped + ops.fitted("intercept", found.intercept)
-    return write_scaled_softmax(ops, mapped, 1.0, inner=at.inner)
+    mapped = _product(ops, _logits(map_, ops, rows), map_.coef)
+    mapped = mapped + ops.fitted("intercept", map_.intercept)
+    return write_scaled_softmax(ops, mapped, 1.0)
 
 
 @write_map.register
-def _(found: StructuredMap, ops: Operations, rows: Value, at: Context) -> Value:
-    logits = _logits(found, ops, rows)
+def _(map_: StructuredMap, ops: Operations, rows: Value) -> Value:
+    logits = _logits(map_, ops, rows)
     logits = logits - ops.row_max(logits)
-    x = logits * ops.fitted("scale", found.scale)
-    if found.bound > 0:
-        scaled = write_softmax(ops, x) if at.inner and ops.pairs else ops.softmax(x)
-        x = ops.log(scaled + ops.fitted("bound", found.bound))
-    elif found.origin is not None:
+    x = logits * ops.fitted("scale", map_.scale)
+    if map_.bound > 0:
+        x = ops.log(ops.softmax(x) + ops.fitted("bound", max(map_.bound, ops.smallest)))
+    elif map_.origin is not None:
         x = write_log_softmax(ops, x)
-    centre = found.origin
+    centre = map_.origin
     x = x - (ops.row_sum(x) / float(ops.n_classes) if centre is None else centre)
-    factor = ops.fitted("inverse_temperature", found.inverse_temperature)
-    mapped = logits * factor + _product(ops, x, found.coef)
-    mapped = mapped + ops.fitted("intercept", found.intercept)
-    return write_scaled_softmax(ops, mapped, 1.0, inner=at.inner)
+    factor = ops.fitted("inverse_temperature", map_.inverse_temperature)
+    mapped = logits * factor + _product(ops, x, map_.coef)
+    mapped = mapped + ops.fitted("intercept", map_.intercept)
+    return write_scaled_softmax(ops, mapped, 1.0)
 
 
 @write_map.register
-def _(found: SplineMap, ops: Operations, rows: Value, at: Context) -> Value:
-    logs = _logits(found, ops, rows)
-    if found.kind == "logits":
+def _(map_: SplineMap, ops: Operations, rows: Value) -> Value:
+    logs = _logits(map_, ops, rows)
+    if map_.kind == "logits":
         logs = write_log_softmax(ops, logs)
-    knots, slopes = found.knots, found.slopes
+    knots, slopes = map_.knots, map_.slopes
     low, width = float(knots[0]), float(knots[-1] - knots[0])
     # The first segment of all lies below the first knot.
     origins = np.r_[knots[0], knots]
@@ -186,13 +173,13 @@ def _(found: SplineMap, ops: Operations, rows: Value, at: Context) -> Value:
         for name, table in (("slopes", slopes), ("origins", origins), ("heights", heights))
     )
     mapped = height + slope * (logs - start)
-    return write_softmax(ops, mapped) if at.inner else ops.softmax(mapped)
+    return write_softmax(ops, mapped) if ops.inner else ops.softmax(mapped)
 
 
 @write_map.register
-def _(found: PriorMap, ops: Operations, rows: Value, at: Context) -> Value:
-    rows, _ = _probabilities(found, ops, rows, at)
-    ratio = ops.fitted("ratio", found.ratio)
+def _(map_: PriorMap, ops: Operations, rows: Value) -> Value:
+    rows = _probabilities(map_, ops, rows)
+    ratio = ops.fitted("ratio", map_.ratio)
     mapped = rows * ratio
     # A row that only has classes of ratio 0 becomes the ratios.
     mapped = ops.where(ops.row_sum(mapped) > 0.0, mapped, ratio)
@@ -200,60 +187,54 @@ def _(found: PriorMap, ops: Operations, rows: Value, at: Context) -> Value:
 
 
 @write_map.register
-def _(found: SharedSteps, ops: Operations, rows: Value, at: Context) -> Value:
-    rows, computed = _probabilities(found, ops, rows, at)
-    curves = (found.step_function,)
-    mapped = write_curves(ops, rows, curves, computed=computed)
+def _(map_: SharedSteps, ops: Operations, rows: Value) -> Value:
+    rows = _probabilities(map_, ops, rows)
+    curves = (map_.step_function,)
+    mapped = write_curves(ops, rows, curves)
     return write_division(ops, mapped, rows, curves)
 
 
 @write_map.register
-def _(found: RankedSteps, ops: Operations, rows: Value, at: Context) -> Value:
-    rows, computed = _probabilities(found, ops, rows, at)
+def _(map_: RankedSteps, ops: Operations, rows: Value) -> Value:
+    rows = _probabilities(map_, ops, rows)
+    refuse_single(ops, "steps")
     rows, columns = ops.sort(rows)
-    values = _ranked_values(found, ops, ops.cumulative(rows), computed=computed)
-    out = (values - ops.shift(values)) * ops.fitted("step_share", 1.0 - found.prior_share)
-    if found.prior_share > 0:
-        factor = ops.fitted("inverse_temperature", found.inverse_temperature)
-        prior = write_scaled_softmax(ops, _logs(ops, rows, found.zero_logit), factor)
-        out = out + prior * ops.fitted("prior_share", found.prior_share)
+    # The curve of a column is that of its rank; at the last rank, the sum of all is 1.
+    step = map_.step_function
+    curve_of = np.minimum(np.arange(ops.n_classes), step.n_ranks - 1)
+    curve_of[-1] = step.n_ranks
+    thresholds = [*(step.curve(r + 1)[0] for r in range(step.n_ranks)), np.zeros(1)]
+    block, _ = find_blocks(ops, ops.cumulative(rows), thresholds, curve_of)
+    values = ops.take(ops.fitted("values", np.r_[0.0, step.values, 1.0]), block)
+    out = (values - ops.shift(values)) * ops.fitted("step_share", 1.0 - map_.prior_share)
+    if map_.prior_share > 0:
+        factor = ops.fitted("inverse_temperature", map_.inverse_temperature)
+        prior = write_scaled_softmax(ops, _logs(ops, rows, map_.zero_logit), factor)
+        out = out + prior * ops.fitted("prior_share", map_.prior_share)
     # Ties share what they get together.
     groups = ops.cumulative(ops.whole(rows < ops.shift(rows) * TIED))
     sizes = ops.group_sums(ops.real(rows >= 0.0), groups)
     return ops.spread(ops.group_sums(out, groups) / sizes, columns)
 
 
-def _ranked_values(found: RankedSteps, ops: Operations, q: Value, *, computed: bool) -> Value:
-    """Write down the value at each (q, rank): 1 at the last rank."""
-    step = found.step_function
-    thresholds = [
-        lowered(t, ops.rounding, of_sums=r > 0) if computed else t
-        for r, (t, _) in enumerate(step.curve(r + 1) for r in range(step.n_ranks))
-    ]
-    curve_of = np.minimum(np.arange(ops.n_classes), step.n_ranks - 1)
-    curve_of[-1] = step.n_ranks
-    block, _ = find_blocks(ops, q, [*thresholds, np.zeros(1)], curve_of)
-    return ops.take(ops.fitted("values", np.r_[0.0, step.values, 1.0]), block)
+@write_map.register
+def _(map_: ClasswiseCurves, ops: Operations, rows: Value) -> Value:
+    rows = _probabilities(map_, ops, rows)
+    curve_of = map_.curve_of if len(map_.curves) > 1 else None
+    out = write_curves(ops, rows, map_.curves, curve_of)
+    return write_division(ops, out, rows, map_.curves) if map_.normalize_output else out
 
 
 @write_map.register
-def _(found: ClasswiseCurves, ops: Operations, rows: Value, at: Context) -> Value:
-    rows, computed = _probabilities(found, ops, rows, at)
-    curve_of = found.curve_of if len(found.curves) > 1 else None
-    out = write_curves(ops, rows, found.curves, curve_of, computed=computed)
-    return write_division(ops, out, rows, found.curves) if found.normalize_output else out
-
-
-@write_map.register
-def _(found: TopLabelMap, ops: Operations, rows: Value, at: Context) -> Value:
-    rows, computed = _probabilities(found, ops, rows, at)
+def _(map_: TopLabelMap, ops: Operations, rows: Value) -> Value:
+    rows = _probabilities(map_, ops, rows)
     top = ops.row_max(rows)
     tied = rows >= top * TIED
     n_tied = ops.row_sum(ops.real(tied))
-    curve_of = np.arange(len(found.curves)) if found.per_class else None
-    value = write_curves(ops, top, found.curves, curve_of, computed=computed)
+    curve_of = np.arange(len(map_.curves)) if map_.per_class else None
+    value = write_curves(ops, top, map_.curves, curve_of)
     value = ops.where(tied, value, 0.0)
-    if not found.normalize_output:
+    if not map_.normalize_output:
         return ops.where(tied, (value + (n_tied - 1.0) * top) / n_tied, rows)
     others = ops.row_sum(ops.where(tied, 0.0, rows)) + (n_tied - 1.0) * top
     left = ops.where(tied, 1.0 - value, 0.0)
@@ -265,37 +246,36 @@ def _(found: TopLabelMap, ops: Operations, rows: Value, at: Context) -> Value:
 
 
 @write_map.register
-def _(found: Stage, ops: Operations, rows: Value, at: Context) -> Value:
-    out = write_map(found.map, ops, rows, at)
-    return write_lift(ops, out, found.floor, sums_to_one=found.sums_to_one)
+def _(map_: Stage, ops: Operations, rows: Value) -> Value:
+    out = write_map(map_.map, ops, rows)
+    return write_lift(ops, out, map_.floor, sums_to_one=map_.sums_to_one)
 
 
 @write_map.register
-def _(found: ChainMap, ops: Operations, rows: Value, at: Context) -> Value:
-    for i, stage in enumerate(found.stages):
-        with ops.inside(f"stage_{i}"):
-            last = i == len(found.stages) - 1
-            here = Context(at.computed or i > 0, at.inner or not last)
-            rows = write_map(stage, ops, rows, here)
+def _(map_: ChainMap, ops: Operations, rows: Value) -> Value:
+    for i, stage in enumerate(map_.stages):
+        with ops.inside(f"stage_{i}", followed=i < len(map_.stages) - 1):
+            rows = write_map(stage, ops, rows)
     return rows
 
 
 @write_map.register
-def _(found: MixtureMap, ops: Operations, rows: Value, at: Context) -> Value:
+def _(map_: MixtureMap, ops: Operations, rows: Value) -> Value:
     out: Value = None
     done: dict[int, Value] = {}
-    followed = {id(first) for _, first, later in found.paths if later}
-    for i, (weight, first, later) in enumerate(found.paths):
+    followed = {id(first) for _, first, later in map_.paths if later}
+    for i, (weight, first, later) in enumerate(map_.paths):
         if weight == 0:
             continue
-        with ops.inside(f"map_{i}"):
-            if id(first) not in done:
-                here = at._replace(inner=at.inner or id(first) in followed)
-                done[id(first)] = write_map(first, ops, rows, here)
-            part = done[id(first)]
+        name = f"map_{i}"
+        if id(first) not in done:
+            with ops.inside(name, followed=id(first) in followed):
+                done[id(first)] = write_map(first, ops, rows)
+        part = done[id(first)]
+        with ops.inside(name):
             if later:
                 with ops.inside("later"):
-                    part = write_map(ChainMap(later), ops, part, at._replace(computed=True))
+                    part = write_map(ChainMap(later), ops, part)
             part = part * ops.fitted("weight", weight)
         out = part if out is None else out + part
     return out

@@ -9,8 +9,7 @@ from onnx import TensorProto, checker, compose, defs, helper
 
 from calibrant import __version__, errors
 from calibrant import _simplex as simplex
-from calibrant.export._onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
-from calibrant.export._onnx_pairs import PairOperations
+from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import (
     check_input,
     describe,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import os
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant.export._operations import Rounding
 
 FIRST_OPSET = 16
 """The oldest that has sums over groups."""
@@ -31,20 +29,8 @@ FIRST_OPSET = 16
 ONNX_DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 OUTPUT = "calibrated"
 
-MOST_TOLERANCE = 0.01
-"""Thresholds that are lowered by more are others."""
-
-OF_DIVISION = 2.0**-51
-"""How far quotients are off in runtimes that multiply by the reciprocal instead (tract)."""
-
-ROUNDED = 2.0**-23
-"""How far probabilities in float32 may be off by rounding alone."""
-
 NODE_PREFIX = "calibrant/"
 """What the names of a calibrator's nodes begin with, behind a classifier."""
-
-OF_FLOAT32 = 2.0**-17
-"""How far logits of a network in float32 are off in another runtime, with room to spare."""
 
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """Types of scores that are cast to float32: probabilities in 16 bits would be rounded to 1e-3."""
@@ -57,7 +43,6 @@ def to_onnx(
     opset: int = 18,
     dtype: str = "float32",
     precision: str = "float64",
-    tolerance: float = 0.0,
 ) -> onnx.ModelProto:
     """Return a calibrator as an ONNX model, with the results of ``predict_proba``.
 
@@ -75,33 +60,30 @@ def to_onnx(
         Type of the input and output. The graph computes in float64 in both cases, as
         ``predict_proba`` does: a score in float32 is on the same side of every threshold.
     precision : {"float64", "float32"}, default="float64"
-        Largest type inside the graph. Some runtimes (OpenVINO) silently read float64 as float32,
-        which gives wrong results. With ``"float32"`` the graph uses sums of two float32 numbers
-        instead, with 44 bits or more: it is slower, but gives the results of ``predict_proba``.
-    tolerance : float, default=0
-        Largest difference between the logits (or logarithms of probabilities) in another runtime
-        and those of the fit. Thresholds of step functions, which are scores of the fit, are lowered
-        by this much, so that these scores stay on the same side.
+        Type of real numbers inside the graph. "float32" is for runtimes that silently read float64
+        as float32 (OpenVINO). Its results are within 1e-5 of ``predict_proba``, for logits times
+        coefficients up to 100 in size. Methods with steps, and curves of single probabilities of
+        three classes or more, are refused: their scores would be on another side of a threshold.
 
     Returns
     -------
     model : onnx.ModelProto
         One input, named as its kind, of shape (rows, n_classes), or (rows, 1) of one column, and
         one output, ``calibrated``, of shape (rows, n_classes); the number of rows is free.
-        ``metadata_props`` have the classes in the order of the columns, the method, the version
-        and the digest of the model file.
+        ``metadata_props`` have the classes in the order of the columns, the method and the version.
 
     Raises
     ------
     ExportError
-        If the calibrator, or a part of it, has no formula.
+        If the calibrator, or a part of it, has no formula, or none in float32.
 
     Notes
     -----
     A graph cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded. In float32
-    the result is that of ``predict_proba`` for scores in float32. Scores that were rounded to
-    float32 may be on another side of a threshold than before.
+    the result is that of ``predict_proba`` for scores in float32. A score that was rounded to
+    float32, or computed by another runtime, may be on another side of a threshold than before.
+    Thresholds lie between scores of the fit, so that these stay on their side.
 
     Examples
     --------
@@ -127,22 +109,11 @@ def to_onnx(
         raise errors.ParameterError(
             f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
         )
-    simplex.check_number("tolerance", tolerance, low=0.0, high=MOST_TOLERANCE)
     n_classes, width = calibrator.n_features_in_, n_columns(calibrator, kind)
-    if precision == "float32":
-        ops: OnnxOperations = PairOperations(n_classes, opset)
-        scores = Tensor(ops, kind, SINGLE, width)
-    else:
-        ops = OnnxOperations(n_classes, opset)
-        scores = Tensor(ops, kind, REAL, width)
-        if dtype == "float32":
-            scores = ops.real(scores)
-    ops.rounding = _rounding(ops.rounding, dtype, kind, tolerance)
-    out, _ = write_rows(ops, calibrator, scores, kind, computed=tolerance > 0)
-    if precision == "float32":
-        ops.node("Identity", [out.high], SINGLE)
-    elif dtype == "float32":
-        ops.single(out)
+    ops = OnnxOperations(n_classes, opset, ONNX_DTYPES[precision])
+    scores = Tensor(ops, kind, ONNX_DTYPES[dtype], width)
+    out, _ = write_rows(ops, calibrator, ops.real(scores), kind)
+    ops.node("Cast", [out], to=ONNX_DTYPES[dtype])
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
     given, found = (
@@ -163,19 +134,6 @@ def to_onnx(
     return model
 
 
-def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Rounding:
-    """Tell how far the scores may be off."""
-    if not tolerance:
-        return own
-    is_cell = kind in ("probabilities", "positive")
-    rounded = dtype == "float32" and is_cell and tolerance >= ROUNDED
-    return own._replace(
-        of_logits=max(tolerance, own.of_logits),
-        of_cells=ROUNDED if rounded else 0.0,
-        of_numbers=max(own.of_numbers, OF_DIVISION),
-    )
-
-
 def merge_onnx(
     model: onnx.ModelProto | str | os.PathLike[str],
     calibrator: Calibrator,
@@ -184,7 +142,6 @@ def merge_onnx(
     output: str | None = None,
     column: int | None = None,
     precision: str = "float64",
-    tolerance: float | None = None,
 ) -> onnx.ModelProto:
     """Merge a calibrator into a classifier: one model from features to calibrated probabilities.
 
@@ -202,11 +159,7 @@ def merge_onnx(
         For a calibrator of one column, "positive" or "decision": which column of the scores it is,
         if they have several; usually 1.
     precision : {"float64", "float32"}, default="float64"
-        Largest type inside the graph of the calibrator, as in ``to_onnx``.
-    tolerance : float, optional
-        Largest difference between the logits and those of the fit, as in ``to_onnx``. By default 2
-        ** -17, 8e-6, for scores in float32 or float16, which runtimes compute differently, and 0
-        for others.
+        Type of real numbers inside the graph of the calibrator, as in ``to_onnx``.
 
     Returns
     -------
@@ -244,20 +197,11 @@ def merge_onnx(
     n_taken = n_columns(calibrator, check_input(calibrator, input))
     width = n_taken if column is None else _check_column(column, scores, n_taken)
     dtype = _check_output(scores, width)
-    if tolerance is None:
-        tolerance = OF_FLOAT32 if dtype == "float32" else 0.0
-    opset = _opset(model)
-    how: dict[str, Any] = {"dtype": dtype, "precision": precision, "tolerance": tolerance}
-    own = to_onnx(calibrator, input=input, opset=opset, **how)
+    own = to_onnx(calibrator, input=input, opset=_opset(model), dtype=dtype, precision=precision)
     first = onnx.ModelProto()
     first.CopyFrom(model)
     first.ir_version = own.ir_version = max(first.ir_version, own.ir_version)
-    given = scores.name
-    if scores.type.tensor_type.elem_type in HALVES:
-        given = _cast_output(first.graph, given)
-    if column is not None:
-        given = _take_column(first.graph, given, column)
-    joints = [(given, own.graph.input[0].name)]
+    joints = [(_read_scores(first.graph, scores.name, column), own.graph.input[0].name)]
     merged = compose.merge_models(
         first, own, io_map=joints, prefix2=NODE_PREFIX, producer_name="calibrant"
     )
@@ -318,27 +262,28 @@ def _check_output(scores: Any, width: int | None) -> str:
     return dtype
 
 
-def _cast_output(graph: Any, name: str) -> str:
-    """Put a cast to float32 behind an output, in its place; return its new name."""
-    new = f"{NODE_PREFIX}{name}"
+def _add_behind(graph: Any, name: str, kind: str, *others: str, **attributes: Any) -> Any:
+    """Put a node behind an output, in its place; return the output."""
+    new = f"{NODE_PREFIX}{kind}_{name.removeprefix(NODE_PREFIX)}"
+    graph.node.append(helper.make_node(kind, [name, *others], [new], new, **attributes))
     (value,) = (one for one in graph.output if one.name == name)
-    value.name, value.type.tensor_type.elem_type = new, TensorProto.FLOAT
-    own = f"{NODE_PREFIX}Cast_scores"
-    graph.node.append(helper.make_node("Cast", [name], [new], own, to=TensorProto.FLOAT))
-    return new
+    value.name = new
+    return value
 
 
-def _take_column(graph: Any, name: str, column: int) -> str:
-    """Put one column of an output in its place; return its name."""
-    new, index = f"{NODE_PREFIX}column", f"{NODE_PREFIX}column_index"
+def _read_scores(graph: Any, name: str, column: int | None) -> str:
+    """Cast scores of 16 bits, and take one column if that is asked for; return the new name."""
     (value,) = (one for one in graph.output if one.name == name)
-    tensor = value.type.tensor_type
-    taken = helper.make_tensor_value_info(new, tensor.elem_type, ["rows", 1])
-    graph.initializer.append(helper.make_tensor(index, TensorProto.INT64, [1], [int(column)]))
-    own = f"{NODE_PREFIX}Gather_column"
-    graph.node.append(helper.make_node("Gather", [name, index], [new], own, axis=1))
-    value.CopyFrom(taken)
-    return new
+    if value.type.tensor_type.elem_type in HALVES:
+        value = _add_behind(graph, name, "Cast", to=TensorProto.FLOAT)
+        value.type.tensor_type.elem_type = TensorProto.FLOAT
+    if column is not None:
+        index = helper.make_tensor(f"{NODE_PREFIX}column", TensorProto.INT64, [1], [int(column)])
+        graph.initializer.append(index)
+        value = _add_behind(graph, value.name, "Gather", index.name, axis=1)
+        kind = value.type.tensor_type.elem_type
+        value.CopyFrom(helper.make_tensor_value_info(value.name, kind, ["rows", 1]))
+    return str(value.name)
 
 
 def _opset(model: onnx.ModelProto) -> int:

@@ -34,15 +34,24 @@ def _operator(kind: str, *, is_swapped: bool = False) -> Callable[[Any, Any], An
     return add_node
 
 
-def _method(name: str, *given: Any, **attributes: Any) -> Any:
-    """Make a method that calls another, which classes may override."""
-    return lambda self, *values: getattr(self, name)(*given, *values, **attributes)
+def _method(name: str, kind: str, **attributes: Any) -> Any:
+    """Make a method that adds a node of some kind by another method."""
+    return lambda self, *values: getattr(self, name)(kind, *values, **attributes)
 
 
-class GraphValue:
-    """A value in a graph: its operators add nodes."""
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value in a graph: its name, the type of its cells and the number of its columns.
+
+    Its operators add nodes. One column, or one number, has a dimension less: ONNX Runtime is twenty
+    times slower where the last of two dimensions is 1.
+    """
 
     ops: OnnxOperations
+    name: str
+    type: int
+    width: int
+    is_column: bool = False
 
     __add__ = __radd__ = _operator("Add")
     __sub__, __rsub__ = _operator("Sub"), _operator("Sub", is_swapped=True)
@@ -55,54 +64,18 @@ class GraphValue:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False)
-class Tensor(GraphValue):
-    """A value in a graph: its name, the type of its cells and the number of its columns.
-
-    One column, or one number, has a dimension less: ONNX Runtime is twenty times slower where the
-    last of two dimensions is 1.
-    """
-
-    ops: OnnxOperations
-    name: str
-    type: int
-    width: int
-    is_column: bool = False
-
-
 class OnnxOperations(Operations):
     """Nodes and constants of a graph, as formulas ask for them."""
 
-    type = REAL
-    """Type of real numbers."""
-
-    def __init__(self, n_classes: int, opset: int) -> None:
+    def __init__(self, n_classes: int, opset: int, type: int = REAL) -> None:  # noqa: A002
         super().__init__(n_classes)
-        self.opset = opset
+        self.opset, self.type = opset, type
+        self.is_single = type == SINGLE
+        self.smallest = float(np.finfo(TYPES[type]).tiny)
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
         self._columns: dict[str, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], str] = {}
-
-    def add(
-        self,
-        kind: str,
-        inputs: Sequence[Tensor | str],
-        types: Sequence[int] = (REAL,),
-        width: int | None = None,
-        **attributes: Any,
-    ) -> list[Tensor]:
-        """Add a node with a result of each type."""
-        names = [one if isinstance(one, str) else one.name for one in inputs]
-        number = len(self.nodes)
-        outputs = [f"v{number}{'ab'[i] if i else ''}" for i in range(len(types))]
-        name = "/".join((*self.prefix, f"{kind}_{number}"))
-        self.nodes.append(helper.make_node(kind, names, outputs, name, **attributes))
-        given = [one for one in inputs if isinstance(one, Tensor)]
-        size = max(one.width for one in given) if width is None else width
-        column = size == 1 and any(one.is_column or one.width > 1 for one in given)
-        both = zip(outputs, types, strict=True)
-        return [Tensor(self, name, kept, size, column) for name, kept in both]
 
     def node(
         self,
@@ -110,10 +83,18 @@ class OnnxOperations(Operations):
         inputs: Sequence[Tensor | str],
         type: int = REAL,  # noqa: A002  (what ONNX calls it)
         width: int | None = None,
+        outputs: Sequence[str] = (),
         **attributes: Any,
     ) -> Tensor:
-        """Add a node with one result."""
-        return self.add(kind, inputs, (type,), width, **attributes)[0]
+        """Add a node; return its first result. ``outputs`` are the names of others."""
+        names = [one if isinstance(one, str) else one.name for one in inputs]
+        number = len(self.nodes)
+        own, name = f"v{number}", "/".join((*self.prefix, f"{kind}_{number}"))
+        self.nodes.append(helper.make_node(kind, names, [own, *outputs], name, **attributes))
+        given = [one for one in inputs if isinstance(one, Tensor)]
+        size = max(one.width for one in given) if width is None else width
+        column = size == 1 and any(one.is_column or one.width > 1 for one in given)
+        return Tensor(self, own, type, size, column)
 
     def drop_unused(self) -> None:
         """Drop nodes and constants that the last node does not need."""
@@ -128,7 +109,8 @@ class OnnxOperations(Operations):
 
     def number(self, value: ArrayLike, dtype: Any = np.int64) -> str:
         """Name of a constant that is no part of the fit; equal ones are the same."""
-        array = np.asarray(value, dtype)
+        with np.errstate(over="ignore"):  # beyond float32 is infinite
+            array = np.asarray(value, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._numbers:
             self._numbers[key] = name = f"c{len(self._numbers)}"
@@ -165,6 +147,8 @@ class OnnxOperations(Operations):
         array = np.asarray(value)
         if array.dtype.kind == "i":
             array = array.astype(np.int32)
+        if array.dtype == np.float64:
+            array = array.astype(TYPES[self.type])
         if name in FACTORS and array != 1.0 and np.float32(array) == 1.0:
             array = np.full(self.n_classes, array)
         array = np.ascontiguousarray(array)
@@ -183,12 +167,15 @@ class OnnxOperations(Operations):
         return self.node(kind, [x], x.type, 1, axes=[1], keepdims=0)
 
     exp, log, sqrt, floor = (_method("unary", kind) for kind in ("Exp", "Log", "Sqrt", "Floor"))
-    single, whole, real = (_method("unary", "Cast", to=to) for to in (SINGLE, WHOLE, REAL))
+    single, whole = (_method("unary", "Cast", to=to) for to in (SINGLE, WHOLE))
     softmax = _method("unary", "Softmax", axis=1)
     maximum, minimum = _method("binary", "Max"), _method("binary", "Min")
     row_sum, row_max, row_min = (
         _method("reduce", f"Reduce{kind}") for kind in ("Sum", "Max", "Min")
     )
+
+    def real(self, x: Any) -> Any:
+        return self.unary("Cast", x, to=self.type)
 
     def sigmoid(self, x: Any) -> Any:
         """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
@@ -202,12 +189,12 @@ class OnnxOperations(Operations):
         return self.node("CumSum", [x, self.number(1)], x.type)
 
     def matmul(self, x: Any, matrix: Any) -> Any:
-        return self.node("MatMul", [x, matrix], REAL, matrix.width)
+        return self.node("MatMul", [x, matrix], x.type, matrix.width)
 
     def sort(self, x: Any) -> tuple[Any, Tensor]:
-        types = (x.type, TensorProto.INT64)
-        found = self.add("TopK", [x, self.number([self.n_classes])], types, axis=1)
-        return found[0], found[1]
+        columns = Tensor(self, f"v{len(self.nodes)}b", TensorProto.INT64, x.width)
+        sizes = [x, self.number([self.n_classes])]
+        return self.node("TopK", sizes, x.type, outputs=[columns.name], axis=1), columns
 
     def spread(self, x: Any, columns: Tensor) -> Any:
         return self.node("ScatterElements", [x, columns, x], x.type, axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,21 +12,9 @@ Value = Any
 """A matrix of rows, a column of one number a row, or a constant: what operations take and return.
 
 Values have the operators ``+ - * /`` and ``> >= < <= == & |``, with each other and with numbers,
-which broadcast as numpy's do. Real values have 64 bits, or are ``pairs`` of 32, unless they are
-rounded to ``single``.
+which broadcast as numpy's do. Real values have 64 bits, unless they are rounded to ``single``, or
+the graph ``is_single``.
 """
-
-
-class Rounding(NamedTuple):
-    """How far scores that are computed may be off from those that a map was fitted to.
-
-    An error ``of_logits`` moves a probability p by p (1 - p) of it; ``of_cells`` is one of the
-    probabilities themselves; ``of_numbers`` is a part of any number, smaller near 1.
-    """
-
-    of_logits: float = 2.0**-40
-    of_cells: float = 0.0
-    of_numbers: float = 0.0
 
 
 class Operations:
@@ -35,11 +23,13 @@ class Operations:
     numpy, an ONNX graph and a graph of PyTorch have these in common. A formula is made of them
     alone, once, for rows that are not known yet: nothing in it may depend on what is in a row.
 
-    n_classes, rounding     number of classes; ``Rounding`` of scores that are computed
-    pairs                   whether real values are sums of two numbers of 32 bits: ``row_sum`` is
-                            exact to 40 bits, ``softmax`` has 32, and keys are of 32 bits
+    n_classes               number of classes
+    is_single               whether real values have 32 bits: too few for steps
+    smallest                smallest positive number that counts as one
     fitted(name, value)     a number or an array of the fit, which has a name there
-    inside(name)            puts a name before those of all that is fitted, in a ``with`` statement
+    inside(name, followed)  puts a name before those of all that is fitted, in a ``with`` statement,
+                            and says whether another map follows
+    inner                   whether one does: the last bits of a probability near 1 then count
     exp(x), log(x), sigmoid(x), floor(x)
                             of each cell; what is rounded down stays a real number
     sqrt(x), single(x)      of each cell, where the last bits do not count; rounded to 32 bits
@@ -58,18 +48,20 @@ class Operations:
     take(table, index)      entries of a table, a constant of one dimension, by whole numbers
     """
 
-    pairs = False
+    is_single = False
+    smallest = 2.0**-1022
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
-        self.rounding = Rounding()
         self.prefix: tuple[str, ...] = ()
+        self.inner = False
 
     @contextmanager
-    def inside(self, name: str) -> Iterator[None]:
-        self.prefix = (*self.prefix, name)
+    def inside(self, name: str, *, followed: bool = False) -> Iterator[None]:
+        before = self.prefix, self.inner
+        self.prefix, self.inner = (*self.prefix, name), self.inner or followed
         yield
-        self.prefix = self.prefix[:-1]
+        self.prefix, self.inner = before
 
     if TYPE_CHECKING:
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import __version__, errors, model_file
+from calibrant import __version__, errors
 from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._one_column import ONE_COLUMN
 from calibrant.export._formula_parts import write_fixed_sum, write_softmax
-from calibrant.export._map_formulas import Context, write_lift, write_map
+from calibrant.export._map_formulas import write_lift, write_map
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,15 +45,12 @@ def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> 
 
 
 def describe(calibrator: Calibrator) -> dict[str, str]:
-    """Say what should be known of a calibrator wherever it goes."""
-    found = {
+    """Return the metadata of exported graphs."""
+    return {
         "calibrant.version": __version__,
         "calibrant.method": calibrator.method or type(calibrator).__name__,
         "calibrant.classes": json.dumps(calibrator.classes_.tolist(), default=str),
     }
-    with suppress(errors.ModelFileError):  # not everything has a place in a file
-        found["calibrant.sha256"] = model_file.digest(calibrator)
-    return found
 
 
 def check_input(calibrator: Calibrator, given: str | None) -> str:
@@ -85,12 +81,11 @@ def n_columns(calibrator: Calibrator, given: str) -> int:
 
 
 def write_rows(
-    ops: Operations, calibrator: Calibrator, scores: Value, given: str, *, computed: bool = False
+    ops: Operations, calibrator: Calibrator, scores: Value, given: str
 ) -> tuple[Value, Value]:
     """Write down ``predict_proba``, and the checked scores that tell ties in it apart.
 
     Rows that it refuses become NaN.
-    ``computed`` says that the scores come from elsewhere in the graph, as ``ops.rounding`` tells.
     """
     own, normalize = calibrator.map_.kind, calibrator.normalize
     if given in ONE_COLUMN:
@@ -99,24 +94,20 @@ def write_rows(
         rows, nan_mask = _check_logits(ops, scores)
     else:
         rows, nan_mask = _check_probabilities(ops, scores, normalize=normalize == "rows")
-    computed |= ops.pairs or given != own or (own == "probabilities" and normalize == "rows")
     if given != own:
         rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
-    out = write_map(calibrator.map_, ops, rows, Context(computed))
+    out = write_map(calibrator.map_, ops, rows)
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
     return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows
 
 
 def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:
     """Write down ``two_columns``; -|z| keeps the exponential of margins finite."""
-    both = ops.real(scores) if ops.pairs else scores
-    both = both * ops.fitted("signs", np.array([-1.0, 1.0]))
+    both = scores * ops.fitted("signs", np.array([-1.0, 1.0]))
     if given == "positive":
         return both + ops.fitted("origin", np.array([1.0, 0.0]))
     size = ops.maximum(both, 0.0 - both)
     logs = ops.minimum(both, 0.0) - ops.log(ops.exp(0.0 - size) + 1.0)
-    if ops.pairs:  # whose numbers are never as large
-        return logs
     return ops.where((size > simplex.LARGEST_LOGIT) & (size < math.inf), math.nan, logs)
 
 
@@ -124,7 +115,7 @@ def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
     top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
     good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
-    return ops.real(scores) if ops.pairs else scores, ops.where(good, 0.0, math.nan)
+    return scores, ops.where(good, 0.0, math.nan)
 
 
 def _check_probabilities(ops: Operations, scores: Value, *, normalize: bool) -> tuple[Value, Value]:
@@ -133,7 +124,6 @@ def _check_probabilities(ops: Operations, scores: Value, *, normalize: bool) -> 
     Bad rows are divided by infinity, so that no search leaves its table; NaN is added to them.
     """
     rows = ops.maximum(scores, 0.0)
-    rows = ops.real(rows) if ops.pairs else rows
     good = ops.row_min(scores) >= -simplex.CLIP_TOLERANCE
     if normalize:
         total = ops.row_sum(rows)

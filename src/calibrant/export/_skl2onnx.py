@@ -36,6 +36,9 @@ OPTIONS = {
 }
 """Those that skl2onnx has for classifiers."""
 
+SCORE_ERROR = 2.0**-18
+"""Relative error of scores that a graph computes in float32, with room to spare."""
+
 
 def register_skl2onnx() -> None:
     """Teach skl2onnx calibrators and ``CalibratedClassifier``, alone and inside of pipelines.
@@ -169,12 +172,9 @@ def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
             f"{len(widths)} inputs with {errors.in_words(widths)} columns"
         )
     given = operator.inputs[0]
-    computed = not given.is_root
-    if computed:
-        ops.rounding = scores_of.rounding_of(given)
     scores = ops.real(Tensor(ops, given.full_name, REAL, width))
-    found = write_rows(ops, calibrator, scores, kind, computed=computed)
-    _finish(scope, operator, container, *found, ops.rounding.of_logits if computed else 0.0)
+    result = write_rows(ops, calibrator, scores, kind)
+    _finish(scope, operator, container, *result, 0.0 if given.is_root else SCORE_ERROR)
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
@@ -184,14 +184,14 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     for i, pair in enumerate(model.calibrated_classifiers_):
         calibrator = take_calibrator(pair.calibrator)
         is_margin = pair.response_method == "decision_function"
-        found, ops.rounding = scores_of.declare_scores(
+        name = scores_of.declare_scores(
             scope, container, pair.estimator, operator.inputs, is_margin=is_margin
         )
         with ops.inside(f"fold{i}"):
             scores = scores_of.write_class_scores(
-                ops, pair.estimator, found, pair.classes, is_margin=is_margin
+                ops, pair.estimator, name, pair.classes, is_margin=is_margin
             )
-            part, _ = write_rows(ops, calibrator, scores, calibrator.map_.kind, computed=True)
+            part, _ = write_rows(ops, calibrator, scores, calibrator.map_.kind)
             parts.append(scores_of.write_known(ops, pair.is_known, part))
         all_scores.append(scores)
     if model.pooling_ == "logarithms":
@@ -200,7 +200,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     else:
         probabilities = sum(parts[1:], parts[0]) / float(len(parts))
     average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
-    _finish(scope, operator, container, probabilities, average, ops.rounding.of_logits)
+    _finish(scope, operator, container, probabilities, average, SCORE_ERROR)
 
 
 def _operations(n_classes: int, container: Any) -> OnnxOperations:

@@ -17,30 +17,23 @@ from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
-from calibrant.export._operations import Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-TREES = (
+SINGLE = (
     tree.DecisionTreeClassifier,
     ensemble.RandomForestClassifier,
     ensemble.ExtraTreesClassifier,
     ensemble.GradientBoostingClassifier,
     ensemble.HistGradientBoostingClassifier,
+    ensemble.AdaBoostClassifier,
+    svm.SVC,
+    svm.NuSVC,
 )
-SINGLE = (*TREES, ensemble.AdaBoostClassifier, svm.SVC, svm.NuSVC)
 """Classifiers whose operators in ONNX return float32, whatever they are given."""
-
-OF_DOUBLE = Rounding(2.0**-26, 2.0**-50)
-OF_SINGLE = Rounding(2.0**-18)
-OF_TREES = Rounding(2.0**-18, 2.0**-20)
-"""How far scores in ONNX are off from those of scikit-learn, with room to spare.
-
-Trees add up float32. With few different scores, as trees have them, most are at a threshold.
-"""
 
 
 def unwrap(estimator: Any) -> Any:
@@ -72,16 +65,10 @@ def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
     return isinstance(estimator, kinds) or any(holds(part, kinds) for part in parts)
 
 
-def rounding_of(*inputs: Any) -> Rounding:
-    """Tell how far scores are off that are computed of these."""
-    is_double = all(isinstance(one.type, DoubleTensorType) for one in inputs)
-    return OF_DOUBLE if is_double else OF_SINGLE
-
-
 def declare_scores(
     scope: Any, container: Any, estimator: Any, inputs: Any, *, is_margin: bool
-) -> tuple[str, Rounding]:
-    """Have skl2onnx convert a fitted classifier; return the name of its scores, and their error.
+) -> str:
+    """Have skl2onnx convert a fitted classifier; return the name of its scores.
 
     They are those of ``decision_function`` or of ``predict_proba``; a margin of two classes is the
     last column.
@@ -102,10 +89,7 @@ def declare_scores(
                 holder.add_options(id(estimator), {name: value})
     if holds(estimator, SINGLE):
         inputs = [_as_float(scope, one) for one in inputs]
-    found: str = parsing._parse_sklearn(scope, estimator, inputs)[1].full_name  # noqa: SLF001
-    if holds(estimator, TREES) and not is_margin:
-        return found, OF_TREES
-    return found, rounding_of(*inputs)
+    return str(parsing._parse_sklearn(scope, estimator, inputs)[1].full_name)  # noqa: SLF001
 
 
 def _as_float(scope: Any, variable: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -74,9 +74,6 @@ def to_torch(
     Where a device has no float64, as Apple's graphics processors, the processor computes instead,
     and rows are moved there and back. Sums of a GPU are taken in an order of its own: cumulative
     ones (``scir``) may differ there in the last bit, and so be on the other side of a threshold.
-
-    Logits become probabilities by exponentials, of which every library has its own last bit: a row
-    whose probability, or cumulative one, is that near a threshold may be on its other side.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
@@ -194,24 +191,11 @@ class TorchOperations(Operations):
 class CalibratorModule(nn.Module):
     """A fitted calibrator, as ``to_torch`` makes it.
 
-    It tells its ``classes``, ``method``, ``n_classes`` and kind of ``input``, what files say of it
-    (``about``), and ``sha256``, the digest of the model file, None if there is none.
+    It tells its ``classes``, ``method``, ``n_classes`` and kind of ``input``, and what files say of
+    it (``about``). ``digest`` tells its numbers from those of other calibrators.
     """
 
     digest: torch.Tensor
-
-    def __new__(cls, *_: Any) -> Self:
-        """Make a class for each module, whose ``forward`` has code of its own.
-
-        ``torch.compile`` keeps what it compiled by code, and a limited number for each: modules
-        that shared it would be refused from the ninth on. Graphs of ``torch.fx`` do the same.
-        """
-        forward = CalibratorModule.forward
-        own = FunctionType(forward.__code__.replace(), forward.__globals__)
-        own.__doc__ = forward.__doc__
-        made = type(cls.__name__, (cls,), {"forward": own, "__module__": cls.__module__})
-        found: Self = super().__new__(made)
-        return found
 
     def __init__(self, calibrator: Calibrator, kind: str) -> None:
         super().__init__()
@@ -223,9 +207,11 @@ class CalibratorModule(nn.Module):
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
         self.about = describe(calibrator) | {"calibrant.input": kind}
-        self.sha256 = self.about.get("calibrant.sha256")
-        digest = bytearray.fromhex(self.sha256 or "")
-        self.register_buffer("digest", torch.tensor(digest, dtype=torch.uint8))
+        digest = sha256(self.map.code.encode())
+        for name, value in self.map.state_dict().items():
+            digest.update(name.encode() + value.numpy().tobytes())
+        own = bytearray(digest.digest())
+        self.register_buffer("digest", torch.tensor(own, dtype=torch.uint8))
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Return calibrated probabilities, one row for each row of scores.
@@ -253,9 +239,6 @@ class CalibratorModule(nn.Module):
             # Steps do not depend on scores as far as torch can see; their derivative is zero.
             found = torch.where(torch.zeros_like(found, dtype=torch.bool), rows, found)
         return found.to(scores.device) if self._by_cpu else found
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _blank, (), self.__dict__
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
@@ -286,11 +269,6 @@ class CalibratorModule(nn.Module):
         return f"{type(self).__name__}({told})"
 
 
-def _blank() -> CalibratorModule:
-    """Make a module that a copy or a file fills: its class has no name to be found by."""
-    return CalibratorModule.__new__(CalibratorModule)
-
-
 def has_float64(device: torch.device) -> bool:
     """Whether a device computes with numbers of 64 bits; Apple's graphics processors do not."""
     try:
@@ -318,7 +296,7 @@ def save_pt2(
     -----
     The number of rows is free. What reads the file needs PyTorch alone. It holds no path and no
     name of a user; ``extra_files`` of ``torch.export.load`` give ``calibrant.classes``,
-    ``calibrant.method``, ``calibrant.input``, ``calibrant.version`` and ``calibrant.sha256``.
+    ``calibrant.method``, ``calibrant.input`` and ``calibrant.version``.
 
     Examples
     --------

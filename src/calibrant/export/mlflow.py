@@ -99,7 +99,7 @@ def save_model(
     ------
     ExportError
         If ``calibrator`` is not a calibrator, or is one of groups, which MLflow does not pass.
-    UnsavableError
+    ModelFileError
         If the calibrator cannot be saved.
 
     Examples
@@ -264,13 +264,15 @@ def _read(directory: Path) -> Calibrator:
     """Read the model file of an MLflow model, if it is the one that was saved."""
     flavors = Model.load(str(directory)).flavors
     if FLAVOR not in flavors:
-        raise errors.MagicError(
+        raise errors.ModelFileError(
             f"{directory} is an MLflow model of {', '.join(sorted(flavors))}, not of calibrant; "
-            "load it with mlflow.pyfunc.load_model"
+            "load it with mlflow.pyfunc.load_model",
+            "magic",
         )
     digest = flavors[FLAVOR].get("sha256")
     if not isinstance(digest, str):
-        raise errors.DigestError(f"{directory}/MLmodel has no sha256 of {DATA}; save it again")
+        message = f"{directory}/MLmodel has no sha256 of {DATA}; save it again"
+        raise errors.ModelFileError(message, "digest")
     return model_file.load(directory / DATA, sha256=digest)
 
 

@@ -18,14 +18,13 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._docstrings import inherit_parameters
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._format import MAX_FILE, MINOR, WITH_SAMPLE, Content, pack, unpack
+from calibrant.model_file._format import MAX_FILE, Content, pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
-from calibrant.model_file._sample import check_sample, write_sample
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
-__all__ = ["check", "describe", "digest", "dumps", "load", "loads", "save"]
+__all__ = ["describe", "digest", "dumps", "load", "loads", "save"]
 
 
 def __dir__() -> list[str]:
@@ -54,8 +53,8 @@ def save(calibrator: Calibrator, path: Path, *, sample: bool = False) -> str:
 
     Raises
     ------
-    UnsavableError
-        If the calibrator cannot be saved.
+    ModelFileError
+        If the calibrator cannot be saved; ``rule`` is usually "savable".
 
     Examples
     --------
@@ -97,7 +96,7 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     Raises
     ------
     ModelFileError
-        If the file is not a valid model file; the subclass says why.
+        If the file is not a valid model file; ``rule`` says why.
 
     Examples
     --------
@@ -108,7 +107,7 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     >>> _ = path.write_bytes(b"\x80\x05N.")
     >>> load(path)
     Traceback (most recent call last):
-    calibrant.errors.MagicError: the file is not a calibrant model file; it looks like a pickle...
+    calibrant.errors.ModelFileError: the file is not a calibrant model file; it looks like a ...
     """
     return _decode(_open(path, sha256, max_bytes))
 
@@ -171,7 +170,7 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     >>> from calibrant.model_file import loads
     >>> loads(b"")
     Traceback (most recent call last):
-    calibrant.errors.MagicError: the file is empty
+    calibrant.errors.ModelFileError: the file is empty
     """
     _check_hex(sha256)
     own = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
@@ -217,38 +216,6 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     }
 
 
-def check(calibrator: Calibrator) -> None:
-    """Raise an error if a fitted calibrator is invalid.
-
-    These are the checks of ``save`` and ``load``, for calibrators from other sources, such as a
-    pickle; the rows of ``partial_fit`` are checked, too. Subclasses outside this package are not.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        Fitted calibrator; the parts of a composition are checked, too.
-
-    Raises
-    ------
-    ModelFileError
-        If the calibrator is invalid; the subclass says why.
-
-    Examples
-    --------
-    >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.model_file import check
-    >>> calibrator = TemperatureScaling().fit(*simulated_scores())
-    >>> calibrator.n_features_in_ = 4
-    >>> check(calibrator)
-    Traceback (most recent call last):
-    calibrant.errors.FittedValueError: n_features_in_ is not the number of classes
-    """
-    is_ours = Writer(takes_foreign=True).part(calibrator, fitted=True) >= 0
-    if is_ours and "sample_" in vars(calibrator):
-        check_sample(calibrator)
-
-
 def _description(calibrator: Any) -> dict[str, Any]:
     values, names = stored_values(calibrator), stored_names(type(calibrator))
     reports = {n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")}
@@ -279,8 +246,8 @@ def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memor
     writer.part(calibrator, fitted=True)
     header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
     if sample:
-        header["sample"] = write_sample(calibrator, writer)
-    return pack(header, writer.arrays, WITH_SAMPLE if sample else MINOR)
+        header["sample"] = writer.sample(calibrator)
+    return pack(header, writer.arrays)
 
 
 def _decode(content: Content) -> Calibrator:
@@ -301,23 +268,20 @@ def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
     _check_regular(path, os.stat(path))  # noqa: PTH116  (a pipe would make whoever opens it wait)
     with open(path, "rb") as file:  # noqa: PTH123
         # Of what was opened: another file may have taken its name in between.
-        found = os.fstat(file.fileno())
-        _check_regular(path, found)
-        if found.st_size > max_bytes:
-            raise errors.FileSizeError(
-                f"{path} has {found.st_size} bytes; the limit is max_bytes={max_bytes}"
-            )
-        data = bytearray(found.st_size)
-        if file.readinto(data) < len(data) or file.read(1):
-            raise errors.ChangedFileError(f"{path} changed while it was read; read it again")
+        opened = os.fstat(file.fileno())
+        _check_regular(path, opened)
+        size = opened.st_size
+        is_small = size <= max_bytes
+        require(is_small, f"{path} has {size} bytes; the limit is max_bytes={max_bytes}", "size")
+        data = bytearray(size)
+        is_whole = file.readinto(data) == size and not file.read(1)
+        require(is_whole, f"{path} changed while it was read; read it again", "unchanged")
     return unpack(memoryview(data), sha256)
 
 
-def _check_regular(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise errors.IrregularFileError(
-            f"{path} is a directory, a pipe or a device; name a regular file"
-        )
+def _check_regular(path: Path, status: os.stat_result) -> None:
+    message = f"{path} is a directory, a pipe or a device; name a regular file"
+    require(stat.S_ISREG(status.st_mode), message, "regular")
 
 
 def _check_hex(sha256: str | None) -> None:

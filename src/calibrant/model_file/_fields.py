@@ -3,7 +3,8 @@
 Stored are the fields of the map, and what else the class declares as fitted. Numbers, texts and
 lists are JSON. An array is announced in the header, and stands behind it under its name; a step
 function likewise, with an array for each of its fields; the curves of many classes are packed end
-to end. The types are those that the classes declare, never what a file says: nothing is imported or
+to end. A vector of one type, such as class labels, is a tag in the header, with its values or an
+array. The types are those that the classes declare, never what a file says: nothing is imported or
 called because a file names it.
 """
 
@@ -32,7 +33,7 @@ from calibrant._maps.curves import (
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
 from calibrant._one_column import two_column_kind
-from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
+from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
 
@@ -56,6 +57,20 @@ GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "nor
 """Fields of maps that a file has as parameters: the parameter of each."""
 
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+VECTOR_DTYPES = {
+    int: (*_INTEGERS, "object"),
+    float: ("float16", "float32", "float64", "object"),
+    bool: ("bool", "object"),
+    str: ("str", "object"),
+    bytes: ("bytes", "object"),
+}
+"""Which numpy dtypes a vector of each type may have."""
+
+_KINDS = {kind.__name__: kind for kind in VECTOR_DTYPES}
+_STORED = {int: np.int64, float: np.float64, bool: np.int64}
+_TEXTS = {"str": "U", "bytes": "S"}
 
 
 def _expanded(kind: Any) -> Any:
@@ -103,8 +118,8 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     own = {} if isinstance(calibrator, Composed) else field_types(type(found))
     for field, parameter in _given(calibrator, own):
         if getattr(found, field) != _parameter(calibrator, parameter):
-            raise UnsavableError(
-                f"{cls.__name__}: {parameter} was changed after the fit; fit again"
+            raise ModelFileError(
+                f"{cls.__name__}: {parameter} was changed after the fit; fit again", "savable"
             )
     values = {
         name: getattr(found, name[:-1]) if name[:-1] in own else getattr(calibrator, name)
@@ -198,8 +213,7 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     if kind is float and type(stored) is str and stored in _NOT_FINITE:
         return _NOT_FINITE[stored]
     if kind in (float, int, str, bool):
-        if type(stored) is not kind:
-            raise HeaderFieldError(f"{name} is not of type {kind.__name__}")
+        require(type(stored) is kind, f"{name} is not of type {kind.__name__}", "fields")
         return stored
     if kind == _LABELS:
         return reader.vector(stored, name)
@@ -213,14 +227,13 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     if inside[:1] == (Curve,):
         return _read_curves(stored, name, reader)
     if origin in (list, tuple):
-        if type(stored) is not list:
-            raise HeaderFieldError(f"{name} is not a list")
+        require(type(stored) is list, f"{name} is not a list", "fields")
         return origin(read(inside[0], item, f"{name}/{i}", reader) for i, item in enumerate(stored))
     if kind is Calibrator:
         return reader.part(stored, name, fitted=True)
     later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
     types = field_types(kind)  # what has a default came after the first files
-    given = take(stored, name, reader.unknown, later, **dict.fromkeys(types, object))
+    given = take(stored, name, reader.unknown, dict.fromkeys(types, object), later)
     values = {f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()}
     return kind(**values)
 
@@ -247,8 +260,8 @@ def _announcement(kind: type) -> str:
 
 def _expect(stored: Any, word: str, name: str) -> None:
     """Refuse a header that announces another kind of value than the class has."""
-    if type(stored) is not str or stored != word:
-        raise HeaderFieldError(f"{name} is not declared as {word!r}")
+    is_word = type(stored) is str and stored == word
+    require(is_word, f"{name} is not declared as {word!r}", "fields")
 
 
 def _check_number_of(curves: Any) -> None:
@@ -329,4 +342,81 @@ def _build(cls: Any, numbers: Iterator[float], vectors: Iterator[Any]) -> Any:
             else next(numbers if of is float else vectors)
             for of in field_types(cls).values()
         )
+    )
+
+
+def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | None]:
+    """Return the entry of the header, and the array if the values are numbers."""
+    dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
+    values = vector.tolist()
+    types = set(map(type, values))
+    kind: Any = types.pop() if len(types) == 1 else None
+    require(
+        dtype in VECTOR_DTYPES.get(kind, ()),
+        f"a vector of dtype {vector.dtype} cannot be saved; use strings, bytes, booleans, whole "
+        "numbers or floats of one type",
+        "savable",
+    )
+    try:
+        array = vector.astype(_STORED[kind]) if kind in _STORED else None
+    except OverflowError:
+        raise ModelFileError("labels do not fit 64 bits with a sign", "labels") from None
+    _restore(kind, dtype, values if array is None else array)  # refuses what could not be loaded
+    entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
+    if array is None:
+        entry["values"] = [value if kind is str else value.hex() for value in values]
+    return entry, array
+
+
+def unpack_vector(
+    entry: Any, where: str, array: NDArray[Any] | None, unknown: list[str] | None
+) -> NDArray[Any]:
+    """Build the vector that an entry of the header describes."""
+    given = take(entry, where, unknown, {"type": str, "dtype": str, "values": list}, ["values"])
+    kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])
+    if kind is None or dtype not in VECTOR_DTYPES[kind]:
+        raise ModelFileError(f"{where} is of unknown type, or dtype {dtype!r:.40}", "labels")
+    if kind in _STORED:
+        if array is None or array.ndim != 1 or array.dtype != _STORED[kind] or values:
+            raise ModelFileError(f"{where} has no array of one dimension and its type", "labels")
+        return _restore(kind, dtype, array)
+    are_texts = len(values) > 0 and all(type(value) is str for value in values)
+    require(are_texts, f"{where} is empty or has a label that is not text", "labels")
+    try:
+        values = [bytes.fromhex(value) for value in values] if kind is bytes else values
+    except ValueError:
+        raise ModelFileError(f"{where} has bytes that are not hexadecimal", "labels") from None
+    return _restore(kind, dtype, values)
+
+
+def _restore(kind: type, dtype: str, values: Any) -> NDArray[Any]:
+    """Return the vector, if its dtype holds exactly these values."""
+    n_values, most = len(values), limits.MAX_CLASSES
+    require(n_values <= most, f"a vector has {n_values} entries, {most} at most", "labels")
+    if kind in _STORED:
+        with np.errstate(all="ignore"):  # compared below
+            vector: NDArray[Any] = (values.astype(bool) if kind is bool else values).astype(dtype)
+        is_same = np.array_equal(vector, values)  # NaN is not
+    else:
+        _check_width(dtype, values)
+        vector = np.array(values, dtype=_TEXTS.get(dtype, object))
+        is_same = vector.tolist() == values  # numpy drops null characters at the end
+    require(is_same, f"labels cannot be stored as {dtype}", "labels")
+    return vector
+
+
+def _check_width(dtype: str, values: list[Any]) -> None:
+    """Refuse long labels; numpy makes every cell as wide as the widest: count before it does."""
+    try:
+        is_plain = isinstance(values[0], bytes) or "".join(values).isascii()
+        widest = max(map(len, values if is_plain else (v.encode("utf-8") for v in values)))
+    except UnicodeEncodeError:
+        raise ModelFileError("a label is not valid Unicode", "labels") from None
+    most = limits.MAX_LABEL
+    require(widest <= most, f"a label has {widest} bytes, {most} at most", "labels")
+    require(
+        dtype == "object" or 4 * len(values) * widest <= limits.MAX_LABEL_TABLE,
+        f"{len(values)} labels of up to {widest} bytes need more than {limits.MAX_LABEL_TABLE} "
+        "bytes; use an object array",
+        "labels",
     )

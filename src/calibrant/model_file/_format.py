@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
-from calibrant import __version__, errors
+from calibrant import __version__
+from calibrant.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,8 @@ _OTHERS = {
     b"{": "JSON",
     b"\x1f\x8b": "gzip",
 }
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+"""A string of JSON, with its quotes: brackets in it open nothing."""
 
 
 class Content(NamedTuple):
@@ -74,10 +77,23 @@ class Content(NamedTuple):
     unknown: list[str] | None = None
 
 
+def require(condition: Any, message: str, rule: str = "fitted") -> None:
+    """Refuse what breaks a rule of the format, usually that of fitted values."""
+    if not condition:
+        raise ModelFileError(message, rule)
+
+
 def pack(
-    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]], minor: int = MINOR
+    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
+    minor = WITH_SAMPLE if "sample" in header else MINOR
+    require(
+        len(arrays) <= MAX_ARRAYS,
+        f"the calibrator has {len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}; save its "
+        "parts in separate files",
+        "savable",
+    )
     table: list[dict[str, Any]] = []
     data: list[memoryview] = []
     offset = 0
@@ -88,20 +104,16 @@ def pack(
         table.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset})
         data.append(stored.reshape(-1).view(np.uint8).data)
         offset += stored.nbytes
-    if len(table) > MAX_ARRAYS:
-        raise errors.UnsavableError(
-            f"the calibrator has {len(table)} arrays, but a file holds at most {MAX_ARRAYS}; save "
-            "its parts in separate files"
-        )
     text = encode(
         {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
     )
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
-    if len(text) > MAX_HEADER:
-        raise errors.UnsavableError(
-            f"the header would have {len(text)} bytes, but at most {MAX_HEADER} are allowed: use "
-            "fewer or shorter class labels"
-        )
+    require(
+        len(text) <= MAX_HEADER,
+        f"the header would have {len(text)} bytes, but at most {MAX_HEADER} are allowed: use fewer "
+        "or shorter class labels",
+        "savable",
+    )
     pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, minor, len(text)), text, *data]
     sha = hashlib.sha256()
     for piece in pieces:
@@ -123,50 +135,44 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     start = _PREFIX.size + length
     try:
         header = decode(bytes(data[_PREFIX.size : start]))
-        library = _library(header)
-    except errors.ModelFileError:
+        library = header.get("library")
+        is_named = isinstance(library, str) and re.fullmatch("[ -~]{1,80}", library)
+        require(is_named, "the header: 'library' is not a name and a version", "fields")
+    except ModelFileError:
         if major == MAJOR:
             raise
         library = "an unknown version"
-    if major != MAJOR:
-        raise errors.FormatVersionError(
-            f"the file has format {major}.{minor} and was written by {library}; calibrant "
-            f"{__version__} reads format {MAJOR}.x: update calibrant, or save the file again"
-        )
-    unknown: list[str] | None = [] if minor > WITH_SAMPLE else None
-    found = take(
-        header,
-        "the header",
-        unknown,
-        ("sample",),
-        library=str,
-        requires=list,
-        arrays=list,
-        vectors=list,
-        parts=list,
-        sample=dict,
+    require(
+        major == MAJOR,
+        f"the file has format {major}.{minor} and was written by {library}; calibrant "
+        f"{__version__} reads format {MAJOR}.x: update calibrant, or save the file again",
+        "version",
     )
-    if "sample" in found and minor < WITH_SAMPLE:
-        raise errors.HeaderFieldError(f"the header of format 1.{minor} has no field 'sample'")
-    for name in found["requires"]:  # version 1.0 has nothing that a file may require
-        raise errors.FeatureError(
+    unknown: list[str] | None = [] if minor > WITH_SAMPLE else None
+    lists: dict[str, type] = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
+    kinds = {"library": str, **lists, "sample": dict}
+    fields = take(header, "the header", unknown, kinds, ("sample",))
+    is_known = "sample" not in fields or minor >= WITH_SAMPLE
+    require(is_known, f"the header of format 1.{minor} has no field 'sample'", "fields")
+    for name in fields["requires"]:  # version 1.0 has nothing that a file may require
+        raise ModelFileError(
             f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
-            f"written by {library}: update calibrant"
+            f"written by {library}: update calibrant",
+            "features",
         )
-    arrays = _views(found["arrays"], data[start:-_DIGEST], unknown)
-    return Content(found, arrays, library, (major, minor), digest, len(data), unknown)
+    arrays = _views(fields["arrays"], data[start:-_DIGEST], unknown)
+    return Content(fields, arrays, str(library), (major, minor), digest, len(data), unknown)
 
 
 def _check_magic(data: memoryview) -> None:
+    require(len(data) > 0, "the file is empty", "magic")
     first = bytes(data[: len(MAGIC)])
-    if len(data) == 0:
-        raise errors.MagicError("the file is empty")
-    if first != MAGIC[: len(first)]:
-        kind = next((k for start, k in _OTHERS.items() if first.startswith(start)), None)
-        hint = f"; it looks like {kind}" if kind else ""
-        raise errors.MagicError(f"the file is not a calibrant model file{hint}")
-    if len(data) < _PREFIX.size + _DIGEST:
-        raise errors.TruncatedFileError(f"the file is cut off after {len(data)} bytes")
+    kind = next((k for start, k in _OTHERS.items() if first.startswith(start)), None)
+    hint = f"; it looks like {kind}" if kind else ""
+    is_ours = first == MAGIC[: len(first)]
+    require(is_ours, f"the file is not a calibrant model file{hint}", "magic")
+    is_long = len(data) >= _PREFIX.size + _DIGEST
+    require(is_long, f"the file is cut off after {len(data)} bytes", "length")
 
 
 def _check_digests(data: memoryview, sha256: str | None) -> str:
@@ -174,68 +180,59 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
     sha = hashlib.sha256(data[:-_DIGEST])
     own = sha.digest()
     sha.update(data[-_DIGEST:])
-    if sha256 is not None and not hmac.compare_digest(sha.hexdigest(), sha256.lower()):
-        raise errors.DigestError(
-            f"the file's SHA-256 is {sha.hexdigest()}, not sha256={sha256!r}; do not trust the file"
-        )
+    require(
+        sha256 is None or hmac.compare_digest(sha.hexdigest(), sha256.lower()),
+        f"the file's SHA-256 is {sha.hexdigest()}, not sha256={sha256!r}; do not trust the file",
+        "digest",
+    )
     length = _PREFIX.unpack(data[: _PREFIX.size])[3]
-    if length == 0 or length > MAX_HEADER or (_PREFIX.size + length) % 8:
-        raise errors.HeaderLengthError(
-            f"the header has a length of {length} bytes; it must be a multiple of 8 from 1 to "
-            f"{MAX_HEADER}"
-        )
-    if _PREFIX.size + length + _DIGEST > len(data):
-        raise errors.TruncatedFileError(
-            f"the file is cut off after {len(data)} bytes, inside a header of {length}"
-        )
-    if not hmac.compare_digest(own, bytes(data[-_DIGEST:])):
-        raise errors.ChecksumError(
-            "the content does not match its checksum, so the file is damaged or cut off; save it "
-            "again"
-        )
+    require(
+        0 < length <= MAX_HEADER and (_PREFIX.size + length) % 8 == 0,
+        f"the header has a length of {length} bytes; it must be a multiple of 8 from 1 to "
+        f"{MAX_HEADER}",
+        "header",
+    )
+    require(
+        _PREFIX.size + length + _DIGEST <= len(data),
+        f"the file is cut off after {len(data)} bytes, inside a header of {length}",
+        "length",
+    )
+    require(
+        hmac.compare_digest(own, bytes(data[-_DIGEST:])),
+        "the content does not match its checksum, so the file is damaged or cut off; save it again",
+        "checksum",
+    )
     return sha.hexdigest()
-
-
-def _library(header: dict[str, Any]) -> str:
-    library = header.get("library")
-    if not isinstance(library, str) or not re.fullmatch("[ -~]{1,80}", library):
-        raise errors.HeaderFieldError("the header: 'library' is not a name and a version")
-    return library
 
 
 def _views(
     table: list[Any], data: memoryview, unknown: list[str] | None
 ) -> dict[str, NDArray[Any]]:
     """Arrays by name: in order, end to end, filling the data section exactly."""
-    if len(table) > MAX_ARRAYS:
-        raise errors.ArrayLayoutError(f"the file has {len(table)} arrays, {MAX_ARRAYS} at most")
+    is_short = len(table) <= MAX_ARRAYS
+    require(is_short, f"the file has {len(table)} arrays, {MAX_ARRAYS} at most", "arrays")
     arrays: dict[str, NDArray[Any]] = {}
     end = 0
+    kinds = {"name": str, "dtype": str, "shape": list, "offset": int}
     for i, entry in enumerate(table):
-        kinds: dict[str, type] = {"name": str, "dtype": str, "shape": list, "offset": int}
-        name, dtype, shape, offset = take(entry, f"array {i}", unknown, **kinds).values()
-        if name in arrays or not name.isascii() or len(name) > 200:
-            raise errors.ArrayLayoutError(f"array {i} has no name of its own")
-        if dtype not in DTYPES:
-            raise errors.ArrayLayoutError(f"array {i} is of dtype {dtype!r:.40}")
-        if not 1 <= len(shape) <= 3 or not all(type(n) is int and n >= 1 for n in shape):
-            raise errors.ArrayLayoutError(f"array {i} has shape {shape!r:.80}")
+        name, dtype, shape, offset = take(entry, f"array {i}", unknown, kinds).values()
+        is_new = name not in arrays and name.isascii() and len(name) <= 200
+        require(is_new, f"array {i} has no name of its own", "arrays")
+        require(dtype in DTYPES, f"array {i} is of dtype {dtype!r:.40}", "arrays")
+        is_shape = 1 <= len(shape) <= 3 and all(type(n) is int and n >= 1 for n in shape)
+        require(is_shape, f"array {i} has shape {shape!r:.80}", "arrays")
         size = 8 * math.prod(shape)  # Python integers: no overflow
-        if offset != end or size > len(data) - end:
-            raise errors.ArrayLayoutError(
-                f"array {i} is at {offset} and {size} bytes long; it must start at {end} and end "
-                f"by {len(data)}"
-            )
+        require(
+            offset == end and size <= len(data) - end,
+            f"array {i} is at {offset} and {size} bytes long; it must start at {end} and end by "
+            f"{len(data)}",
+            "arrays",
+        )
         end += size
         view = np.frombuffer(data[offset:end], dtype=DTYPES[dtype]).reshape(shape)
         arrays[name] = view.astype(view.dtype.newbyteorder("="), copy=False)
-    if end != len(data):
-        raise errors.ArrayLayoutError(f"{len(data) - end} bytes belong to no array")
+    require(end == len(data), f"{len(data) - end} bytes belong to no array", "arrays")
     return arrays
-
-
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
-"""A string of JSON, with its quotes: brackets in it open nothing."""
 
 
 def encode(value: Any) -> bytes:
@@ -247,28 +244,32 @@ def encode(value: Any) -> bytes:
 
 def decode(data: bytes) -> dict[str, Any]:
     """Read a JSON object: no key twice, and numbers that fit 64 bits."""
-    numbers: Any = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _number)
     try:
         text = data.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_unique, **numbers)
-        _check_unicode(value, text)
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_number,
+            parse_float=_number,
+            parse_int=_number,
+        )
         _check_depth(data)
-    except errors.HeaderSyntaxError:
+        _check_unicode(value, text)
+    except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:
         # Of decode, of json, and of int, which reads no 5,000 digits.
-        raise errors.HeaderSyntaxError(f"the header is not JSON in UTF-8: {error!s:.80}") from None
-    if not isinstance(value, dict):
-        raise errors.HeaderSyntaxError("the header is not a JSON object")
-    return value
+        raise ModelFileError(f"the header is not JSON in UTF-8: {error!s:.80}", "json") from None
+    require(isinstance(value, dict), "the header is not a JSON object", "json")
+    return dict(value)
 
 
 def _check_depth(data: bytes) -> None:
     """Refuse what older versions of Python do: the same file is refused by all."""
     marks = np.frombuffer(_STRING.sub(b"", data), dtype=np.uint8)
     steps = np.isin(marks, [*b"[{"]).astype(np.int8) - np.isin(marks, [*b"]}"])
-    if np.cumsum(steps, dtype=np.int64).max(initial=0) > MAX_DEPTH:
-        raise errors.HeaderSyntaxError(f"the header has a recursion of more than {MAX_DEPTH} lists")
+    depth = np.cumsum(steps, dtype=np.int64).max(initial=0)
+    require(depth <= MAX_DEPTH, f"the header has a recursion of more than {MAX_DEPTH}", "json")
 
 
 def _check_unicode(value: Any, text: str) -> None:
@@ -277,54 +278,48 @@ def _check_unicode(value: Any, text: str) -> None:
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
-            raise errors.HeaderSyntaxError("the header has text that is not Unicode") from None
+            raise ModelFileError("the header has text that is not Unicode", "json") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise errors.HeaderSyntaxError("the header has a key twice")
-    return found
+    result = dict(pairs)
+    require(len(result) == len(pairs), "the header has a key twice", "json")
+    return result
 
 
 def _number(text: str) -> float:
     value: float = int(text) if text.lstrip("-").isdecimal() else float(text)
-    if not (value in INT64 if isinstance(value, int) else math.isfinite(value)):
-        raise errors.HeaderSyntaxError(
-            f"the header has {text:.40}, which is neither int64 nor float64"
-        )
+    is_stored = value in INT64 if isinstance(value, int) else math.isfinite(value)
+    require(is_stored, f"the header has {text:.40}, which is neither int64 nor float64", "json")
     return value
 
 
-def require(condition: Any, message: str) -> None:
-    """Refuse a fitted value unless ``condition`` holds."""
-    if not condition:
-        raise errors.FittedValueError(message)
-
-
 def take(
-    stored: Any, where: str, unknown: list[str] | None, optional: Any = (), **kinds: Any
+    stored: Any,
+    where: str,
+    unknown: list[str] | None,
+    kinds: Mapping[str, Any],
+    optional: Any = (),
 ) -> dict[str, Any]:
     """Return the fields of a JSON object, each exactly of the type or types that it must have.
 
     True is no int, and ``object`` is any type. Fields that nobody asked for are refused, or added
     to ``unknown`` if that is a list. ``where`` is what the object is, for messages.
     """
-    if type(stored) is not dict:
-        raise errors.HeaderFieldError(f"{where} is not an object")
+    require(type(stored) is dict, f"{where} is not an object", "fields")
     for key in kinds.keys() - stored.keys() - set(optional):
-        raise errors.HeaderFieldError(f"{where} has no field {key!r}")
+        raise ModelFileError(f"{where} has no field {key!r}", "fields")
     others = sorted(stored.keys() - kinds.keys())
-    if others and unknown is None:
-        raise errors.HeaderFieldError(f"{where} has an unknown field {others[0]!r:.80}")
     if unknown is not None:
         unknown += [f"{where}: {key!r:.80}" for key in others]
-    found = {key: stored[key] for key in kinds if key in stored}
-    for key, value in found.items():
+    elif others:
+        raise ModelFileError(f"{where} has an unknown field {others[0]!r:.80}", "fields")
+    result = {key: stored[key] for key in kinds if key in stored}
+    for key, value in result.items():
         of = get_args(kinds[key]) or (kinds[key],)
         if object not in of and type(value) not in of:
             names = " or ".join(kind.__name__ for kind in of)
-            raise errors.HeaderFieldError(
-                f"{where}: {key!r} is of type {type(value).__name__}, not {names}"
+            raise ModelFileError(
+                f"{where}: {key!r} is of type {type(value).__name__}, not {names}", "fields"
             )
-    return found
+    return result

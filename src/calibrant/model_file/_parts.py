@@ -15,24 +15,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
+from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
-from calibrant.model_file import _labels as labels
-from calibrant.model_file._checks import Nesting, check_fitted, check_parameters
+from calibrant.model_file._checks import (
+    Nesting,
+    build_sample,
+    check_fitted,
+    check_parameters,
+    check_sample,
+)
 from calibrant.model_file._fields import (
     optional_fields,
+    pack_vector,
     parts_in,
     read,
     set_fit,
     stored_types,
     stored_values,
+    unpack_vector,
     write,
 )
-from calibrant.model_file._sample import read_sample
+from calibrant.model_file._format import require, take
+from calibrant.scale._sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,15 +62,27 @@ LOOSE_OPTIONS = {
 }
 """Parameters of "na-fir" in files of 1.0.0 and before that it has no more."""
 
+_PART = {
+    "method": str,
+    "parameters": dict,
+    "classes": int | None,
+    "feature_names": int | None,
+    "fitted": dict | None,
+}
+"""Fields of a part, and their types."""
+
+_SAMPLE_ARRAYS = (*WHOLE_ARRAYS, *FLOAT_ARRAYS)
+_TABLES = ("rows", "rests")
+"""Arrays of the rows of ``partial_fit``; these have two dimensions."""
+
 
 class Writer:
-    """Collects what goes into a file; ``takes_foreign`` is for who only checks what is ours."""
+    """Collects what goes into a file."""
 
-    def __init__(self, *, takes_foreign: bool = False) -> None:
+    def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.vectors: list[dict[str, Any]] = []
         self.parts: list[dict[str, Any]] = []
-        self._takes_foreign = takes_foreign
         self._vector_of: dict[Any, int] = {}
         self._index_of: dict[int, tuple[NDArray[Any], int]] = {}
         self._part_of: dict[tuple[int, bool], int] = {}
@@ -72,7 +92,7 @@ class Writer:
         """Add a vector, once however often it is used, and return its index."""
         if id(values) in self._index_of:
             return self._index_of[id(values)][1]
-        entry, array = labels.pack(values)
+        entry, array = pack_vector(values)
         content = tuple(entry["values"]) if array is None else array.tobytes()
         key = (entry["type"], entry["dtype"], content)
         if key not in self._vector_of:
@@ -87,16 +107,15 @@ class Writer:
         """Add a calibrator and all inside it, once however often it is used."""
         key = (id(calibrator), fitted)
         if key not in self._part_of:
-            if depth > limits.MAX_NESTING:
-                raise errors.NestingError(f"nested more than {limits.MAX_NESTING} deep")
+            most = limits.MAX_NESTING
+            require(depth <= most, f"nested more than {most} deep", "parts")
             method = getattr(type(calibrator), "method", None)
-            if method is None or find_method(method) is not type(calibrator):
-                if self._takes_foreign:
-                    return -1
-                raise errors.UnsavableError(
-                    f"{type(calibrator).__name__} cannot be saved; only calibrators of this "
-                    "package can, and not their subclasses"
-                )
+            require(
+                method is not None and find_method(method) is type(calibrator),
+                f"{type(calibrator).__name__} cannot be saved; only calibrators of this package "
+                "can, and not their subclasses",
+                "savable",
+            )
             entry = self._entry(calibrator, fitted=fitted, depth=depth)
             self._part_of[key] = len(self.parts)
             self.parts.append(entry)
@@ -130,13 +149,13 @@ class Writer:
                 for name, kind in stored_types(cls).items()
                 if name in values
             }
-        self._nesting.add([j for j in children if j >= 0], calibrator, fitted=fitted)
+        self._nesting.add(children, calibrator, fitted=fitted)
         return entry
 
     def _plain(self, value: Any, name: str, depth: int = 0) -> Any:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
-        if depth > limits.MAX_LISTS:  # which would not be read again
-            raise errors.UnsavableError(f"{name} has more than {limits.MAX_LISTS} lists in lists")
+        most = limits.MAX_LISTS
+        require(depth <= most, f"{name} has more than {most} lists in lists", "savable")
         plain = partial(self._plain, name=name, depth=depth + 1)
         if value is None or isinstance(value, bool | np.bool_):
             return None if value is None else bool(value)
@@ -160,10 +179,26 @@ class Writer:
             array = np.asarray(value)
             if array.ndim == 1:
                 return {"vector": self.vector(array)}
-        raise errors.UnsavableError(
+        raise ModelFileError(
             f"{name} is a {type(value).__name__}, which cannot be saved; use numbers, strings, "
-            "lists of them or arrays of one dimension"
+            "lists of them or arrays of one dimension",
+            "savable",
         )
+
+    def sample(self, calibrator: Any) -> dict[str, Any]:
+        """Return what stands in the header for the rows of ``partial_fit``; arrays are added."""
+        name = type(calibrator).__name__
+        require(
+            vars(calibrator).get("sample_") is not None,
+            f"{name} holds no rows, which only partial_fit keeps; use partial_fit, or leave "
+            "sample=True out",
+            "savable",
+        )
+        state = check_sample(calibrator)
+        some = state["n_rows"] > 0 and len(state["rows"]) > 0
+        require(some, f"{name}: sample_ has no rows; leave sample=True out", "savable")
+        self.arrays |= {f"sample/{array}": state[array] for array in _SAMPLE_ARRAYS}
+        return {"max_cells": int(state["max_cells"]), "n_rows": int(state["n_rows"])}
 
 
 def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
@@ -175,11 +210,9 @@ def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
     found = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
     needed = {*fitted_types(type(calibrator)), "classes_", "n_features_in_"}
     wrong = (needed - found) | (found - needed - {"feature_names_in_", "sample_"})
-    if wrong:
-        raise errors.UnsavableError(
-            f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or cannot be "
-            "saved"
-        )
+    name = type(calibrator).__name__
+    message = f"{name}: the attribute {min(wrong, default='')} is missing, or cannot be saved"
+    require(not wrong, message, "savable")
 
 
 class Reader:
@@ -194,7 +227,7 @@ class Reader:
         self._parts: list[tuple[Calibrator, bool]] = []
         entries, parts = content.header["vectors"], content.header["parts"]
         self._vectors = [
-            labels.unpack(e, f"vector {i}", self._arrays.pop(f"vector/{i}", None), self.unknown)
+            unpack_vector(e, f"vector {i}", self._arrays.pop(f"vector/{i}", None), self.unknown)
             for i, e in enumerate(entries)
         ]
         self._unused = {f"vector {i}" for i in range(len(entries))}
@@ -205,61 +238,57 @@ class Reader:
 
     def outermost(self) -> Calibrator:
         """Return the calibrator that the file is about; everything in the file belongs to it."""
-        if not self._parts or not self._parts[-1][1]:
-            raise errors.NestingError("the file has no fitted calibrator")
+        has_fit = len(self._parts) > 0 and self._parts[-1][1]
+        require(has_fit, "the file has no fitted calibrator", "parts")
         calibrator = self._parts[-1][0]
         if self._sample is not None:
-            calibrator.__dict__["sample_"] = read_sample(self._sample, calibrator, self)
+            calibrator.__dict__["sample_"] = self._read_sample(calibrator)
         if self._unused:
-            raise errors.NestingError(f"{min(self._unused)} belongs to nothing")
-        if self._arrays and self.unknown is None:
-            raise errors.ArrayLayoutError(f"array {min(self._arrays)!r:.80} belongs to nothing")
+            raise ModelFileError(f"{min(self._unused)} belongs to nothing", "parts")
         if self.unknown is not None:
             self.unknown += [f"array {name!r:.80}" for name in sorted(self._arrays)]
+        elif self._arrays:
+            raise ModelFileError(f"array {min(self._arrays)!r:.80} belongs to nothing", "arrays")
         return calibrator
 
     def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> NDArray[Any]:
         """Return an array, which nothing else may use."""
-        if name not in self._arrays:
-            raise errors.ArrayLayoutError(f"there is no array {name!r:.80}")
+        require(name in self._arrays, f"there is no array {name!r:.80}", "arrays")
         array = self._arrays.pop(name)
-        if n_dimensions not in (None, array.ndim) or array.dtype.kind != "fi"[whole]:
-            raise errors.ArrayLayoutError(
-                f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}"
-            )
+        require(
+            n_dimensions in (None, array.ndim) and array.dtype.kind == "fi"[whole],
+            f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}",
+            "arrays",
+        )
         return array
 
     def vector(self, index: Any, where: str) -> NDArray[Any]:
         """Return a vector by its index."""
-        if type(index) is not int or not 0 <= index < len(self._vectors):
-            raise errors.HeaderFieldError(f"{where} refers to no vector")
+        is_index = type(index) is int and 0 <= index < len(self._vectors)
+        require(is_index, f"{where} refers to no vector", "fields")
         self._unused.discard(f"vector {index}")
-        return self._vectors[index]
+        return self._vectors[int(index)]
 
     def part(self, index: Any, where: str, *, fitted: bool) -> Calibrator:
         """Return a calibrator that came earlier in the file."""
-        if type(index) is not int or not 0 <= index < len(self._parts):
-            raise errors.NestingError(f"{where} refers to no part before it")
-        calibrator, is_fitted = self._parts[index]
-        if is_fitted != fitted:
-            raise errors.NestingError(f"{where} refers to a part that is fitted, or is not")
+        is_index = type(index) is int and 0 <= index < len(self._parts)
+        require(is_index, f"{where} refers to no part before it", "parts")
+        calibrator, is_fitted = self._parts[int(index)]
+        require(is_fitted == fitted, f"{where} refers to a part that is fitted, or is not", "parts")
         self._unused.discard(f"part {index}")
         self._children.append(index)
         return calibrator
 
     def _read_part(self, index: int, entry: Any) -> tuple[Calibrator, bool]:
         where = f"part {index}"
-        kinds: dict[str, Any] = {"method": str, "parameters": dict, "classes": int | None}
-        kinds |= {"feature_names": int | None, "fitted": dict | None}
-        found = limits.take(entry, where, self.unknown, **kinds)
-        method, parameters, classes, names, stored = found.values()
+        given = take(entry, where, self.unknown, _PART)
+        method, parameters, classes, names, stored = given.values()
         if method == "na-fir":
             method, parameters = _without_solver(parameters, where)
         cls = find_method(method)
         if cls is None:
-            raise errors.UnknownMethodError(
-                f"the method {method!r:.80} is not known to this version; update calibrant"
-            )
+            message = f"the method {method!r:.80} is not known to this version; update calibrant"
+            raise ModelFileError(message, "method")
         self._children = []
         calibrator = self._build(cls, parameters, where)
         is_fitted = stored is not None
@@ -269,8 +298,8 @@ class Reader:
             calibrator.n_features_in_ = len(calibrator.classes_)
             if names is not None:
                 calibrator.feature_names_in_ = self.vector(names, where)
-        elif (classes, names) != (None, None):
-            raise errors.HeaderFieldError(f"{where} has classes but is not fitted")
+        has_none = is_fitted or (classes, names) == (None, None)
+        require(has_none, f"{where} has classes but is not fitted", "fields")
         # First what bounds the time of all other checks.
         self._nesting.add(self._children, calibrator, fitted=is_fitted)
         if is_fitted:
@@ -282,26 +311,35 @@ class Reader:
         try:
             _refuse_unknown(cls, stored_names(cls), values)
             calibrator = cls(**values)
-        except (TypeError, errors.ParameterError) as error:  # one without a default is missing
-            raise errors.StoredParameterError(f"{where}: {error}") from None
+        except (TypeError, ParameterError) as error:  # one without a default is missing
+            raise ModelFileError(f"{where}: {error}", "parameters") from None
         check_parameters(calibrator)
         return calibrator
 
     def _fill(self, calibrator: Calibrator, index: int, stored: dict[str, Any]) -> None:
         cls: Any = type(calibrator)
         types, optional = stored_types(cls), optional_fields(cls)
-        where, kinds = f"part {index}: 'fitted'", dict.fromkeys(types, object)
-        given = limits.take(stored, where, self.unknown, optional, **kinds)
+        where = f"part {index}: 'fitted'"
+        given = take(stored, where, self.unknown, dict.fromkeys(types, object), optional)
         try:
             values = {n: read(types[n], v, f"{index}/{n}", self) for n, v in given.items()}
             set_fit(calibrator, values)
-        except errors.ParameterError as error:  # what the constructors of maps raise
-            raise errors.FittedValueError(f"{where}: {error}") from None
+        except ParameterError as error:  # what the constructors of maps raise
+            raise ModelFileError(f"{where}: {error}", "fitted") from None
+
+    def _read_sample(self, calibrator: Calibrator) -> RowSample:
+        """Undo ``Writer.sample``, and check everything."""
+        kinds = {"max_cells": int, "n_rows": int}
+        state: dict[str, Any] = take(self._sample, "'sample'", self.unknown, kinds)
+        state |= {"scores": calibrator.scores, "normalize": calibrator.normalize}
+        for name in _SAMPLE_ARRAYS:
+            whole, n_dimensions = name in WHOLE_ARRAYS, 2 if name in _TABLES else 1
+            state[name] = self.take(f"sample/{name}", whole=whole, n_dimensions=n_dimensions)
+        return build_sample(state | {"classes": calibrator.classes_})
 
     def _value(self, stored: Any, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""
-        if depth > limits.MAX_LISTS:
-            raise errors.NestingError(f"{where}: lists are nested too deep")
+        require(depth <= limits.MAX_LISTS, f"{where}: lists are nested too deep", "parts")
         value = partial(self._value, where=where, depth=depth + 1)
         if type(stored) is list:
             return [value(item) for item in stored]
@@ -322,7 +360,7 @@ class Reader:
                 return self.vector(index, where)
             case [("part", index)]:
                 return self.part(index, where, fitted=False)
-        raise errors.StoredParameterError(f"{where} has {stored!r:.80} for a parameter")
+        raise ModelFileError(f"{where} has {stored!r:.80} for a parameter", "parameters")
 
 
 def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
@@ -336,10 +374,9 @@ def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[s
                 kept["max_rounds"] = None
             return SEARCHES[name], kept | values
         case solver:
-            raise errors.StoredParameterError(f"{where} has {solver!r:.80} for a parameter")
+            raise ModelFileError(f"{where} has {solver!r:.80} for a parameter", "parameters")
 
 
 def _refuse_unknown(cls: type, known: list[str], values: dict[str, Any]) -> None:
     for name in values:
-        if name not in known:
-            raise errors.StoredParameterError(f"{cls.__name__} has no parameter {name!r:.80}")
+        require(name in known, f"{cls.__name__} has no parameter {name!r:.80}", "parameters")
