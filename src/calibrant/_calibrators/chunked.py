@@ -12,8 +12,8 @@ from calibrant._columns import column_order
 from calibrant._containers import column_names, single_name, to_matrix
 from calibrant._labels import check_labels
 from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
-from calibrant.scale._bad_rows import predict_chunk, to_send
-from calibrant.scale._sample import RowSample
+from calibrant._bad_rows import predict_chunk, to_send
+from calibrant._row_sample import RowSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,7 +31,7 @@ from calibrant._files.text import TEXT, is_zipped, suffix_of
 from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
-from calibrant.scale._bad_rows import predict_good
+from calibrant._bad_rows import predict_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from calibrant._files.tables import is_table
 from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 from calibrant.scale._chunks import Chunks
-from calibrant.scale._sample import MAX_CELLS
+from calibrant._row_sample import MAX_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from calibrant._files.predictions import Source
     from calibrant._files.tables import ColumnSelection
     from calibrant._files.text import Place
-    from calibrant.scale._sample import RowSample
+    from calibrant._row_sample import RowSample
 
 T = TypeVar("T")
 

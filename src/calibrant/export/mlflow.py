@@ -18,7 +18,7 @@ from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._columns import order_of
 from calibrant._one_column import ONE_COLUMN
 from calibrant.export._pipeline import check_input, take_calibrator
-from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
+from calibrant._bad_rows import ON_BAD_ROW, predict_good
 
 try:
     import mlflow.artifacts

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant import errors
 from calibrant.model_file._format import take
-from calibrant.scale._sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
+from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
 
 if TYPE_CHECKING:
     from calibrant.model_file._parts import Reader, Writer

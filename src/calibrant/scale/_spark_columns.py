@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types
 
 from calibrant import errors
 from calibrant._containers import NamedMatrix
@@ -38,7 +38,7 @@ class Scores:
             return cls(list(scores), len(scores), max(dtypes, default="f8"))
         kind = _kind(df, scores)
         is_vector = type(kind).__name__ == "VectorUDT"
-        if not (is_vector or isinstance(kind, T.ArrayType)):
+        if not (is_vector or isinstance(kind, types.ArrayType)):
             raise errors.ContainerError(
                 f"column {scores!r} is of type {kind.simpleString()}; pass a list of columns, one "
                 "for each class, or a column of arrays"
@@ -63,7 +63,7 @@ class Scores:
 
         Spark's classifiers have them in the order of a ``StringIndexer``, by frequency.
         """
-        if not (self.is_vector and isinstance(_kind(df, label), T.StringType)):
+        if not (self.is_vector and isinstance(_kind(df, label), types.StringType)):
             return self
         orders = _indexed(df, self.n_classes)
         return replace(self, classes=orders[0]) if len(orders) == 1 else self
@@ -86,6 +86,11 @@ class Scores:
                 f"column {label!r} comes first; keep the column that it made, or pass "
                 "classes=indexer_model.labels to the calibrator"
             )
+
+    @property
+    def place(self) -> str | list[str]:
+        """What messages call the scores: the column of arrays, or the column of each class."""
+        return self.columns[0] if self.is_array else self.columns
 
     @property
     def type(self) -> str:
@@ -124,8 +129,7 @@ class Scores:
             i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
             raise errors.ShapeError(
-                f"row {i}: column {self.columns[0]!r} {held}, but needs {self.n_classes}, one for "
-                "each class"
+                f"scores[{i}] {held}, but needs {self.n_classes}, one for each class"
             )
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
 
@@ -162,16 +166,22 @@ def _refuse_others(name: str, kind: Any, kinds: Any, error: Any, wanted: str) ->
 def _dtype(name: str, kind: Any) -> str:
     """Return the type of scores, which have to be numbers."""
     wanted = "pass numbers, one for each class"
-    _refuse_others(name, kind, T.NumericType, errors.ContainerError, wanted)
-    return "f4" if isinstance(kind, T.FloatType) else "f8"
+    _refuse_others(name, kind, types.NumericType, errors.ContainerError, wanted)
+    return "f4" if isinstance(kind, types.FloatType) else "f8"
 
 
 def label_column(df: Any, name: str) -> Any:
     """Return the column of the labels, which are of a type that labels can be of."""
     kind = _kind(df, name)
-    if isinstance(kind, T.DecimalType) and kind.scale == 0:
+    if isinstance(kind, types.DecimalType) and kind.scale == 0:
         return by_name(name).cast("long")
-    plain = (T.StringType, T.IntegralType, T.BooleanType, T.FloatType, T.DoubleType)
+    plain = (
+        types.StringType,
+        types.IntegralType,
+        types.BooleanType,
+        types.FloatType,
+        types.DoubleType,
+    )
     wanted = "labels must be text, whole numbers or booleans"
     _refuse_others(name, kind, plain, errors.LabelError, wanted)
     return by_name(name)
@@ -180,7 +190,7 @@ def label_column(df: Any, name: str) -> Any:
 def weight_column(df: Any, name: str) -> Any:
     """Return the column of the weights, which are numbers."""
     kind = _kind(df, name)
-    _refuse_others(name, kind, T.NumericType, errors.WeightError, "weights must be numbers")
+    _refuse_others(name, kind, types.NumericType, errors.WeightError, "weights must be numbers")
     return by_name(name).cast("double")
 
 
@@ -200,7 +210,7 @@ def output_fields(df: Any, output: str | Sequence[str], n_classes: int, kind: An
                 f"output={name!r} is the name of another column; choose a new one"
             )
         taken.add(name.lower())
-    return [T.StructField(name, T.ArrayType(kind) if is_one else kind) for name in names]
+    return [types.StructField(name, types.ArrayType(kind) if is_one else kind) for name in names]
 
 
 def to_numpy(column: Any) -> NDArray[Any]:
