@@ -178,6 +178,8 @@ def test_a_chunk_without_weight_or_without_rows_is_none():
         calibrant.FlattenedIsotonic().fit(sieved, labels),
     ):
         assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
+    found = metrics.accuracy(LABELS, CHUNKED, sample_weight=weight)
+    assert found == pytest.approx(metrics.accuracy(Y[700:], SCORES[700:]))
     with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
         calibrant.FlattenedIsotonic(classes=[0, 1, 2]).fit(CHUNKED, LABELS, 0 * weight)
 

@@ -38,6 +38,7 @@ from calibrant.scale import spark
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The copy keyword is deprecated"),  # in toPandas
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets to the JVM
 ]
 

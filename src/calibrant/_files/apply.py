@@ -17,6 +17,7 @@ import numpy as np
 from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant._atomic_file import new_directory, replace_file
+from calibrant._bad_rows import predict_good
 from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files import tables
@@ -31,7 +32,6 @@ from calibrant._files.text import TEXT, is_zipped, suffix_of
 from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
-from calibrant._bad_rows import predict_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ from calibrant._files.predictions import LABEL_KINDS, RawPredictions
 from calibrant._files.records import files_in, is_log
 from calibrant._files.tables import is_table
 from calibrant._one_column import ONE_COLUMN
+from calibrant._row_sample import MAX_CELLS
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 from calibrant.scale._chunks import Chunks
-from calibrant._row_sample import MAX_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

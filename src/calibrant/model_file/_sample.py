@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant.model_file._format import take
 from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
+from calibrant.model_file._format import take
 
 if TYPE_CHECKING:
     from calibrant.model_file._parts import Reader, Writer
