@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 import calibrant
+from array_chunks import ArrayChunks
 from bad_input.promises import few_rows, refused
 from calibrant import errors, metrics
 from calibrant._cli.main import run
 from calibrant.export._pipeline import check_input
-from calibrant.scale._chunks import ArrayChunks
 
 pytestmark = few_rows
 

@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import calibrant
+from array_chunks import ArrayChunks
 from calibrant import _simplex as simplex
 from calibrant import errors, model_file
 from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.scale import RowSample
-from calibrant.scale._chunks import ArrayChunks
 
 SCORES, Y = simulated_scores(1200)
 DAYS = [(SCORES[i::3], Y[i::3]) for i in range(3)]

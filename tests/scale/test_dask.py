@@ -14,10 +14,10 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
+from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
 from calibrant.scale import dask as on_dask
-from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale.dask import DaskChunks, to_array
 
 SCORES, Y = simulated_scores(3000)

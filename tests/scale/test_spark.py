@@ -17,9 +17,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
+from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
-from calibrant.scale._chunks import ArrayChunks
 
 pytest.importorskip("pyspark")
 if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
@@ -459,6 +459,22 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     ordered = spark.fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
     out = spark.predict_proba(ordered, bare, scores="probability").toPandas()["calibrated"]
     assert_allclose(np.stack(out), wanted.predict_proba(rows), atol=1e-12)
+
+
+def test_numbers_that_an_indexer_has_read_as_texts_are_not_taken_in_their_own_order(session):
+    """Digits 0, 1, 2, of which 2 is the most frequent: the first column is that of 2."""
+    frame = FRAME.assign(digit=(Y + 2) % 3)[lambda own: np.arange(len(own)) % 7 < 2 + 2 * own["y"]]
+    df = (
+        StringIndexer(inputCol="digit", outputCol="number")
+        .fit(given := session.createDataFrame(frame))
+        .transform(given)
+    )
+    df = df.withColumn("probability", array_to_vector(F.array(*NAMES)))
+    order = df.schema["number"].metadata["ml_attr"]["vals"]
+    assert order != sorted(order)
+    with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*label= the column"):
+        spark.rows(df, scores="probability", label="digit").labels()
+    assert spark.rows(df, scores="probability", label="number").labels().tolist() == [0, 1, 2]
 
 
 def test_a_calibrator_of_groups_is_refused_with_a_remedy(session):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._containers import library
 from calibrant._labels import encode, of_pandas, refuse_missing
@@ -162,32 +161,6 @@ def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     return np.unique(np.concatenate(both)) if both else first
 
 
-class ArrayChunks(Chunks):
-    """Rows of arrays, in chunks of ``n_rows``."""
-
-    def __init__(self, scores: Any, y: Any, sample_weight: Any = None, *, n_rows: int) -> None:
-        self._arrays, self._n_rows = (scores, y, sample_weight), n_rows
-        self.n_columns = scores.shape[1] if scores.ndim == 2 else 1
-
-    def _starts(self) -> range:
-        return range(0, len(self._arrays[0]), self._n_rows)
-
-    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
-        """Count every chunk, on threads where these are allowed, and merge the results."""
-
-        def work(start: int) -> T:
-            rows = slice(start, start + self._n_rows)
-            with located(f"chunk {start // self._n_rows}", first_of_all=start):
-                return count(*(None if a is None else np.asarray(a[rows]) for a in self._arrays))
-
-        return reduce(merge, threads.each(work, self._starts()))
-
-    def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
-        """Return an iterator of the predictions for every chunk."""
-        scores = self._arrays[0]
-        return (predict(np.asarray(scores[i : i + self._n_rows])) for i in self._starts())
-
-
 _CELL = re.compile(r"(?P<argument>\w+)\[(?P<row>\d+)(?:, (?P<column>\d+))?\]")
 """A cell as messages about arrays name it, such as ``scores[17, 1]``."""
 
@@ -202,19 +175,11 @@ def located(
     first_of_all: int | None = None,
     columns: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
-    """Say in errors about the data inside which chunk and which row it is.
+    """Say in errors about the data inside which place and which row it is.
 
-    Parameters
-    ----------
-    place : str
-        Name of the chunk.
-    first_row : int, default=0
-        Number of the first row inside the place; row numbers of messages are added to it.
-    first_of_all : int, optional
-        Number of the place's first row among all rows, if it is known.
-    columns : mapping, optional
-        Column of the scores, ``y`` and ``sample_weight``, of engines whose users know columns by
-        name: a list of one for each class, or the name of a single column.
+    The first row inside is row ``first_row`` of the place, whose own first row is row
+    ``first_of_all`` of all rows, if that is known. ``columns`` names the columns of ``scores``,
+    ``y`` and ``sample_weight`` where users know them by name: one for each class, or one of arrays.
     """
     try:
         yield

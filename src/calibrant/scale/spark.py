@@ -6,6 +6,7 @@ Partitions are read, counted and merged by Spark. All of it goes through data fr
 
 from __future__ import annotations
 
+import pickle
 import re
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +22,6 @@ from calibrant.scale._chunks import Chunks, located
 try:
     import pyarrow as pa
     from pyspark.errors import PySparkException
-    from pyspark.serializers import CPickleSerializer
     from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
     from pyspark.sql import types
 
@@ -30,9 +30,9 @@ try:
         by_name,
         label_column,
         output_fields,
-        to_numpy,
         weight_column,
     )
+    from calibrant.scale._tables import to_numpy
 except ImportError as error:
     raise extras.needed(error, "calibrant.scale.spark", "spark") from error
 
@@ -48,9 +48,6 @@ FAN_IN = 4
 
 CELLS = 1 << 20
 """Scores that are counted at once, or more: each time costs as much as some of them."""
-
-SERIALIZER = CPickleSerializer()
-"""Spark's own way to send what its tasks return."""
 
 Estimator = TypeVar("Estimator")
 Result = TypeVar("Result")
@@ -125,8 +122,7 @@ def fit(
     >>> spark.fit(FlattenedIsotonic(), df, scores=["a", "b"]).n_features_in_  # doctest: +SKIP
     2
     """
-    chunks: Any = rows(df, scores=scores, label=label, weight=weight)
-    fitted: Estimator = calibrator.fit(chunks)  # type: ignore[attr-defined]
+    fitted: Estimator = calibrator.fit(SparkChunks(df, scores, label, weight))  # type: ignore[attr-defined]
     return fitted
 
 
@@ -246,7 +242,8 @@ class SparkChunks(Chunks):
             counted = groups.applyInPandas(_merging(merge), schema)
             n_left = -(-n_left // FAN_IN)
         results = sorted(_run(counted), key=lambda row: row[0])
-        return reduce(merge, (SERIALIZER.loads(bytes(data)) for _, data in results))
+        merged: Result = reduce(merge, (pickle.loads(bytes(data)) for _, data in results))  # noqa: S301  (ours)
+        return merged
 
     def map(self, predict: Callable[[Any], Any]) -> Any:  # noqa: ARG002
         """Refuse: the scores alone are no data frame."""
@@ -267,7 +264,8 @@ def _counting(
     columns = {"scores": scores.place, "y": label, "sample_weight": weight}
 
     def count_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        results, n_rows = [], 0
+        results: list[Result] = []
+        n_rows = 0
         for batch in _gather(batches, CELLS // scores.n_classes):
             number = batch.column("place")[0].as_py()
             with located(f"partition {number}", first_row=n_rows, columns=columns):
@@ -277,7 +275,7 @@ def _counting(
             results = [reduce(merge, [*results, result])]
             n_rows += batch.num_rows
         for result in results:  # of a partition that has rows
-            data = SERIALIZER.dumps(result)
+            data = pickle.dumps(result)
             yield pa.RecordBatch.from_pydict({"place": [number], "result": [data]})
 
     return count_partition
@@ -304,8 +302,8 @@ def _merging(merge: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
     def merge_some(place: tuple[int], frame: Any) -> Any:
         counted = frame.sort_values("place")["result"]
-        result = reduce(merge, map(SERIALIZER.loads, counted))
-        return type(frame)({"place": [place[0]], "result": [SERIALIZER.dumps(result)]})
+        result = reduce(merge, map(pickle.loads, counted))
+        return type(frame)({"place": [place[0]], "result": [pickle.dumps(result)]})
 
     return merge_some
 
