@@ -35,8 +35,8 @@ __all__ = ["predict_proba"]
 
 T = TypeVar("T")
 
-FAN_IN = 4
-"""Results that a task merges at once, so that nobody holds them all."""
+FAN_IN = 2
+"""Results that a task merges at once: samples are large, and the task holds all of these."""
 
 LABEL, WEIGHT = "calibrant: label", "calibrant: weight"
 """Columns that are put beside those of the scores."""
