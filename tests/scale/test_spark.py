@@ -88,6 +88,11 @@ def in_order(session, frame):
     return session.createDataFrame(session.sparkContext.parallelize(rows, 3), schema)
 
 
+def fit(calibrator, df, **columns):
+    """Fit to the rows of a data frame."""
+    return calibrator.fit(spark.rows(df, **columns))
+
+
 def assert_same_sample(found, wanted):
     """Every array of the state of a sample has the same bits."""
     other = wanted.state()
@@ -99,7 +104,7 @@ def assert_same_sample(found, wanted):
 @pytest.mark.parametrize("n_partitions", [1, 3, 16])
 def test_a_fit_to_partitions_is_the_fit_in_memory(table, name, n_partitions):
     far, near = (getattr(calibrant, name)() for _ in range(2))
-    assert spark.fit(far, table.repartition(n_partitions), scores=NAMES) is far
+    assert fit(far, table.repartition(n_partitions), scores=NAMES) is far
     near.fit(FRAME[NAMES], FRAME["label"])
     found, wanted = far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES])
     assert_allclose(found, wanted, rtol=0, atol=1e-9)
@@ -135,7 +140,7 @@ def test_weights_labels_and_names_are_those_of_the_fit_in_memory(table):
     far, near = calibrant.FlattenedIsotonic(), calibrant.FlattenedIsotonic()
     shuffled = ["cow", "ant", "bee"]
     with pytest.warns(errors.ColumnOrderWarning):
-        spark.fit(far, table, scores=shuffled, weight="weight")
+        fit(far, table, scores=shuffled, weight="weight")
     near.fit(FRAME[NAMES], FRAME["label"], FRAME["weight"])
     assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
 
@@ -166,7 +171,7 @@ def test_scores_in_one_column(table, is_vector, kind):
     given = table.select("label", (array_to_vector(array) if is_vector else array).alias("scores"))
     # Nothing tells the order of the classes in a vector of Spark ML.
     far = calibrant.TemperatureScaling(classes=NAMES if is_vector else None)
-    spark.fit(far, given, scores="scores")
+    fit(far, given, scores="scores")
     dtype = np.float32 if kind == "float" else np.float64
     near = calibrant.TemperatureScaling().fit(SCORES.astype(dtype), FRAME["label"])
     assert_allclose(far.predict_proba(SCORES), near.predict_proba(SCORES), rtol=0, atol=1e-9)
@@ -263,7 +268,7 @@ def test_what_is_wrong_is_told_with_partition_and_row(session, case):
     frame.loc[row, column] = value
     calibrator = calibrant.TemperatureScaling(classes=NAMES)
     with pytest.raises(getattr(errors, error)) as caught:
-        spark.fit(calibrator, in_order(session, frame), scores=NAMES, weight="weight")
+        fit(calibrator, in_order(session, frame), scores=NAMES, weight="weight")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert not hasattr(calibrator, "map_")
@@ -284,7 +289,7 @@ def test_arrays_that_are_no_distributions_are_told_with_partition_and_row(sessio
     one = F.when(F.col("y") == 1700, F.expr(array)).otherwise(F.array(*NAMES))
     given = in_order(session, frame).select(one.alias("s"), "label")
     with pytest.raises(errors.DataError, match=f"partition 1, row 700: {message}"):
-        spark.fit(calibrant.TemperatureScaling(classes=NAMES), given, scores="s")
+        fit(calibrant.TemperatureScaling(classes=NAMES), given, scores="s")
 
 
 def test_bad_rows_are_marked_or_left_out(session):
@@ -329,7 +334,7 @@ def test_labels_of_told_classes_are_not_looked_up(table, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(spark.SparkChunks, "labels", refuse)
-    far = spark.fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
+    far = fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
     assert far.classes_.tolist() == NAMES
     metrics.accuracy(spark.rows(table, scores=NAMES), classes=NAMES)
 
@@ -367,7 +372,7 @@ def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message
     if changes == {"label": "weight"}:
         asked["scores"] = NAMES[:2]
     with pytest.raises(getattr(errors, error), match=message):
-        spark.fit(calibrant.FlattenedIsotonic(), given, **asked)
+        fit(calibrant.FlattenedIsotonic(), given, **asked)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +401,7 @@ def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
     ]
     model = Pipeline(stages=stages).fit(train)
     calibrator = calibrant.TemperatureScaling()
-    spark.fit(calibrator, model.transform(others), scores="probability", label="y")
+    fit(calibrator, model.transform(others), scores="probability", label="y")
     calibrated = model.transform(others).transform(
         lambda df: spark.predict_proba(calibrator, df, scores="probability")
     )
@@ -445,7 +450,7 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     wanted = calibrant.FlattenedIsotonic(classes=order).fit(rows, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.ColumnOrderWarning)
-        calibrator = spark.fit(calibrant.FlattenedIsotonic(), predicted, **told)
+        calibrator = fit(calibrant.FlattenedIsotonic(), predicted, **told)
         calibrated = spark.predict_proba(calibrator, predicted, scores="probability")
         found = np.stack(calibrated.toPandas()["calibrated"])
         # Also of a frame that has lost the column of the indexer.
@@ -455,8 +460,8 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     assert_allclose(found[:, np.argsort(np.argsort(order))], wanted.predict_proba(rows), atol=1e-12)
     assert_array_equal(np.stack(again["calibrated"]), found)
     with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*classes="):
-        spark.fit(calibrant.FlattenedIsotonic(), bare, **told)
-    ordered = spark.fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
+        fit(calibrant.FlattenedIsotonic(), bare, **told)
+    ordered = fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
     out = spark.predict_proba(ordered, bare, scores="probability").toPandas()["calibrated"]
     assert_allclose(np.stack(out), wanted.predict_proba(rows), atol=1e-12)
 

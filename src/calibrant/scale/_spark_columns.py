@@ -174,12 +174,16 @@ def _field(df: Any, name: str) -> Any:
     return fields[0]
 
 
+def _check_type(name: str, kind: Any, kinds: Any, error: type[Exception], wanted: str) -> None:
+    """Refuse a column of another type."""
+    if not isinstance(kind, kinds):
+        raise error(f"column {name!r} has type {kind.simpleString()}; {wanted}")
+
+
 def _dtype(name: str, kind: Any) -> str:
     """Return the type of scores, which have to be numbers."""
-    if not isinstance(kind, types.NumericType):
-        raise errors.ContainerError(
-            f"column {name!r} has type {kind.simpleString()}; pass numbers, one for each class"
-        )
+    wanted = "pass numbers, one for each class"
+    _check_type(name, kind, types.NumericType, errors.ContainerError, wanted)
     return "f4" if isinstance(kind, types.FloatType) else "f8"
 
 
@@ -188,22 +192,17 @@ def label_column(df: Any, name: str) -> Any:
     kind = _field(df, name).dataType
     if isinstance(kind, types.DecimalType) and kind.scale == 0:
         return by_name(name).cast("long")
-    numbers = (types.IntegralType, types.BooleanType, types.FloatType, types.DoubleType)
-    if not isinstance(kind, (types.StringType, *numbers)):
-        raise errors.LabelError(
-            f"column {name!r} has type {kind.simpleString()}; labels must be text, whole numbers "
-            "or booleans"
-        )
+    texts_or_flags = (types.StringType, types.BooleanType)
+    numbers = (types.IntegralType, types.FloatType, types.DoubleType)
+    wanted = "labels must be text, whole numbers or booleans"
+    _check_type(name, kind, texts_or_flags + numbers, errors.LabelError, wanted)
     return by_name(name)
 
 
 def weight_column(df: Any, name: str) -> Any:
     """Return the column of the weights, which are numbers."""
     kind = _field(df, name).dataType
-    if not isinstance(kind, types.NumericType):
-        raise errors.WeightError(
-            f"column {name!r} has type {kind.simpleString()}; weights must be numbers"
-        )
+    _check_type(name, kind, types.NumericType, errors.WeightError, "weights must be numbers")
     return by_name(name).cast("double")
 
 

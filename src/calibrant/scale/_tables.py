@@ -195,12 +195,11 @@ def _format_of(files: Sequence[Path]) -> Any:
     from pyarrow import csv
 
     suffixes = {file.suffix.lower() for file in files}
-    kinds = {FORMATS[suffix] for suffix in suffixes}
-    if len(kinds) > 1 or suffixes == {".csv", ".tsv"}:
+    if len(suffixes) > 1:
         raise errors.PredictionFileError(
             f"the directory has files of several kinds, {', '.join(sorted(suffixes))}; pass those "
             "of one kind"
         )
-    if suffixes == {".tsv"}:
-        return ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))
-    return kinds.pop()
+    (suffix,) = suffixes
+    is_tsv = suffix == ".tsv"
+    return ds.CsvFileFormat(csv.ParseOptions(delimiter="\t")) if is_tsv else FORMATS[suffix]

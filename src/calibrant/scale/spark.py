@@ -41,15 +41,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["fit", "predict_proba", "rows"]
+__all__ = ["predict_proba", "rows"]
 
 FAN_IN = 4
 """Results that a task merges at once, so that nobody holds them all."""
 
-CELLS = 1 << 20
-"""Scores that are counted at once, or more: each time costs as much as some of them."""
-
-Estimator = TypeVar("Estimator")
 Result = TypeVar("Result")
 
 
@@ -91,41 +87,6 @@ def rows(
     return SparkChunks(df, scores, label, weight)
 
 
-def fit(
-    calibrator: Estimator,
-    df: Any,
-    *,
-    scores: str | Sequence[str],
-    label: str = "label",
-    weight: str | None = None,
-) -> Estimator:
-    """Fit a calibrator to all rows of a data frame.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        Calibrator of any method.
-    df, scores, label, weight
-        As in ``rows``.
-
-    Returns
-    -------
-    calibrator : Calibrator
-        The same object, fitted.
-
-    Examples
-    --------
-    >>> from calibrant import FlattenedIsotonic
-    >>> from calibrant.scale import spark
-    >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100
-    >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
-    >>> spark.fit(FlattenedIsotonic(), df, scores=["a", "b"]).n_features_in_  # doctest: +SKIP
-    2
-    """
-    fitted: Estimator = calibrator.fit(SparkChunks(df, scores, label, weight))  # type: ignore[attr-defined]
-    return fitted
-
-
 def predict_proba(
     calibrator: Any,
     df: Any,
@@ -161,7 +122,7 @@ def predict_proba(
     >>> from calibrant.scale import spark
     >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100
     >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
-    >>> calibrator = spark.fit(FlattenedIsotonic(), df, scores=["a", "b"])  # doctest: +SKIP
+    >>> calibrator = FlattenedIsotonic().fit(spark.rows(df, scores=["a", "b"]))  # doctest: +SKIP
     >>> spark.predict_proba(calibrator, df, scores=["a", "b"]).count()  # doctest: +SKIP
     200
     """
@@ -266,7 +227,9 @@ def _counting(
     def count_partition(batches: Iterable[Any]) -> Iterator[Any]:
         results: list[Result] = []
         n_rows = 0
-        for batch in _gather(batches, CELLS // scores.n_classes):
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
             number = batch.column("place")[0].as_py()
             with located(f"partition {number}", first_row=n_rows, columns=columns):
                 matrix = scores.matrix(batch.columns[: len(scores.columns)])
@@ -279,22 +242,6 @@ def _counting(
             yield pa.RecordBatch.from_pydict({"place": [number], "result": [data]})
 
     return count_partition
-
-
-def _gather(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:
-    """Yield batches of at least ``n_rows`` rows, and the rest: Spark's own are small."""
-    waiting: list[Any] = []
-    for batch in batches:
-        waiting += [batch] if batch.num_rows > 0 else []
-        if sum(held.num_rows for held in waiting) >= n_rows:
-            yield _join(waiting)
-            waiting = []
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(batches: list[Any]) -> Any:
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def _merging(merge: Callable[[Any, Any], Any]) -> Callable[..., Any]:
