@@ -2,6 +2,10 @@
 
     OMP_NUM_THREADS=1 python tools/measure_sampling.py CASE ...
 
+A case may have another number of rows, or of files of a million rows, as in ten:5000000, rare:5000000
+and hundred:20; ten:20000000:1 measures the first method only. In memory, ten needs 6 GiB for
+temperature scaling, and more for the other methods.
+
 ``engines``
     The same 200,000 rows of 10 classes through every engine: samples and maps have the same bits.
 ``ten``, ``thousand``, ``rare``
@@ -124,11 +128,11 @@ def thousand():
     compare("200,000 x 1,000", (TemperatureScaling, StructuredScaling), train, test, 1000)
 
 
-def rare():
+def rare(n_rows=20_000_000):
     rng = np.random.default_rng(0)
-    train, test = (draw(rng, n, 2, draw_rare_chunk) for n in (20_000_000, 4_000_000))
+    train, test = (draw(rng, n, 2, draw_rare_chunk) for n in (int(n_rows), 4_000_000))
     print(f"{train[1].mean():.5f} positives")
-    compare("20,000,000 x 2", (TwoClassScaling, AutoCalibrator), train, test, 2)
+    compare(f"{len(train[1]):,} x 2", (TwoClassScaling, AutoCalibrator), train, test, 2)
 
 
 def engine_samples(rows, y, names, folder, max_cells):
