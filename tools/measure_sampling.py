@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python tools/measure_sampling.py CASE ...
 
-A case may have another number of rows, or of files of a million rows, as in ten:5000000, rare:5000000
-and hundred:20; ten:20000000:1 measures the first method only. In memory, ten needs 6 GiB for
-temperature scaling, and more for the other methods.
+A case may have another number of rows, or of files of a million rows, as in ten:5000000,
+rare:5000000 and hundred:20; ten:20000000:1 measures the first method only. All rows of ten need
+6 GiB in memory for temperature scaling, and more for the other methods.
 
 ``engines``
     The same 200,000 rows of 10 classes through every engine: samples and maps have the same bits.

@@ -89,50 +89,45 @@ class _Entries(NamedTuple):
     @classmethod
     def join(cls, parts: list[_Entries]) -> _Entries:
         """Sort entries by class and hash, ties by content, and count equal ones together."""
-        hashes, index = (np.concatenate([part[field] for part in parts]) for field in (0, 2))
-        order, is_new = _order_by_hash(hashes, index)
-        place = _tied(is_new)
-        if len(place):
-            tied = order[place]
-            weight = np.concatenate([part.weight for part in parts])[tied]
-            scores = np.concatenate([part.scores for part in parts])[tied]
-            sub_order, is_other = order_rows(
-                index[tied], hashes[tied], (weight,), lambda rows: scores[rows]
-            )
-            weight = weight[sub_order]
-            order[place] = tied[sub_order]
-            is_new[place] = is_other | np.append(True, weight[1:] != weight[:-1])
+        hashes, index, order, is_new = _order_entries(parts)
         starts = np.flatnonzero(is_new)
         times = np.concatenate([part.times for part in parts])[order]
-        if len(times):
-            times = np.add.reduceat(times, starts)
+        times = np.add.reduceat(times, starts) if len(times) else times
         order = order[starts]
         # A column at a time: of samples of 128 MiB, a copy of all columns is much.
-        scores, weight = (
-            np.concatenate([part[field] for part in parts])[order] for field in (1, 3)
-        )
+        scores = np.concatenate([part.scores for part in parts])[order]
+        weight = np.concatenate([part.weight for part in parts])[order]
         return cls(hashes[order], scores, index[order], weight, times)
 
 
-def _order_by_hash(
-    hashes: NDArray[np.uint64], class_index: Wholes
-) -> tuple[Wholes, NDArray[np.bool_]]:
-    """Return the order by class and hash, and where in it another class or hash begins."""
+def _order_entries(
+    parts: list[_Entries],
+) -> tuple[NDArray[np.uint64], Wholes, Wholes, NDArray[np.bool_]]:
+    """Return all hashes and classes, their order, and where in it another entry begins."""
+    hashes = np.concatenate([part.hashes for part in parts])
+    index = np.concatenate([part.class_index for part in parts])
     order = np.argsort(hashes)
     # Numbers of 16 bits are sorted by counting them.
-    small = np.min_scalar_type(class_index.max(initial=0))
-    order = order[np.argsort(class_index[order].astype(small), kind="stable")]
-    hashes, class_index = hashes[order], class_index[order]
+    small = np.min_scalar_type(index.max(initial=0))
+    order = order[np.argsort(index[order].astype(small), kind="stable")]
+    sorted_hashes, sorted_index = hashes[order], index[order]
     is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (hashes[1:] != hashes[:-1]) | (class_index[1:] != class_index[:-1])
-    return order, is_new
-
-
-def _tied(is_new: NDArray[np.bool_]) -> Wholes:
-    """Return the places of rows that have the class and the hash of a neighbour."""
-    tied = ~is_new
-    tied[:-1] |= ~is_new[1:]
-    return np.flatnonzero(tied)
+    is_new[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
+    is_new[1:] |= sorted_index[1:] != sorted_index[:-1]
+    has_twin = ~is_new
+    has_twin[:-1] |= ~is_new[1:]
+    place = np.flatnonzero(has_twin)
+    if len(place):
+        tied = order[place]
+        weight = np.concatenate([part.weight for part in parts])[tied]
+        scores = np.concatenate([part.scores for part in parts])[tied]
+        sub_order, is_other = order_rows(
+            index[tied], hashes[tied], (weight,), lambda rows: scores[rows]
+        )
+        weight = weight[sub_order]
+        order[place] = tied[sub_order]
+        is_new[place] = is_other | np.append(True, weight[1:] != weight[:-1])
+    return hashes, index, order, is_new
 
 
 class RowSample:
@@ -158,10 +153,6 @@ class RowSample:
     ----------
     n_rows : int
         Number of rows that were counted, those of weight 0 left out.
-    n_kept : int
-        Number of distinct rows that are kept.
-    is_complete : bool
-        Whether every row is kept.
 
     Examples
     --------
@@ -359,14 +350,7 @@ class RowSample:
         A class keeps its share of the room, an equal part, or all of its rows if they are fewer;
         what is left of the room goes to the smallest of all other hashes.
         """
-        hashes, index = (np.concatenate([part[field] for part in parts]) for field in (0, 2))
-        order, is_new = _order_by_hash(hashes, index)
-        place = _tied(is_new)
-        if len(place):  # rows that differ in their weights alone are as many entries
-            weight = np.concatenate([part.weight for part in parts])[order[place]]
-            by_weight = np.lexsort((weight, hashes[order[place]], index[order[place]]))
-            weight, is_first = weight[by_weight], is_new[place]
-            is_new[place] = is_first | np.append(True, weight[1:] != weight[:-1])
+        hashes, index, order, is_new = _order_entries(parts)
         order = order[is_new]
         if len(order) <= self._room:
             return self._bounds
