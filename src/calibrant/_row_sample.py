@@ -379,9 +379,7 @@ class RowSample:
         Returns
         -------
         state : dict
-            The parameters by their names, ``n_rows``, what is kept of every class (``bounds``,
-            ``counts``, ``rests``) and the kept rows (``rows``, ``hashes``, ``class_index``,
-            ``weight``, ``times``).
+            Parameters, counts and arrays by the names that model files have for them.
         """
         self._settle()
         kept = _Entries.join([self._kept])  # since a decay may have made weights equal
@@ -418,19 +416,10 @@ class RowSample:
         for names, dtype in ((WHOLE_ARRAYS, np.int64), (FLOAT_ARRAYS, np.float64)):
             for name in names:
                 require(state[name].dtype == dtype, f"{name} has the dtype {state[name].dtype}")
-        sample = cls(
-            state["classes"],
-            scores=state["scores"],
-            normalize=state["normalize"],
-            max_cells=state["max_cells"],
-        )
-        kept = _Entries(
-            state["hashes"].view(np.uint64),
-            state["rows"],
-            state["class_index"].astype(np.intp),
-            state["weight"],
-            state["times"],
-        )
+        kind, normalize, max_cells = state["scores"], state["normalize"], state["max_cells"]
+        sample = cls(state["classes"], scores=kind, normalize=normalize, max_cells=max_cells)
+        hashes, index = state["hashes"].view(np.uint64), state["class_index"].astype(np.intp)
+        kept = _Entries(hashes, state["rows"], index, state["weight"], state["times"])
         _check_rows(kept, sample._kind, len(sample.classes))
         check_number("n_rows", state["n_rows"], low=len(kept.hashes), whole=True)
         sample.n_rows, sample._kept = int(state["n_rows"]), kept
@@ -482,14 +471,8 @@ def _check_rows(rows: _Entries, kind: str, n_classes: int) -> None:
     require(shapes == wanted, f"the arrays of the kept rows have the shapes {shapes}")
     if n_rows == 0:
         return
-    batch = check_batch(
-        rows.scores,
-        rows.class_index,
-        rows.weight,
-        kind=kind,
-        classes=np.arange(n_classes),
-        is_chunk=True,
-    )
+    given = rows.scores, rows.class_index, rows.weight
+    batch = check_batch(*given, kind=kind, classes=np.arange(n_classes), is_chunk=True)
     require(batch.n_rows == n_rows, "a kept row has the weight 0")
     require((rows.weight <= LARGEST_WEIGHT).all(), "a kept row has too large a weight")
     is_same = np.array_equal(batch.scores, rows.scores)
