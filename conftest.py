@@ -7,10 +7,11 @@ Any other module that cannot be imported is an error, a test module above all: w
 from importlib.util import find_spec
 
 EXPORT, SCALE = "src/calibrant/export", "src/calibrant/scale"
+STUDY = "src/calibrant/study"
 MODULES = {
     "mlflow": [f"{EXPORT}/*mlflow*.py"],
     "onnx": [f"{EXPORT}/*onnx*.py", "tools/measure_runtimes.py"],
-    "probmetrics": [f"{EXPORT}/*probmetrics.py"],
+    "probmetrics": [f"{STUDY}/*probmetrics.py"],
     "pyspark": [f"{SCALE}/*spark*.py"],
     "skl2onnx": [f"{EXPORT}/*skl2onnx*.py"],
     "torch": [f"{EXPORT}/*torch*.py", f"{EXPORT}/*pt2.py"],

@@ -35,7 +35,7 @@ AS_FIRST = {
 
 def make(method, n_classes=None, **parameters):
     """An unfitted calibrator; parameters that a release does not have are left out."""
-    cls = getattr(calibrant, method)
+    cls = getattr(calibrant, method, None) or getattr(calibrant.study, method)
     wanted = {
         "classes": n_classes and np.arange(n_classes),
         **AS_FIRST.get(method, {}),

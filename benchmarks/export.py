@@ -29,8 +29,9 @@ from rich.console import Console
 from rich.table import Table
 
 from calibrant import model_file
-from calibrant._calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator
 from calibrant.export import merge_onnx, save_pt2, to_onnx, to_torch
+from calibrant.study._methods import ALL_METHODS
 
 ROWS = {1000: 2000, 10: 5000}
 """By the number of classes, rows to fit to."""
@@ -167,7 +168,7 @@ def print_behind(console):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", default=list(methods()), choices=methods())
+    parser.add_argument("--methods", nargs="+", default=ALL_METHODS, choices=ALL_METHODS)
     parser.add_argument("--classes", nargs="+", type=int, default=list(ROWS), choices=ROWS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -42,10 +42,10 @@ class Own:
         self._parameters = {"classes": np.arange(n_classes), "n_jobs": 1, **parameters}
 
     def prepare(self):
-        getattr(calibrant, self._name)
+        return getattr(calibrant, self._name, None) or getattr(calibrant.study, self._name)
 
     def fit(self, p, y):
-        self._calibrator = getattr(calibrant, self._name)(**self._parameters).fit(p, y)
+        self._calibrator = self.prepare()(**self._parameters).fit(p, y)
 
     def predict(self, p):
         return self._calibrator.predict_proba(p)

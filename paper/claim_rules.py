@@ -15,7 +15,7 @@ from scipy import stats
 
 import printed
 from calibrant.study import _ranks as ranks
-from calibrant.study._table import PAPER_METHODS
+from calibrant.study._methods import PAPER_METHODS
 from calibrant.study._tables import format_seconds, method_title
 
 if TYPE_CHECKING:

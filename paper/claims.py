@@ -12,7 +12,7 @@ import printed
 from assumptions import measure_assumptions
 from calibrant._atomic_file import replace_file
 from calibrant.study import _ranks as ranks
-from calibrant.study._table import PAPER_METHODS
+from calibrant.study._methods import PAPER_METHODS
 from calibrant.study._tables import (
     Entry,
     Table,

@@ -99,6 +99,23 @@ def _probabilities(file, part):
     return powers / powers.sum(axis=1, keepdims=True)
 
 
+@cache
+def every_method():
+    """Every method with a name, those of the study too but for its searches for NA-FIR.
+
+    The searches are one method, and end where their tolerances let them: ``tests/study`` has them.
+    """
+    from calibrant._calibrators.methods import saved_methods
+
+    found = saved_methods(study=True)
+    return {name: cls for name, cls in found.items() if not name.startswith("na-fir-")}
+
+
+def methods_alone():
+    """Those of them that need no parameters."""
+    return {name: cls for name, cls in every_method().items() if cls.stands_alone}
+
+
 def simulate(n_rows, n_classes, seed=0):
     """Over-confident predictions by a factor of two, with labels."""
     rng = np.random.default_rng(seed)

@@ -9,8 +9,8 @@ import pytest
 import calibrant
 from calibrant import _simplex as simplex
 from calibrant import errors, metrics
-from calibrant._calibrators.methods import make_calibrator, methods
-from conftest import simulate
+from calibrant._calibrators.methods import make_calibrator
+from conftest import methods_alone, simulate
 
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 
@@ -61,7 +61,7 @@ def test_errors_hold_no_words_of_numpy(act, words):
     assert "np." not in str(caught.value)
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", methods_alone())
 def test_warnings_hold_no_words_of_numpy(method):
     scores, y = simulate(40, 4)
     scores[:, 3] *= 0.01  # never predicted, and no label of it

@@ -93,7 +93,7 @@ def fitted(method, cls):
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-@pytest.mark.parametrize(("method", "cls"), saved_methods().items())
+@pytest.mark.parametrize(("method", "cls"), saved_methods(study=True).items())
 def test_every_fitted_calibrator_shows_its_certificate_in_the_diagram(method, cls):
     found = fitted(method, cls)
     page, report = shown(found), found.solver_report_
@@ -111,7 +111,7 @@ def test_every_fitted_calibrator_shows_its_certificate_in_the_diagram(method, cl
     assert link in found._repr_html_()
 
 
-@pytest.mark.parametrize(("method", "cls"), saved_methods().items())
+@pytest.mark.parametrize(("method", "cls"), saved_methods(study=True).items())
 def test_an_unfitted_calibrator_says_so_and_has_no_certificate(method, cls):
     page = shown(NEEDS_PARTS.get(method, cls)())
     assert cls.__name__ in page.text

@@ -22,10 +22,9 @@ from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors, metrics, model_file, report
-from calibrant._calibrators.methods import saved_methods
 from calibrant._cli.main import run as command
 from calibrators.catalogue import CALIBRATORS, make
-from conftest import simulate
+from conftest import every_method, simulate
 
 P, Y = simulate(240, 4)
 NEW = simulate(700, 4, seed=1)[0]
@@ -387,7 +386,7 @@ def test_one_row_is_predicted_without_letting_the_lock_go(method):
     """Or eight threads that predict a row each hand the lock around, slower than one thread."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        calibrator = saved_methods()[method]().fit(P, Y)
+        calibrator = every_method()[method]().fit(P, Y)
     row, times_had, is_over = NEW[:1].copy(), [0], threading.Event()
     calibrator.predict_proba(row)  # which makes tables
 

@@ -160,11 +160,6 @@ WITH_COSTS = {"draw_cost_curve", "expected_cost", "cost_curve", "value_of_calibr
 """They have to know the positive class of two columns as well: costs name its errors."""
 
 NOT_OF_LABELS_AND_SCORES = {
-    "Annealing": "options of a solver",
-    "Penalty": "options of a solver",
-    "ProjectedGradient": "options of a solver",
-    "SLSQP": "options of a solver",
-    "TrustConstr": "options of a solver",
     "CalibratedClassifier": "takes features, and makes two columns of what the classifier says",
     "CostSensitive": "takes what its estimator takes; alone it is compared in tests/decisions",
     "__version__": "a text",

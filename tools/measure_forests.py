@@ -21,10 +21,10 @@ import skl2onnx
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from calibrant._calibrators.methods import saved_methods
+from calibrant._calibrators.methods import make_calibrator
 from calibrant.export import merge_onnx
 
-METHODS = ["na-fir", "scir", "fir", "ir-ovr", "histogram", "bbq", "scw", "m2b-isotonic", "auto"]
+METHODS = ["na-fir", "scir", "fir", "ir-ovr", "hb-ovr", "bbq-ovr", "scw", "m2b-ir", "auto"]
 TREES, CLASSES, LEAVES = (100, 500), (2, 5, 26), (1, 5)
 MOST = 1e-5
 N_TRAIN, N_VAL = 2000, 4000
@@ -59,7 +59,7 @@ def measure(n_trees: int, n_classes: int, leaf: int, n_test: int, methods: list[
     for method in methods:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            calibrator = saved_methods()[method]().fit(val, y[parts[1]])
+            calibrator = make_calibrator(method).fit(val, y[parts[1]])
         merged = merge_onnx(graph, calibrator, output="probabilities")
         wanted = calibrator.predict_proba(test)
         got = open_session(merged).run(["calibrated"], {"X": X[parts[2]]})[0]

@@ -14,19 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from calibrant import (
-    SLSQP,
-    Annealing,
     FlattenedIsotonic,
     NormalizationAwareIsotonic,
-    Penalty,
-    ProjectedGradient,
     TemperatureScaling,
-    TrustConstr,
 )
 from calibrant import _simplex as simplex
 from calibrant._solvers.flattened import solve_flattened
 from calibrant._solvers.normalization_aware.prior import build_likelihood
 from calibrant.metrics import confidence_ece
+from calibrant.study import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "why-na-fir-is-convex.md"
 SIX = (
@@ -37,10 +33,11 @@ SIX = (
     "letter_gaussian-nb",
     "ng20_nb",
 )
-OTHERS = {
-    way.name: [way] for way in (Annealing(), ProjectedGradient(), SLSQP(), TrustConstr(), Penalty())
+SOLVERS = {
+    "exact": [NormalizationAwareIsotonic()],
+    "annealing": [Annealing(random_state=seed) for seed in (0, 1, 2)],
+    **{own.search: [own] for own in (ProjectedGradient(), SLSQP(), TrustConstr(), Penalty())},
 }
-OTHERS["annealing"] = [Annealing(random_state=seed) for seed in (0, 1, 2)]
 
 
 def load(path, part):
@@ -51,8 +48,8 @@ def load(path, part):
         return simplex.softmax(file[f"{part}_logits"].astype(np.float64)), labels
 
 
-def fit(cls, rows, labels, *args, **parameters):
-    return cls(*args, classes=np.arange(rows.shape[1]), **parameters).fit(rows, labels)
+def fit(cls, rows, labels, **parameters):
+    return cls(classes=np.arange(rows.shape[1]), **parameters).fit(rows, labels)
 
 
 def flattened_loss(rows, labels):
@@ -66,11 +63,9 @@ def solver_line(path):
     rows, labels = load(path, "val")
     loss, seconds = flattened_loss(rows, labels)
     cells = [path.stem, f"{rows.shape[0]:,} x {rows.shape[1]}", f"{loss:.5f} ({seconds:.3f} s)"]
-    for name, solvers in {"exact": ["exact"], **OTHERS}.items():
-        reports = [
-            fit(NormalizationAwareIsotonic, rows, labels, solver, prior_strength=0).solver_report_
-            for solver in solvers
-        ]
+    for name, solvers in SOLVERS.items():
+        told = {"prior_strength": 0, "classes": np.arange(rows.shape[1])}
+        reports = [own.set_params(**told).fit(rows, labels).solver_report_ for own in solvers]
         best = min(reports, key=lambda report: report.objective)
         mark = "**" if name == "exact" else ""
         cells.append(f"{mark}{best.objective:.5f}{mark} ({best.seconds:.3f} s)")
@@ -125,7 +120,7 @@ def main():
     paths = sorted(Path(sys.argv[1]).glob("*.npz"))
     chosen = [path for path in paths if path.stem in SIX]
     text = PAGE.read_text(encoding="utf-8")
-    head = ["file", "rows x classes", "FIR", "exact", *OTHERS]
+    head = ["file", "rows x classes", "FIR", *SOLVERS]
     text = replace(text, "solvers", table(head, [solver_line(path) for path in chosen]))
     head = ["method", "NLL / TS", "worst file", "conf-ECE %", "NLL below FIR's"]
     text = replace(text, "quality", table(head, quality(paths)))

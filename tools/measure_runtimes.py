@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calibrant._calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator
 from calibrant.export import to_onnx
+from calibrant.study._methods import ALL_METHODS
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "evidence" / "exports.md"
@@ -162,7 +163,7 @@ def table(found, versions, chosen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--node", type=Path, help="where npm installed the runtimes of node.js")
-    parser.add_argument("--methods", nargs="+", default=list(methods()), choices=methods())
+    parser.add_argument("--methods", nargs="+", default=ALL_METHODS, choices=ALL_METHODS)
     parser.add_argument("--seconds", type=float, default=60.0, help="for each model, at most")
     parser.add_argument("--print", action="store_true", help="leave the page as it is")
     given = parser.parse_args()

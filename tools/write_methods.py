@@ -1,4 +1,4 @@
-"""Write the table of methods: ``python tools/write_methods.py``."""
+"""Write the tables of methods: ``python tools/write_methods.py``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calibrant._calibrators.methods import methods_table
 
-PAGE = Path(__file__).parents[1] / "docs" / "start" / "methods.md"
+DOCS = Path(__file__).parents[1] / "docs"
 START, END = "<!-- methods -->", "<!-- end of methods -->"
 
 
@@ -17,4 +17,9 @@ def with_table(text: str, table: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), methods_table()), "utf-8")
+    for page, study in (
+        (DOCS / "start" / "methods.md", False),
+        (DOCS / "guides" / "study.md", True),
+    ):
+        text = with_table(page.read_text(encoding="utf-8"), methods_table(study=study))
+        page.write_text(text, "utf-8")

@@ -19,19 +19,14 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
     from calibrant._calibrators.scaling import *  # noqa: F403
     from calibrant._calibrators.sorted_cumulative import *  # noqa: F403
     from calibrant._calibrators.structured import *  # noqa: F403
-    from calibrant._calibrators.top_label import *  # noqa: F403
     from calibrant._solvers.bivariate_isotonic import *  # noqa: F403
-    from calibrant._solvers.normalization_aware.ways import *  # noqa: F403
 
 __version__ = "1.0.0"
 
 _ELSEWHERE = {
     "CalibratedClassifier": "calibrant._calibrators.classifier",
     "bivariate_isotonic_regression": "calibrant._solvers.bivariate_isotonic",
-} | dict.fromkeys(
-    ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr"),
-    "calibrant._solvers.normalization_aware.ways",
-)
+}
 """The module of every public name that is no method."""
 
 _ROOMS = (

@@ -15,8 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import calibrant
-from calibrant._calibrators.methods import saved_methods
-from conftest import simulate
+from conftest import every_method, simulate
 
 
 def with_defaults(base, **defaults):
@@ -49,7 +48,7 @@ DEFAULTS_HERE = {
 }
 METHODS = {
     method: with_defaults(cls, **DEFAULTS_HERE[method]) if method in DEFAULTS_HERE else cls
-    for method, cls in saved_methods().items()
+    for method, cls in every_method().items()
     if method not in {"grouped", "masked"}  # as in the catalogue of ``calibrators``
 }
 CALIBRATORS = (*METHODS.values(),)

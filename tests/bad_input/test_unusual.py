@@ -35,7 +35,7 @@ from bad_input.promises import (
     use,
 )
 from calibrant import _simplex as simplex
-from calibrant import errors
+from calibrant import errors, study
 
 
 class Unusual(NamedTuple):
@@ -210,14 +210,14 @@ def test_scores_that_are_all_equal_are_fitted(calibrator, kind):
     free = {
         calibrant.StructuredScaling: {"strength": 0, "prior_strength": 0},
         calibrant.OneVsRestIsotonic: {"prior_strength": 0},
-        calibrant.OneVsRestHistogram: {"prior_strength": 0},
+        study.OneVsRestHistogram: {"prior_strength": 0},
     }.get(calibrator, {})
     if issubclass(calibrator, (calibrant.VectorScaling, calibrant.MatrixScaling)):
         free = {"prior_strength": 0}
     out = calibrator(scores=kind, **free).fit(flat, y).predict_proba(flat)
     wanted = np.bincount(y) / 200 if calibrator in PER_CLASS else np.full(3, 1 / 3)
     # Priors that no parameter takes away: two rows, and thirty with a share of the scores.
-    held = {calibrant.OneVsRestBBQ: 1e-3, calibrant.TwoClassScaling: 2e-2}
+    held = {study.OneVsRestBBQ: 1e-3, calibrant.TwoClassScaling: 2e-2}
     tolerance = held.get(calibrator, 1e-5)
     np.testing.assert_allclose(out, np.tile(wanted, (200, 1)), atol=tolerance)
 

@@ -14,9 +14,8 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.scripts import importing
-from calibrant._calibrators.methods import methods
 from calibrant.study._files import look_at
-from conftest import simulate
+from conftest import methods_alone, simulate
 from test_architecture import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -157,7 +156,7 @@ def test_a_side_that_fails_is_told_beside_the_other(both):
 
 
 def test_every_method_of_ours_and_every_pair_is_there():
-    assert {name: cls.__name__ for name, cls in methods().items()} == ours.CLASSES
+    assert {name: cls.__name__ for name, cls in methods_alone().items()} == ours.CLASSES
     for own, package, method in peers.PAIRS:
         assert own.partition(" ")[0] in ours.CLASSES
         assert (package, method) in theirs.PEERS

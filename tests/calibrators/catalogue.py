@@ -1,12 +1,13 @@
 """Every calibrator there is, found as the package finds it, with parameters for many small fits."""
 
 import calibrant
-from calibrant._calibrators.methods import saved_methods
+from calibrant import study
+from conftest import every_method
 
 # One is fitted and applied with groups, to another an exact zero is no score: ``test_grouped`` and
 # ``test_masked`` have what the others have here.
 ELSEWHERE = (calibrant.GroupedCalibrator, calibrant.MaskedCalibrator)
-CALIBRATORS = [c for c in saved_methods().values() if c not in ELSEWHERE]
+CALIBRATORS = [c for c in every_method().values() if c not in ELSEWHERE]
 
 # What these promise depends on parameters, with which they do here; ``test_promises`` measures it.
 KEEPS_ORDER_HERE = {"Mixture", "PriorShift"}
@@ -53,21 +54,21 @@ WEIGHS_RATIOS = [
     calibrant.FlattenedIsotonic,
     calibrant.NormalizationAwareIsotonic,
     calibrant.OneVsRestIsotonic,
-    calibrant.OneVsRestHistogram,
-    calibrant.SharedClasswise,
-    calibrant.TopLabelHistogram,
-    calibrant.TopLabelIsotonic,
+    study.OneVsRestHistogram,
+    study.SharedClasswise,
+    study.TopLabelHistogram,
+    study.TopLabelIsotonic,
 ]
 
 # A map of cells one by one: logits are their softmax, but for a last bit.
 MAPS_CELLS = [
     calibrant.FlattenedIsotonic,
     calibrant.OneVsRestIsotonic,
-    calibrant.OneVsRestHistogram,
-    calibrant.OneVsRestBBQ,
-    calibrant.SharedClasswise,
-    calibrant.TopLabelHistogram,
-    calibrant.TopLabelIsotonic,
+    study.OneVsRestHistogram,
+    study.OneVsRestBBQ,
+    study.SharedClasswise,
+    study.TopLabelHistogram,
+    study.TopLabelIsotonic,
 ]
 
 # Equal rows are merged, or counted, before anything else: weights are repetitions to the bit.

@@ -14,13 +14,13 @@ import calibrant
 from array_chunks import ArrayChunks
 from calibrant import _simplex as simplex
 from calibrant import errors, model_file
-from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.scale import RowSample
+from conftest import methods_alone
 
 SCORES, Y = simulated_scores(1200)
 DAYS = [(SCORES[i::3], Y[i::3]) for i in range(3)]
-METHODS = [cls for cls in methods().values() if cls.method != "two-class"]
+METHODS = [cls for cls in methods_alone().values() if cls.method != "two-class"]
 each = pytest.mark.parametrize("cls", METHODS)
 
 

@@ -8,11 +8,11 @@ from sklearn.base import clone
 
 from calibrant import Chain, FlattenedIsotonic, Mixture, TemperatureScaling, VectorScaling
 from calibrant._calibrators.composition import out_of_fold
-from calibrant._calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator
 from calibrant._simplex import check_batch
 from calibrant._solvers.mixture import solve_mixture
 from calibrant.errors import ParameterError
-from conftest import simulate
+from conftest import methods_alone, simulate
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_weights_that_are_no_shares_are_refused(weights):
         Mixture(parts, weights=weights).fit(*simulate(200, 3))
 
 
-SHARED = [name for name, own in methods().items() if own.same_for_all_classes]
+SHARED = [name for name, own in methods_alone().items() if own.same_for_all_classes]
 
 
 @st.composite

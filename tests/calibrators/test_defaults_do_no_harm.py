@@ -8,7 +8,8 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from calibrant._calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator
+from conftest import methods_alone
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -110,13 +111,13 @@ def relative(method, data, n_trees):
     return nll(out, new_y) / nll(plain, new_y)
 
 
-@pytest.mark.parametrize("method", [m for m in methods() if m != "auto"])
+@pytest.mark.parametrize("method", [m for m in methods_alone() if m != "auto"])
 def test_a_small_forest(method):
     assert relative(method, "digits", 10) < (1.0 if method == "ts" else 1.01)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", methods_alone())
 @pytest.mark.parametrize("data", ["digits", "5", "10", "30"])
 def test_forests(method, data):
     worst = max(relative(method, data, n_trees) for n_trees in (10, 50, 200, 500))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant import study
 from calibrant._solvers import structured
 from calibrant.errors import CalibrantWarning, ConvergenceWarning
 from calibrant.model_file import load, save
@@ -20,7 +21,7 @@ SETTINGS = [(cls, NESTED.get(cls.__name__, {})) for cls in CALIBRATORS]
 SETTINGS += [(calibrant.SortedCumulativeIsotonic, {"max_rank": 1})]
 SETTINGS += [(calibrant.DirichletCalibration, {"odir": 0.0})]
 SETTINGS += [(calibrant.NormalizationAwareIsotonic, {"prior_strength": 0})]
-SETTINGS += [(calibrant.TopLabelHistogram, {"points_per_bin": 0})]
+SETTINGS += [(study.TopLabelHistogram, {"points_per_bin": 0})]
 
 
 def draw_logits(rng, n_rows, n_classes):

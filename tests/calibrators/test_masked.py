@@ -12,11 +12,11 @@ from sklearn.base import clone
 import calibrant
 from calibrant import MaskedCalibrator, TemperatureScaling, model_file
 from calibrant._calibrators.masked import CAPABLE
-from calibrant._calibrators.methods import methods
 from calibrant._maps.compositions import MaskedMap, Stage
 from calibrant._maps.logits import TemperatureMap
 from calibrant.errors import LabelError, ParameterError
 from calibrant.metrics import negative_log_likelihood
+from conftest import methods_alone
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 K = 5
@@ -44,19 +44,20 @@ def fit(part, z, y, weight=None, **options):
 def test_absent_options_have_nothing_before_and_after(method, kind):
     z, y = questions(300)
     rows = z if kind == "logits" else np.exp(log_softmax(z, axis=1))
-    made = MaskedCalibrator(methods()[method](), scores=kind, classes=np.arange(K)).fit(rows, y)
+    inner = methods_alone()[method]()
+    made = MaskedCalibrator(inner, scores=kind, classes=np.arange(K)).fit(rows, y)
     out = made.predict_proba(rows)
     np.testing.assert_array_equal(out == 0.0, np.isneginf(z))
     np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-14)
     assert not np.isneginf(z)[np.arange(300), made.predict(rows)].any()
 
 
-@pytest.mark.parametrize("method", sorted({*methods()} - {*CAPABLE}))
+@pytest.mark.parametrize("method", sorted({*methods_alone()} - {*CAPABLE}))
 def test_other_methods_refuse_by_name(method):
     z, y = questions(50)
-    name = methods()[method].__name__
+    name = methods_alone()[method].__name__
     with pytest.raises(ParameterError, match=f"calibrator={name} does not support absent options"):
-        fit(methods()[method](), z, y)
+        fit(methods_alone()[method](), z, y)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -97,9 +98,9 @@ def test_the_temperature_is_that_of_the_options_that_are_there():
 def test_an_option_that_no_row_has_changes_nothing(method, atol):
     z, y = questions(600, widths=(4,))
     z = z[:, :4]
-    plain = methods()[method](scores="logits").fit(z, y).predict_proba(z)
+    plain = methods_alone()[method](scores="logits").fit(z, y).predict_proba(z)
     wide = np.column_stack([z, np.full(len(z), -np.inf)])
-    found = fit(methods()[method](), wide, y).predict_proba(wide)
+    found = fit(methods_alone()[method](), wide, y).predict_proba(wide)
     np.testing.assert_allclose(found[:, :4], plain, atol=atol)
 
 
@@ -172,7 +173,7 @@ def test_a_weight_is_a_repetition(method):
     z, y = questions(80, seed=3)
     z[:8] *= 0.01
     weight = np.where(np.arange(80) < 8, 12, 1)
-    made = fit(methods()[method](), z, y, weight)
-    twice = fit(methods()[method](), np.repeat(z, weight, axis=0), np.repeat(y, weight))
+    made = fit(methods_alone()[method](), z, y, weight)
+    twice = fit(methods_alone()[method](), np.repeat(z, weight, axis=0), np.repeat(y, weight))
     assert made.depth_ == twice.depth_
     np.testing.assert_allclose(made.predict_proba(z), twice.predict_proba(z), rtol=1e-9)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant import study
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.methods import methods, methods_table, saved_methods
@@ -15,14 +16,17 @@ from calibrant._calibrators.parameters import fitted_types
 from calibrant._maps import MixtureMap, Stage
 from calibrant.datasets import simulated_scores
 from calibrant.errors import ContainerError, ParameterError
-from conftest import needs_pages
+from conftest import methods_alone, needs_pages
 from model_file.catalogue import quietly
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
     *("na-fir", "scir", "fir", "ir-ovr", "ts", "vs", "ms", "dirichlet"),
-    *("platt-ovr", "beta-ovr", "hb-ovr", "bbq-ovr", "scw", "m2b-hb", "m2b-ir"),
-    *("structured", "spline", "two-class", "auto"),
+    *("platt-ovr", "beta-ovr", "structured", "spline", "two-class", "auto"),
+)
+IN_STUDY = (
+    *("hb-ovr", "bbq-ovr", "scw", "m2b-hb", "m2b-ir", "na-fir-annealing", "na-fir-penalty"),
+    *("na-fir-projected-gradient", "na-fir-slsqp", "na-fir-trust-constr"),
 )
 
 
@@ -30,6 +34,7 @@ def test_methods_have_their_names_in_the_order_of_tables():
     assert tuple(method for method in methods() if method in NAMES) == NAMES
     named = {"chain", "grouped", "masked", "mixture", "prior-shift"}
     assert set(saved_methods()) - set(methods()) == named
+    assert {*methods(study=True)} - {*methods()} == {*IN_STUDY}
 
 
 def test_every_public_calibrator_is_a_method():
@@ -40,10 +45,12 @@ def test_every_public_calibrator_is_a_method():
 
 @needs_pages
 def test_the_table_of_the_page_is_that_of_the_methods():
-    assert methods_table() in (ROOT / "docs" / "start" / "methods.md").read_text(encoding="utf-8")
+    docs = ROOT / "docs"
+    assert methods_table() in (docs / "start" / "methods.md").read_text(encoding="utf-8")
+    assert methods_table(study=True) in (docs / "guides" / "study.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("cls", saved_methods().values())
+@pytest.mark.parametrize("cls", saved_methods(study=True).values())
 def test_a_method_tells_what_it_is(cls):
     assert cls.title
     assert not cls.stands_alone or (cls.summary and cls.good_for)
@@ -51,7 +58,7 @@ def test_a_method_tells_what_it_is(cls):
     assert issubclass(cls, Composed) or not fitted_types(cls)["map_"].__abstractmethods__
 
 
-@pytest.mark.parametrize("cls", saved_methods().values())
+@pytest.mark.parametrize("cls", saved_methods(study=True).values())
 def test_the_way_in_is_the_same_for_all(cls):
     """But for one that reads groups, and then goes the same way."""
     names = ("fit", "predict_proba", "predict", "transform")
@@ -59,6 +66,21 @@ def test_the_way_in_is_the_same_for_all(cls):
         names = ("_fit_rows", "_fit_batch", "_take")
     for name in names:
         assert getattr(cls, name) is getattr(Calibrator, name)
+
+
+def test_methods_of_the_study_are_imported_when_they_are_asked_for():
+    """And importing them changes nothing for who does not name them."""
+    code = (
+        "import sys\n"
+        "from calibrant._calibrators.methods import find_method, make_calibrator, methods\n"
+        "known = [*methods()]\n"
+        "assert find_method('ts') and 'calibrant.study' not in sys.modules\n"
+        "print(make_calibrator('bbq-ovr'), 'calibrant.study' in sys.modules, [*methods()] == known)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["OneVsRestBBQ()", "True", "True"]
+    with pytest.raises(AttributeError, match="no attribute 'OneVsRestBBQ'"):
+        _ = calibrant.OneVsRestBBQ
 
 
 def test_a_new_method_needs_one_class():
@@ -73,8 +95,8 @@ def test_a_new_method_needs_one_class():
     [
         (calibrant.TemperatureScaling(), {"scores": "logits"}),
         (calibrant.StructuredScaling(), {"bound": 0.5}),
-        (calibrant.TopLabelIsotonic(), {"per_class": True}),
-        (calibrant.SharedClasswise(), {"normalize_output": False}),
+        (study.TopLabelIsotonic(), {"per_class": True}),
+        (study.SharedClasswise(), {"normalize_output": False}),
     ],
 )
 def test_parameters_that_are_set_after_a_fit_wait_for_the_next(calibrator, changed):
@@ -95,7 +117,7 @@ def test_a_fit_cannot_be_tampered_with():
         calibrator.map_.coef = calibrator.coef_
 
 
-@pytest.mark.parametrize("cls", [c for c in methods().values() if c.method != "auto"])
+@pytest.mark.parametrize("cls", [c for c in methods_alone().values() if c.method != "auto"])
 def test_a_map_refuses_rows_that_were_not_checked(cls):
     """Kernels read the bits of doubles: of other numbers they would make wrong ones."""
     scores, y = simulated_scores(300)

@@ -2,20 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from calibrant import (
-    SLSQP,
-    Annealing,
-    FlattenedIsotonic,
-    NormalizationAwareIsotonic,
-    Penalty,
-    ProjectedGradient,
-    TrustConstr,
-)
+from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic
 from calibrant._solvers.report import SolverReport
-from calibrators.test_hard_data import CASES, assert_sound
+from calibrators.test_hard_data import CASES
 from conftest import simulate
 
 pytestmark = [
@@ -28,14 +19,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning"),
 ]
 
-WAYS = [
-    Annealing(n_iterations=2000, random_state=0),
-    ProjectedGradient(),
-    SLSQP(),
-    TrustConstr(),
-    Penalty(),
-]
-
 
 def fitted(rows, labels, weight=None, **parameters):
     classes = np.arange(np.shape(rows)[1])
@@ -45,17 +28,6 @@ def fitted(rows, labels, weight=None, **parameters):
 def nll(probabilities, labels):
     own = probabilities[np.arange(len(labels)), labels]
     return -np.mean(np.log(np.maximum(own, 1e-12)))
-
-
-@pytest.mark.parametrize("solver", WAYS, ids=lambda way: way.name)
-@pytest.mark.parametrize("case", CASES)
-def test_the_other_solvers_survive_too(case, solver):
-    rows, labels = CASES[case]
-    calibrator = fitted(rows, labels, solver=solver, prior_strength=1.0, max_rounds=5)
-    assert_sound(calibrator, np.asarray(rows), case)
-    assert calibrator.step_function_.values[-1] == 1.0
-    assert np.isfinite(calibrator.solver_report_.objective)
-    assert calibrator.solver_report_.solver == solver.name
 
 
 # More classes than rows: the optimum is at infinity, and the floor counts.
@@ -95,28 +67,6 @@ def test_fitted_attributes():
     given = fitted(rows, labels, prior_strength=7)
     assert given.prior_strength_ == 7.0
     assert given.cv_results_ is None
-
-
-@pytest.mark.parametrize("solver", ["exact", *WAYS], ids=str)
-def test_every_solver_fits_and_clones(solver):
-    rows, labels = simulate(150, 3)
-    calibrator = NormalizationAwareIsotonic(prior_strength=5.0, max_rounds=50)
-    calibrator.set_params(solver=solver)
-    one, other = clone(calibrator).fit(rows, labels), clone(calibrator).fit(rows, labels)
-    assert one.get_params() == calibrator.get_params()
-    assert eval(repr(one)).solver == solver
-    np.testing.assert_array_equal(one.step_function_.values, other.step_function_.values)
-    best = fitted(rows, labels, prior_strength=5.0).solver_report_.objective
-    assert one.solver_report_.objective >= best - 1e-9
-
-
-@pytest.mark.parametrize(
-    "random_state", [3, np.random.RandomState(3), np.random.default_rng(3), None]
-)
-def test_annealing_takes_any_source_of_random_numbers(random_state):
-    rows, labels = simulate(150, 3)
-    way = Annealing(random_state=random_state, n_iterations=200)
-    assert fitted(rows, labels, solver=way).solver_report_.rounds == 200
 
 
 def test_not_converging_is_a_warning():

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
-from calibrant import (
-    OneVsRestBBQ,
-    OneVsRestBeta,
-    OneVsRestHistogram,
-    OneVsRestIsotonic,
-    OneVsRestPlatt,
-)
+from calibrant import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
 from calibrant._kernels.rows import divide_by_sums
 from calibrant._maps.curves import IDENTITY
 from calibrant.errors import ConvergenceWarning, MissingClassWarning
+from calibrant.study import OneVsRestBBQ, OneVsRestHistogram
 from conftest import load_real, real_files, simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]

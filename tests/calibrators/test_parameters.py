@@ -5,27 +5,28 @@ import pytest
 
 import calibrant
 from calibrant import (
-    Annealing,
     DirichletCalibration,
     MonotoneSpline,
     NormalizationAwareIsotonic,
-    OneVsRestBBQ,
-    OneVsRestHistogram,
     OneVsRestPlatt,
-    SharedClasswise,
     SortedCumulativeIsotonic,
     StructuredScaling,
-    TopLabelHistogram,
-    TopLabelIsotonic,
 )
 from calibrant._calibrators.composition import Composition
 from calibrant._calibrators.methods import methods
 from calibrant.errors import ParameterError
+from calibrant.study import (
+    Annealing,
+    OneVsRestBBQ,
+    OneVsRestHistogram,
+    SharedClasswise,
+    TopLabelHistogram,
+    TopLabelIsotonic,
+)
 from conftest import simulate
 
 REFUSED = {
     NormalizationAwareIsotonic: {
-        "solver": ["exakt", None],
         "prior_strength": [-1.0, "best", float("nan"), None],
         "tol": [0.0],
         "max_rounds": [0],
@@ -60,6 +61,16 @@ REFUSED = {
     OneVsRestPlatt: {"smooth_labels": ["yes"]},
     OneVsRestHistogram: {"n_bins": [0, 2.5], "strategy": ["depth"]},
     OneVsRestBBQ: {"spread": [0.5], "prior_weight": [-1]},
+    Annealing: {
+        "min_blocks": [2.5],
+        "split_size_threshold": [0],
+        "epsilon_change": [0.0],
+        "beta": [-1.0],
+        "n_iterations": [0],
+        "n_iterations_no_change": [-5],
+        "max_rounds": [10],
+        "prior_strength": [-1.0],
+    },
 }
 
 
@@ -72,41 +83,10 @@ def test_values_outside_their_range_are_refused_by_name(cls):
                 cls(**{name: value}).fit(scores, y)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"min_blocks": 2.5},
-        {"split_size_threshold": 0},
-        {"epsilon_change": 0.0},
-        {"beta": -1.0},
-        {"n_iterations": 0},
-        {"n_iterations_no_change": -5},
-    ],
-    ids=str,
-)
-def test_options_of_a_solver_are_refused_by_name(options):
-    with pytest.raises(ParameterError, match=rf"solver\.{next(iter(options))}="):
-        NormalizationAwareIsotonic(Annealing(**options)).fit(*simulate(120, 3))
-
-
-@pytest.mark.parametrize(
-    ("solver", "remedy"),
-    [
-        ("annealing", r"or solver=Annealing\(\)"),
-        ("trust-constr", r"or solver=TrustConstr\(\)"),
-        (Annealing, r"one of Annealing\(\), "),
-        (None, r"Penalty\(\)$"),
-    ],
-)
-def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
-    with pytest.raises(ParameterError, match=remedy):
-        NormalizationAwareIsotonic(solver).fit(*simulate(120, 3))
-
-
 COMPOSED = calibrant.Chain, calibrant.Mixture, calibrant.GroupedCalibrator
 
 
-@pytest.mark.parametrize("cls", [*methods().values(), *COMPOSED])
+@pytest.mark.parametrize("cls", [*methods(study=True).values(), *COMPOSED])
 def test_every_parameter_is_described_once(cls):
     """Also what a base describes for all of its subclasses; and there is an example."""
     sections = cls.__doc__.partition("\nParameters\n")[2]

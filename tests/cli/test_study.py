@@ -10,7 +10,6 @@ import time
 import numpy as np
 import pytest
 
-from calibrant._cli import study as module
 from calibrant._cli.main import run
 from calibrant.study import read_table
 from conftest import simulate
@@ -59,15 +58,6 @@ def test_outputs_of_a_small_study_are_written(home, capsys):
     assert result["failures"] == []
     assert any(path.endswith("index.html") for path in result["written"])
     assert all((home / path).exists() for path in result["written"])
-
-
-def test_methods_of_the_paper_are_the_default_and_all_means_all():
-    from calibrant._calibrators.methods import methods
-    from calibrant.study._table import DEFAULT_METHODS
-
-    assert module._methods(None) == list(DEFAULT_METHODS)
-    assert module._methods("all") == list(methods())
-    assert module._methods("ts,fir") == ["ts", "fir"]
 
 
 def test_failures_are_told_and_end_well(home, capsys):

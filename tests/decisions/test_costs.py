@@ -101,17 +101,6 @@ def test_one_row_has_no_interval_and_equal_rows_have_no_width():
     assert sure == (2.5, 0.0, 4.0)  # the smallest and the largest cost
 
 
-def test_an_interval_holds_the_value_and_the_truth():
-    y_proba, y = simulated_scores(50_000, power=1)
-    truth = expected_cost(y, y_proba, COSTS)
-    assert truth.realised.value == pytest.approx(truth.predicted.value, rel=0.03)
-    some = expected_cost(y[:2000], y_proba[:2000], COSTS)
-    assert some.realised.low < truth.realised.value < some.realised.high
-    assert some.realised.low < some.realised.value < some.realised.high
-    few = expected_cost([0, 1], [0.2, 0.8], PAIR).predicted
-    assert 0.0 <= few.low < few.value < few.high <= 4.0
-
-
 def test_costs_of_dask_arrays_are_those_of_arrays():
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(SCORES, chunks=(200, 3)), da.from_array(LABELS, chunks=200)
@@ -223,16 +212,6 @@ def test_the_score_is_minus_the_mean_cost():
     assert words.score([0.1, 0.9], ["yes", "no"]) == -2.5
     search = GridSearchCV(model, {"abstain": [0.0, 9.0]}, cv=3).fit(SCORES, LABELS)
     assert search.best_params_ == {"abstain": 0.0}
-
-
-def test_columns_are_found_by_their_names():
-    labels = np.array(["a", "b", "c"])[LABELS]
-    frame = pd.DataFrame(SCORES, columns=["a", "b", "c"], index=np.arange(600) + 5)
-    model = CostSensitive(COSTS).fit(frame, pd.Series(labels))
-    turned = frame[["c", "a", "b"]]
-    np.testing.assert_array_equal(model.predict(frame), model.predict(SCORES))
-    with pytest.warns(errors.ColumnOrderWarning):
-        np.testing.assert_array_equal(model.predict(turned), model.predict(SCORES))
 
 
 def test_the_curve_of_costs_is_that_of_decisions():

@@ -61,17 +61,6 @@ def test_measured_coverage_and_weights():
     assert not sets.members.flags.writeable
 
 
-def test_two_classes_as_one_column():
-    positive = np.array([0.97, 0.6, 0.02])
-    both = prediction_sets(np.column_stack([1 - positive, positive]), 0.9)
-    np.testing.assert_array_equal(prediction_sets(positive, 0.9).members, both.members)
-    fitted = ConformalSets(0.5).fit(positive, [1, 0, 0])
-    assert fitted.predict_set(positive, [1, 0, 0]).members.shape == (3, 2)
-    words = ConformalSets(0.5).fit(positive, ["yes", "no", "no"], pos_label="yes")
-    assert words.classes_.tolist() == ["no", "yes"]
-    assert words.quantile_ == fitted.quantile_
-
-
 @given(
     st.integers(0, 10**6), st.sampled_from([0.5, 0.7, 0.8, 0.9]), st.sampled_from(["lac", "aps"])
 )
@@ -134,12 +123,8 @@ def test_bad_input_is_refused():
         ConformalSets(score="raps").fit(SCORES, LABELS)
     with pytest.raises(errors.NotFittedError):
         ConformalSets().predict_set(SCORES)
-    with pytest.raises(errors.RangeError, match=r"y_proba\[0, 0\]"):
-        prediction_sets([[1.5, -0.5]], 0.9)
     with pytest.raises(errors.DataError, match="3 classes, 0, 1, 2; pass one column for each"):
         ConformalSets().fit(SCORES, LABELS).predict_set(SCORES[:, :2])
-    with pytest.raises(errors.ShapeError, match="no rows"):
-        prediction_sets(np.empty((0, 3)), 0.9)
 
 
 @pytest.mark.parametrize("n_rows", [3, 6, 13, 1002])

@@ -55,19 +55,13 @@ def test_the_spread_is_the_standard_error_of_a_mean_over_rows():
     assert curve.spread == pytest.approx([math.sqrt(variance)], rel=1e-12)
 
 
-def test_decision_curves_of_two_columns_labels_weights_and_dask():
+def test_decision_curves_of_a_class_with_weights_and_of_dask():
     curve = decision_curve(EVENTS, POSITIVE)
-    words = np.array(["no", "yes"])[EVENTS]
     weight = np.arange(900) % 3
     times = np.repeat(np.arange(900), weight)
     assert curve.kind == 1
-    assert decision_curve(words, two_columns(POSITIVE)).kind == "yes"
-    for same in (
-        decision_curve(words, two_columns(POSITIVE)),
-        decision_curve(words, POSITIVE, pos_label="yes"),
-        decision_curve(LABELS, SCORES, kind=0),
-    ):
-        np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
+    same = decision_curve(LABELS, SCORES, kind=0)
+    np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
     weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
     repeated = decision_curve(EVENTS[times], POSITIVE[times])
     for name in ("net_benefit", "treat_all"):

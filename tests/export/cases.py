@@ -11,8 +11,9 @@ from sklearn.base import clone
 import calibrant
 from calibrant import _maps as maps
 from calibrant import _simplex as simplex
-from calibrant._calibrators.methods import make_calibrator, methods
-from conftest import simulate
+from calibrant import study
+from calibrant._calibrators.methods import make_calibrator
+from conftest import methods_alone, simulate
 
 KINDS = ("probabilities", "logits")
 TOLERANCES = {"float64": 1e-12, "float32": 1e-6}
@@ -25,13 +26,13 @@ OTHERS = {  # what names of methods do not tell
     "prior shift": calibrant.PriorShift(to_priors=[0.0, 0.7, 0.2, 0.1]),
     "chain of prior shift": calibrant.Chain([TS, calibrant.PriorShift(to_priors=[4, 3, 2, 1])]),
     "matrix": calibrant.StructuredScaling(form="matrix"),
-    "per-class": calibrant.TopLabelIsotonic(per_class=True),
-    "unnormalized": calibrant.TopLabelHistogram(normalize_output=False),
+    "per-class": study.TopLabelIsotonic(per_class=True),
+    "unnormalized": study.TopLabelHistogram(normalize_output=False),
     "no floor": calibrant.FlattenedIsotonic(min_probability=0.0),
     "high floor": calibrant.SortedCumulativeIsotonic(min_probability=0.01),
     "normalized": calibrant.FlattenedIsotonic(normalize="rows"),
 }
-CASES = [*methods(), *OTHERS]
+CASES = [*methods_alone(), *OTHERS]
 
 
 def ragged(scores):

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from calibrant import CalibratedClassifier
-from calibrant._calibrators.methods import saved_methods
+from conftest import every_method
 
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -44,7 +44,7 @@ def test_no_row_jumps_a_step(forest, method):
     found, graph, scores, y, X = forest
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows
-        calibrator = saved_methods()[method]().fit(scores, y)
+        calibrator = every_method()[method]().fit(scores, y)
     given = found.predict_proba(X)
     assert 0 < np.abs(run(graph, X, "probabilities") - given).max() < 1e-5  # by rounding, and only
     calibrated = run(merge_onnx(graph, calibrator, output="probabilities"), X, "calibrated")

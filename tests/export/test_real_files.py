@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from calibrant._calibrators.methods import make_calibrator, methods
-from conftest import DATA, REAL_FILES, each_real_file
+from calibrant._calibrators.methods import make_calibrator
+from conftest import DATA, REAL_FILES, each_real_file, methods_alone
 from export.backends import RUN
 from export.cases import TOLERANCES, assert_same, beside, rows_at_thresholds
 
@@ -42,13 +42,13 @@ def check(name, method, n_rows, n_thresholds, most_classes=math.inf):
 
 
 @each_real_file
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", methods_alone())
 def test_every_method_on_every_file(method, name):
     check(name, method, 400, 5, MOST_CLASSES.get(method, math.inf))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REAL_FILES)
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", methods_alone())
 def test_every_row_of_every_file(method, name):
     check(name, method, 40_000, 10_000)

@@ -17,10 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import calibrant
-from calibrant import errors, model_file
-from calibrant._calibrators.methods import methods
+from calibrant import errors, model_file, study
 from calibrant.datasets import simulated_scores
 from calibrant.export import trusted_types
+from conftest import methods_alone
 
 sio = pytest.importorskip("skops.io")
 
@@ -30,12 +30,8 @@ ISOTONIC, CLASSIFIER = calibrant.NormalizationAwareIsotonic, calibrant.Calibrate
 FROZEN = FrozenEstimator(GaussianNB().fit(SCORES, Y))
 PIPELINE = make_pipeline(StandardScaler(), LogisticRegression())
 EVERYTHING = {
-    **{name: cls() for name, cls in methods().items()},
-    "annealing": ISOTONIC(solver=calibrant.Annealing()),
-    "penalty": ISOTONIC(solver=calibrant.Penalty()),
-    "projected": ISOTONIC(solver=calibrant.ProjectedGradient()),
-    "slsqp": ISOTONIC(solver=calibrant.SLSQP()),
-    "trust": ISOTONIC(solver=calibrant.TrustConstr()),
+    **{name: cls() for name, cls in methods_alone().items()},
+    "annealing": study.Annealing(),
     "chain": calibrant.Chain(PARTS),
     "mixture": calibrant.Mixture(PARTS),
     "prior-shift": calibrant.PriorShift(),

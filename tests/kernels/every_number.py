@@ -50,10 +50,11 @@ for place, title, function in KERNELS:  # before anybody takes them
     setattr(sys.modules[f"calibrant._kernels.{place}"], title, counted(named, function))
 
 from array_chunks import ArrayChunks  # noqa: E402
-from calibrant import Annealing, NormalizationAwareIsotonic, metrics, model_file  # noqa: E402
+from calibrant import NormalizationAwareIsotonic, metrics, model_file  # noqa: E402
 from calibrant._cli.main import run  # noqa: E402
 from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
 from calibrant.scale import RowSample  # noqa: E402
+from calibrant.study import Annealing  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
 from metrics.cases import SCALARS  # noqa: E402
@@ -71,8 +72,8 @@ OPTIONS = {
     "NormalizationAwareIsotonic": [
         {},
         {"prior_strength": 0},
-        {"solver": Annealing(n_iterations=300, random_state=0)},
     ],
+    "Annealing": [{"n_iterations": 300, "random_state": 0}],
     "TemperatureScaling": [{}, {"normalize": "rows"}],
     "VectorScaling": [SHORT],
     "MatrixScaling": [SHORT],
@@ -157,7 +158,7 @@ def cases():
     """Yield what is computed, by name."""
     for shape in SHAPES:
         data = shared(*shape)
-        for cls in CALIBRATORS:
+        for cls in (*CALIBRATORS, Annealing):
             for options in OPTIONS.get(cls.__name__, [{}]):
                 way = options | {"scores": shape[2]}
                 yield f"{cls.__name__} {way} {shape}", partial(fit, cls, way, data)

@@ -10,12 +10,11 @@ import numpy as np
 import calibrant
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composition
-from calibrant._calibrators.methods import saved_methods
-from conftest import simulate
+from conftest import every_method, simulate
 
 ELSEWHERE = {"grouped", "masked"}
 """Those that need groups, or rows without labels on zeros: ``test_grouped`` and ``test_masked``."""
-CLASS_OF = {method: cls for method, cls in saved_methods().items() if method not in ELSEWHERE}
+CLASS_OF = {method: cls for method, cls in every_method().items() if method not in ELSEWHERE}
 METHODS = tuple(CLASS_OF)
 KINDS = ("probabilities", "logits")
 SMALL = {

@@ -68,7 +68,7 @@ def test_detector_is_the_recursion(largest, monkeypatch):
     """Up to the first change, where p is the level; also where sums are added up in logarithms."""
     rng = np.random.default_rng(1)
     p, y = shifted(rng, 1500, 3, power=0.5)
-    monkeypatch.setattr("calibrant.monitor._detector.LARGEST_POWER", largest)
+    monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
     evidence = Evidence(make_bets(3), run_length=5000.0, level=partial(make_bets, 3))
     steps, sums = [], []
     for row in range(1500):

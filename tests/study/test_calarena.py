@@ -15,7 +15,7 @@ from calibrant.study import run_study, win_rates
 from calibrant.study._calarena import read_results
 from calibrant.study._cell import Outcome
 from calibrant.study._files import find_files
-from files.hdf5_files import N_CAL, write_benchmark
+from study.hdf5_files import N_CAL, write_benchmark
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 

@@ -16,10 +16,10 @@ from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
 from calibrant.study._cell import MEASURED, Cell, Outcome, measure, versions
 from calibrant.study._files import find_files, look_at
-from calibrant.study._run import longest_first
-from calibrant.study._table import DEFAULT_METHODS, PAPER_METHODS
+from calibrant.study._methods import DEFAULT_METHODS, PAPER_METHODS
+from calibrant.study._run import _check_methods, longest_first
 from calibrant.study._workers import compute
-from conftest import simulate
+from conftest import methods_alone, simulate
 from files.damaged import archive, raw_npy
 from study.work import work
 
@@ -331,3 +331,11 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_methods_of_the_paper_are_the_default_and_all_means_all():
+    assert _check_methods(None) == DEFAULT_METHODS
+    assert _check_methods("all") == ("uncalibrated", *methods_alone())
+    assert _check_methods(["ts", "na-fir-slsqp"]) == ("uncalibrated", "ts", "na-fir-slsqp")
+    with pytest.raises(errors.ParameterError, match="must be a sequence of names"):
+        _check_methods("ts")

@@ -383,5 +383,6 @@ class CalibratedClassifier(
 
 
 def _calibrator_of(parameter: str, name: Any) -> Calibrator:
-    simplex.check_option(parameter, name, (*methods(), *OF_SCIKIT_LEARN))
+    if name not in (*methods(), *OF_SCIKIT_LEARN):
+        simplex.check_option(parameter, name, (*methods(study=True), *OF_SCIKIT_LEARN))
     return make_calibrator(OF_SCIKIT_LEARN.get(name, name))

@@ -1,6 +1,8 @@
 """Every method by its short name: what the command line, the study, files and tables derive from.
 
-A method is a class in this package with a ``method`` of its own; nothing else lists it.
+A method is a class in this package with a ``method`` of its own; nothing else lists it. Those that
+only the paper compares with are in ``calibrant.study``, which is imported when one of them is asked
+for: they take part where they are named, so that importing it changes no result.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from calibrant import _calibrators as calibrators
 from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
 
+STUDY = "calibrant.study"
+"""The room of the paper, by name: no other room imports it."""
+
 
 @cache
 def _import_all() -> None:
@@ -21,34 +26,57 @@ def _import_all() -> None:
         importlib.import_module(f"{calibrators.__name__}.{module.name}")
 
 
-def saved_methods() -> dict[str, type[Calibrator]]:
-    """Return the class of every method that has a name, compositions included."""
+def saved_methods(*, study: bool = False) -> dict[str, type[Calibrator]]:
+    """Return the class of every method that has a name, compositions included.
+
+    With ``study``, those of ``calibrant.study`` are among them.
+    """
     _import_all()
+    if study:
+        importlib.import_module(STUDY)
     named = Calibrator._registered  # noqa: SLF001  (ours)
-    return dict(sorted(named.items(), key=lambda item: (item[1].place, item[0])))
+    return {
+        method: cls
+        for method, cls in sorted(named.items(), key=lambda item: (item[1].place, item[0]))
+        if study or not cls.__module__.startswith(f"{STUDY}.")
+    }
 
 
-def methods() -> dict[str, type[Calibrator]]:
+def methods(*, study: bool = False) -> dict[str, type[Calibrator]]:
     """Return the class of every method that needs no parameters, in the order of tables."""
-    return {method: cls for method, cls in saved_methods().items() if cls.stands_alone}
+    found = saved_methods(study=study)
+    return {method: cls for method, cls in found.items() if cls.stands_alone}
+
+
+def find_method(method: str) -> type[Calibrator] | None:
+    """Return the class of a method by its short name, also of the study; None if there is none."""
+    return saved_methods().get(method) or saved_methods(study=True).get(method)
 
 
 def make_calibrator(method: str, *, has_absent: bool = False, **parameters: Any) -> Calibrator:
-    """Return an unfitted calibrator by its short name, a key of ``methods()``.
+    """Return an unfitted calibrator by its short name, a key of ``methods(study=True)``.
 
     Where rows have absent options, it is one that leaves them out.
     """
-    simplex.check_option("method", method, tuple(methods()))
+    known = methods()
+    if method not in tuple(known):
+        known = methods(study=True)
+        simplex.check_option("method", method, tuple(known))
     if has_absent:
-        return saved_methods()["masked"](calibrator=methods()[method](), **parameters)
-    return methods()[method](**parameters)
+        return saved_methods()["masked"](calibrator=known[method](), **parameters)
+    return known[method](**parameters)
 
 
-def methods_table() -> str:
-    """Return the table of methods of docs/start/methods.md, in Markdown."""
+def methods_table(*, study: bool = False) -> str:
+    """Return the table of methods of docs/start/methods.md, in Markdown.
+
+    With ``study`` that of docs/guides/study.md, which has the methods of the study alone.
+    """
     head = "class", "`-m`", "map", "keeps the order", "same for all classes", "good for"
     rows = [head, ("---",) * len(head)]
-    for method, cls in methods().items():
+    for method, cls in methods(study=study).items():
+        if study and method in methods():
+            continue
         promises = ("yes" if kept else "no" for kept in (cls.keeps_order, cls.same_for_all_classes))
         name = f"`{cls.__name__}` ({cls.title})"
         rows.append((name, f"`{method}`", cls.summary, *promises, cls.good_for))

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import FromMap, fitted, leading, number
+from calibrant._calibrators.parameters import FromMap, fitted, number
 from calibrant._maps.cells import SharedSteps
 from calibrant._solvers.flattened import solve_flattened
-from calibrant._solvers.normalization_aware import check_solver, solve_normalization_aware
+from calibrant._solvers.normalization_aware import solve_normalization_aware
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from calibrant._simplex import SimplexBatch
 
 
@@ -81,11 +79,6 @@ class NormalizationAwareIsotonic(Calibrator):
 
     Parameters
     ----------
-    solver : "exact" or object, default="exact"
-        "exact" reaches the optimum over all non-decreasing maps and proves it. The paper's own
-        solvers, for comparison, optimise the values of the blocks that PAVA finds, and are objects
-        with options: ``Annealing()`` (its Algorithm 1), ``ProjectedGradient()``, ``SLSQP()``,
-        ``TrustConstr()`` and ``Penalty()``.
     prior_strength : "cv" or float, default="cv"
         Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
         that shrink the map towards temperature scaling. "cv" chooses it between 10 and 10,000 by
@@ -94,8 +87,7 @@ class NormalizationAwareIsotonic(Calibrator):
     tol : float, default=1e-8
         Tolerance of the optimality conditions, relative to the total weight.
     max_rounds : int, optional
-        Largest number of iterations; by default that of the solver (100 for "exact", which needs 2
-        to 6). ``Annealing`` has its own options.
+        Largest number of iterations, 100 by default; 2 to 6 are usual.
 
     Attributes
     ----------
@@ -155,7 +147,6 @@ class NormalizationAwareIsotonic(Calibrator):
     _copies = 6
     _starts_at_temperature = True
 
-    solver: Any = leading(default="exact", kw_only=False)
     prior_strength: Any = number(default="cv", high=1e12, words=("cv",))
     tol: float = number(default=1e-8, low=1e-15, high=1.0)
     max_rounds: int | None = number(default=None, low=1, whole=True)
@@ -165,20 +156,8 @@ class NormalizationAwareIsotonic(Calibrator):
 
     step_function_ = calibration_map_ = FromMap("step_function")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_solver(self.solver)
-
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        # The paper's searches keep the blocks of PAVA, and seldom reach the optimum.
-        if self.solver != "exact":
-            fitted = fitted | {"solver_report_": None}
-        yield from super()._complaints(batch, fitted)
-
     def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        found, report, choice = solve_normalization_aware(
-            batch, solver=self.solver, **self._options(), **known
-        )
+        found, report, choice = solve_normalization_aware(batch, **self._options(), **known)
         return {
             "map_": found,
             "solver_report_": report,

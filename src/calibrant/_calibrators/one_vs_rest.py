@@ -1,4 +1,4 @@
-"""Binary calibrators, one per class or group of classes: isotonic, logistic and histograms."""
+"""Binary calibrators, one per class: isotonic, Platt and Beta."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
 from calibrant._maps.cells import ClasswiseCurves
-from calibrant._solvers.histogram import STRATEGIES, solve_bayesian_binning, solve_histogram
 from calibrant._solvers.logistic import solve_beta, solve_platt
 from calibrant._solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
-from calibrant._solvers.shared_classwise import MAPS, solve_shared_classwise
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ class OneVsRestCalibrator(Calibrator):
         return dict(zip(self._found, found, strict=True))
 
 
-class _OneVsRestCounts(OneVsRestCalibrator):
+class OneVsRestCounts(OneVsRestCalibrator):
     """One that counts labels.
 
     Parameters
@@ -84,7 +82,7 @@ class OneVsRestLogistic(OneVsRestCalibrator):
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
 
 
-class OneVsRestIsotonic(_OneVsRestCounts):
+class OneVsRestIsotonic(OneVsRestCounts):
     """One-vs-rest isotonic regression (IR-OvR): one isotonic map for each class.
 
     The classic extension of isotonic regression to many classes: each class's indicator is
@@ -173,159 +171,3 @@ class OneVsRestBeta(OneVsRestLogistic):
     good_for = "comparison"
     place = 9
     _solver = staticmethod(solve_beta)
-
-
-class OneVsRestHistogram(_OneVsRestCounts):
-    """One-vs-rest histogram binning (HB): the share of labels in each bin, for each class.
-
-    Parameters
-    ----------
-    n_bins : int, default=15
-        Number of bins.
-    strategy : {"mass", "width"}, default="mass"
-        Bins of equal mass, where equal probabilities stay together, or of equal width.
-
-    Notes
-    -----
-    All rows of a class rarer than 1 / n_bins fall into its last bin of equal mass, which costs
-    accuracy; use more bins or those of equal width with many classes. An edge between bins of
-    equal mass lies halfway between two probabilities of the calibration set. An empty bin of equal
-    width has its midpoint as value. A row that every map sends to zero keeps its scores.
-
-    References
-    ----------
-    .. [1] B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
-       trees and naive Bayesian classifiers", ICML 2001.
-    """
-
-    method = "hb-ovr"
-    title = "HB-OvR"
-    summary = "a histogram for each class"
-    good_for = "comparison"
-    place = 10
-    _solver = staticmethod(solve_histogram)
-
-    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
-    strategy: str = choice(STRATEGIES, default="mass")
-
-
-class OneVsRestBBQ(OneVsRestCalibrator):
-    """One-vs-rest Bayesian binning into quantiles (BBQ), for each class.
-
-    Histograms of equal mass with every number of bins in a range are averaged, with their
-    marginal likelihoods as weights.
-
-    Parameters
-    ----------
-    spread : float, default=10.0
-        Numbers of bins go from the cube root of the number of rows divided by ``spread`` to the
-        same times ``spread``, with at least five rows for a bin.
-    prior_weight : float, optional
-        Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
-        for each bin, as in the authors' code.
-
-    Notes
-    -----
-    The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
-    posterior mean, and all numbers of bins are equally likely before the data. The result depends
-    on the number of rows, so doubling every weight, which doubles every row, changes it.
-
-    References
-    ----------
-    .. [1] M. Pakdaman Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated
-       Probabilities Using Bayesian Binning", AAAI 2015.
-    """
-
-    method = "bbq-ovr"
-    title = "BBQ-OvR"
-    summary = "averaged histograms for each class"
-    good_for = "comparison"
-    place = 11
-    _solver = staticmethod(solve_bayesian_binning)
-
-    spread: float = number(default=10.0, low=1.0, high=1000.0)
-    prior_weight: float | None = number(default=None, low=1e-6, high=1e6)
-
-
-class SharedClasswise(Calibrator):
-    """Shared class-wise calibration (sCW): one map for classes with similar priors.
-
-    The one-vs-rest problems of the classes of a group are merged into one, which gives rare
-    classes enough data. With an isotonic map for one group, and rows divided by their sums, it is
-    ``FlattenedIsotonic``.
-
-    Parameters
-    ----------
-    map : {"histogram", "isotonic"}, default="histogram"
-        Map fitted to the cells of a group.
-    n_groups : int, default=1
-        Largest number of groups: classes are sorted by their frequency in the calibration set and
-        split into groups of about equal size. Classes of equal frequency stay together; classes
-        without a label join the rarest group.
-    n_bins : int, default=15
-        Number of bins of a histogram.
-    strategy : {"width", "mass"}, default="width"
-        Bins of equal width or of equal mass; nearly all bins of equal mass lie close to 0.
-    normalize_output : bool, default=True
-        Whether rows are divided by their sums. False is the published method: each cell is
-        calibrated separately, and rows may not sum to 1.
-
-    Attributes
-    ----------
-    groups_ : ndarray of shape (n_classes,)
-        Group of each class, from 0 for the rarest.
-    curves_ : tuple of StepFunction or of Histogram
-        Fitted map of each group.
-
-    See Also
-    --------
-    FlattenedIsotonic : One isotonic map for all classes.
-    OneVsRestHistogram : One map for each class.
-
-    Notes
-    -----
-    Patel et al. share one map among all classes of balanced data. Their I-Max choice of bin edges
-    is not offered. A row that every map sends to zero keeps its scores if it is to sum to 1.
-
-    References
-    ----------
-    .. [1] K. Patel et al., "Multi-Class Uncertainty Calibration via Mutual Information
-       Maximization-based Binning", ICLR 2021.
-
-    Examples
-    --------
-    >>> from calibrant import SharedClasswise
-    >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores()
-    >>> calibrator = SharedClasswise(map="isotonic").fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.61, 0.23, 0.16]])
-    >>> original = SharedClasswise(normalize_output=False).fit(bold, y)
-    >>> original.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.64, 0.26, 0.11]])
-    """
-
-    method = "scw"
-    title = "sCW"
-    summary = "a map for each group of similarly frequent classes"
-    good_for = "comparison"
-    place = 12
-    _copies = 12
-
-    map: str = choice(MAPS, default="histogram")
-    n_groups: int = number(default=1, low=1, high=10**6, whole=True)
-    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
-    strategy: str = choice(STRATEGIES, default="width")
-    normalize_output: bool = choice(default=True)
-    map_: ClasswiseCurves = fitted()
-
-    curves_ = FromMap("curves")
-    groups_ = FromMap("groups")
-
-    def _n_parameters(self, n_classes: int) -> int:
-        return min(int(self.n_groups), n_classes) * int(self.n_bins)
-
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        options = self._options()
-        found = solve_shared_classwise(batch, kind=options.pop("map"), **options)
-        return dict(zip(self._found, found, strict=True))

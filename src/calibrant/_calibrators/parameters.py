@@ -22,7 +22,7 @@ SMALLEST_POSITIVE = math.ulp(0.0)
 """The smallest positive number."""
 
 EXAMPLE = """\
->>> from calibrant import {name}
+>>> from {home} import {name}
 >>> from calibrant.datasets import simulated_scores
 >>> scores, y = simulated_scores()
 >>> calibrator = {name}().fit(scores, y)
@@ -97,7 +97,9 @@ class Parameters(Diagram):
         super().__init_subclass__(**keywords)
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
         is_public = getattr(cls, "method", None) and cls.__module__.startswith("calibrant.")
-        inherit_docstring(cls, EXAMPLE.format(name=cls.__name__) if is_public else "")
+        home = cls.__module__.partition("._")[0]  # the public module above it
+        example = EXAMPLE.format(home=home, name=cls.__name__) if is_public else ""
+        inherit_docstring(cls, example)
 
     def _check_parameters(self) -> None:
         """Refuse parameters outside their documented values."""

@@ -41,10 +41,16 @@ class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none bef
 
     @cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Every method."""
+        """Every method, those of the study last."""
         from calibrant._calibrators.methods import methods
 
-        return tuple(methods())
+        return tuple(methods() | methods(study=True))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take the name of a method; the study is imported only where it is none of the others."""
+        from calibrant._calibrators.methods import methods
+
+        return value if value in methods() else super().convert(value, param, ctx)
 
 
 def _check_jobs(_: click.Context, __: click.Parameter, jobs: int) -> int:

@@ -114,10 +114,9 @@ def _data_in(directory: Path) -> Iterator[Path]:
 
 def _is_data(path: Path) -> bool:
     """Whether the suffix is that of a table, of arrays or of a log."""
-    from calibrant._files.hdf5 import SUFFIXES
     from calibrant._files.records import LOGS
     from calibrant._files.tables import is_table
     from calibrant._files.text import suffix_of
 
-    arrays = {".npz", ".npy", *SUFFIXES}
+    arrays = {".npz", ".npy", ".h5", ".hdf5"}
     return bool(path.suffix) and (is_table(path) or suffix_of(path) in arrays | LOGS)

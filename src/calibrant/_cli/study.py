@@ -81,6 +81,7 @@ def run_command(
     from calibrant import study as library
 
     _check_against(against, directory)
+    chosen: Any = methods.split(",") if methods and methods != "all" else methods
     started = time.monotonic()
     plain: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
     console = Console(stderr=True)
@@ -89,7 +90,7 @@ def run_command(
         table = library.run_study(
             directory,
             output,
-            _methods(methods),
+            chosen,
             n_jobs=jobs,
             seed=seed,
             retry_failed=retry_failed,
@@ -116,23 +117,13 @@ def run_command(
     show(result, as_json, _summary(result))
 
 
-def _methods(text: str | None) -> list[str]:
-    from calibrant._calibrators.methods import methods as all_methods
-    from calibrant.study._table import DEFAULT_METHODS
-
-    if text is None:
-        return list(DEFAULT_METHODS)
-    return list(all_methods()) if text == "all" else text.split(",")
-
-
 def _check_against(against: Path | None, source: Path) -> None:
     """Find out before a long run whether there is something to compare with."""
-    from calibrant._files.hdf5 import is_hdf5
-    from calibrant.study._calarena import read_results
+    from calibrant.study import read_results
 
     if against is None:
         return
-    if not is_hdf5(source):
+    if source.suffix.lower() not in {".h5", ".hdf5"}:
         raise click.UsageError(
             f"--against needs one HDF5 file of CalArena, and {source} is not one"
         )

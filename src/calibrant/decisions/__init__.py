@@ -1,11 +1,16 @@
 """Decisions on calibrated probabilities: costs, thresholds, abstaining and sets of classes."""
 
 from calibrant.decisions._cost_sensitive import CostSensitive
+from calibrant.decisions._cost_tables import CostTable as CostTable
+from calibrant.decisions._cost_tables import action_costs as action_costs
+from calibrant.decisions._cost_tables import read_costs as read_costs
 from calibrant.decisions._costs import expected_cost, value_of_calibration
-from calibrant.decisions._selection import risk_coverage, threshold_for
+from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage
 from calibrant.decisions._sets import ConformalSets, prediction_sets
-from calibrant.decisions._threshold_curves import cost_curve, decision_curve
+from calibrant.decisions._sets import check_coverage as check_coverage
+from calibrant.decisions._thresholds import threshold_for
 
+# Names with "as" are for the report and the command; they are no part of the public interface.
 __all__ = [
     "ConformalSets",
     "CostSensitive",

@@ -20,7 +20,6 @@ from calibrant.decisions._cost_tables import (
     n_columns_of,
     read_costs,
     split_positive,
-    threshold_of,
 )
 from calibrant.decisions._costs import expected_cost, rows_of
 from calibrant.metrics._predictions import read_predictions
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats
     from calibrant.decisions._cost_tables import CostTable
-    from calibrant.metrics._predictions import Predictions
 
 
 class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -57,9 +55,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Cost of not deciding: ``predict`` returns ``"abstain"`` where it is the smallest. A series
         or a mapping is matched by the names of the classes.
     pos_label : object, optional
-        Positive class of costs by name, and that of a single column without an estimator. Labels
-        0 and 1, -1 and 1, False and True tell it by themselves: the larger one. So do ``classes``
-        that were told to ``fit`` or to a calibrator: the last one.
+        Positive class of costs by name, and that of a single column without an estimator. Not
+        needed for 0 and 1, -1 and 1, or False and True, where it is the larger one, nor with
+        ``classes`` of ``fit`` or of a calibrator, where it is the last one.
 
     Attributes
     ----------
@@ -111,23 +109,21 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         if self.estimator is None:
             classes, positive = self._read_labels(X, y, **fit_params)
-            found = {"fitted_classes_": classes, "fitted_positive_": positive}
+            fitted = {"fitted_classes_": classes, "fitted_positive_": positive}
         else:
-            fitted = clone(self.estimator).fit(X, y, **fit_params)
-            classes, positive = np.asarray(fitted.classes_), self._positive_of(fitted)
-            found = {"estimator_": fitted}
+            estimator = clone(self.estimator).fit(X, y, **fit_params)
+            classes, positive = np.asarray(estimator.classes_), self._positive_of(estimator)
+            fitted = {"estimator_": estimator}
         read_costs(self.costs, classes, self.abstain, self.actions, *positive)
-        for name, value in found.items():  # nothing has changed if the costs are refused
+        for name, value in fitted.items():  # nothing has changed if the costs are refused
             setattr(self, name, value)
         return self
 
     def _read_labels(
-        self, X: Any, y: Any, *, sample_weight: Any = None, classes: Any = None, **told: Any
+        self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None, pos_label: Any = None
     ) -> tuple[NDArray[Any], Positive]:
-        """Return the class of each column of probabilities, and what is known of the positive."""
-        pos_label = told.pop("pos_label", self.pos_label)
-        if told:
-            raise TypeError(f"fit() got an unexpected keyword argument {min(told)!r}")
+        """Return the class of each column of probabilities, and the positive one if known."""
+        pos_label = self.pos_label if pos_label is None else pos_label
         of_rows, positive = split_positive(X, self.costs, classes, pos_label)
         return read_predictions(y, X, sample_weight, classes, of_rows).classes, positive
 
@@ -148,10 +144,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
             lazy: NDArray[Any] = map_rows(self, "predict", X, self.actions_.dtype, None)
             return lazy
-        predictions, table = self._read(self._probabilities(X))
-        costs = action_costs(predictions.rows, table.matrix)
-        found: NDArray[Any] = table.actions[costs.argmin(axis=1)]
-        return found
+        costs, table = self._decide(X)
+        return np.asarray(table.actions[costs.argmin(axis=1)])
 
     def expected_costs(self, X: Any) -> Floats:
         """Return the expected cost of every action for each row.
@@ -165,8 +159,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         costs : ndarray of shape (n_rows, n_actions)
         """
-        predictions, table = self._read(self._probabilities(X))
-        return action_costs(predictions.rows, table.matrix)
+        return self._decide(X)[0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return minus the mean cost of the decisions, so that larger is better.
@@ -184,13 +177,11 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         float
         """
-        rows, known = self._probabilities(X), self._known()
-        self._check_single(rows)
-        pos_label = self.pos_label
+        rows, known, pos_label = self._probabilities(X), self._known(), self.pos_label
         if known is not None:
-            self._table()  # refuses costs of which nobody knows the positive class
+            self._table(known)  # refuses costs whose positive class is not known
             pos_label = self._positive().pos_label
-        found = expected_cost(
+        result = expected_cost(
             y,
             rows,
             self.costs,
@@ -199,22 +190,24 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             classes=known,
             pos_label=pos_label,
         )
-        return -found.realised.value
+        return -result.realised.value
+
+    def _decide(self, X: Any) -> tuple[Floats, CostTable]:
+        """Return the expected cost of every action for each row, and the costs."""
+        y_proba, known = self._probabilities(X), self._known()
+        predictions = rows_of(y_proba, classes=known)
+        has_names = n_columns_of(y_proba) > 1 and column_names(y_proba) is not None
+        # Without labels, an array of costs has a row for each column, whatever that is called.
+        is_named = known is not None or (
+            has_names and (is_frame(self.costs) or is_pair(self.costs))
+        )
+        classes = predictions.classes if is_named else np.arange(predictions.n_classes)
+        table = self._table(classes)
+        return action_costs(predictions.rows, table.matrix), table
 
     def _probabilities(self, X: Any) -> Any:
-        """Return what the decisions are made on."""
-        return X if self.estimator is None else self._fitted.predict_proba(X)
-
-    def _read(self, y_proba: Any) -> tuple[Predictions, CostTable]:
-        """Return checked probabilities, columns in the order of the classes, and the costs."""
-        self._check_single(y_proba)
-        predictions = rows_of(y_proba, classes=self._known())
-        has_names = n_columns_of(y_proba) > 1 and column_names(y_proba) is not None
-        names = predictions.classes if has_names else None
-        return predictions, self._table(predictions.n_classes, names)
-
-    def _check_single(self, y_proba: Any) -> None:
-        """Refuse a single column after a fit to two of which the first is positive."""
+        """Return the probabilities that decisions are made on."""
+        y_proba = X if self.estimator is None else self._fitted.predict_proba(X)
         positive, known = self._positive().pos_label, self._known()
         is_first = positive is not None and known is not None and known[0] == positive
         if is_first and n_columns_of(y_proba) == 1:
@@ -222,73 +215,65 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 "X has one column, but fit had two, for the classes "
                 f"{errors.some_in_words(known)}; pass both columns"
             )
+        return y_proba
 
     @property
     def _fitted(self) -> Any:
         """The estimator that predicts."""
-        found = getattr(self, "estimator_", self.estimator)
-        check_is_fitted(found)
-        return found
+        estimator = getattr(self, "estimator_", self.estimator)
+        check_is_fitted(estimator)
+        return estimator
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels."""
-        if self.estimator is not None:
-            return np.asarray(self._fitted.classes_)
-        if "fitted_classes_" not in vars(self):
+        known = self._known()
+        if known is None:
             raise AttributeError("classes_ is not known; call fit with labels first")
-        return np.asarray(self.fitted_classes_)
+        return known
 
     @property
     def actions_(self) -> NDArray[Any]:
-        """What ``predict`` may return."""
-        return self._table().actions
+        """Possible results of ``predict``."""
+        return self._table(self._known()).actions
 
     @property
     def threshold_(self) -> float:
         """Probability of the second class above which its action is taken."""
         try:
-            return threshold_of(self._table().positive_last)
+            return self._table(self._known()).threshold
         except errors.ParameterError as error:
             raise AttributeError(f"threshold_: {error}") from error
 
-    def _known(self) -> Any:
-        """Return the labels of the columns, or None where nobody has told them."""
-        if self.estimator is None and "fitted_classes_" not in vars(self):
-            return None
-        return self.classes_
+    def _known(self) -> NDArray[Any] | None:
+        """Return the labels of the columns, or None if they are not known."""
+        if self.estimator is not None:
+            return np.asarray(self._fitted.classes_)
+        return getattr(self, "fitted_classes_", None)
 
     def _positive(self) -> Positive:
-        """Return what is known of the positive class."""
+        """Return the positive class, as far as it is known."""
         if self.estimator is not None:
             return self._positive_of(self._fitted)
-        found: Positive = getattr(self, "fitted_positive_", Positive(self.pos_label))
-        return found
+        positive: Positive = getattr(self, "fitted_positive_", Positive(self.pos_label))
+        return positive
 
     def _positive_of(self, fitted: Any) -> Positive:
-        """Return the same of an estimator; calibrators may have been told their classes."""
+        """Return that of an estimator; the last of ``classes`` of a calibrator is positive."""
         is_single = getattr(fitted, "scores", None) in ONE_COLUMN
         is_told = is_single or getattr(fitted, "classes", None) is not None
         return Positive(self.pos_label, is_told)
 
-    def _table(self, n_classes: int | None = None, names: Any = None) -> CostTable:
-        """Return the costs; without known labels columns have numbers, or ``names``."""
-        known, is_named = self._known(), is_frame(self.costs) or is_pair(self.costs)
-        if known is None and is_named:
-            known = names
-        if known is None:
+    def _table(self, classes: NDArray[Any] | None) -> CostTable:
+        """Return the costs of these classes; without any, the classes are numbers."""
+        if classes is None:
             shape = (2,) if is_pair(self.costs) else np.shape(self.costs)
-            known = np.arange(max(shape[-2:][:1], default=0) if n_classes is None else n_classes)
-            self._check_numbered(known)
-        told = self.abstain, self.actions, *self._positive()
-        return read_costs(self.costs, np.asarray(known), *told)
-
-    def _check_numbered(self, numbers: NDArray[Any]) -> None:
-        """Refuse costs whose rows have other names than the numbers of columns."""
+            classes = np.arange(max(shape[-2:][:1], default=0))
         rows = [*getattr(self.costs, "index", [])] if is_frame(self.costs) else []
-        if {*map(str, rows)} - {*map(str, numbers)}:
+        if self._known() is None and {*map(str, rows)} - {*map(str, classes)}:
             raise errors.NotFittedError(
                 f"costs has the rows {errors.some_in_words(rows)}, but it is not known which "
                 "column of X belongs to which row; call fit with labels, or pass X as a data "
                 "frame whose columns have the names of these rows"
             )
+        return read_costs(self.costs, classes, self.abstain, self.actions, *self._positive())

@@ -22,13 +22,11 @@ ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
 
 MEANING = "rows are true classes and columns are actions"
+MISTAKES = ("false_positive", "false_negative")
 
 
 class CostTable(NamedTuple):
-    """What each action costs for each true class: rows are classes, columns are actions.
-
-    Costs that differ by row are such a matrix for each of the rows that are decided.
-    """
+    """Cost of each action (column) for each true class (row), for all rows or for each of them."""
 
     matrix: Floats
     actions: NDArray[Any]
@@ -36,13 +34,29 @@ class CostTable(NamedTuple):
     """Row of the positive class, of two."""
 
     @property
-    def positive_last(self) -> Floats:
-        """The matrix with the positive class, and its action, as the second one."""
-        return self.matrix[..., ::-1, ::-1] if self.positive == 0 else self.matrix
+    def threshold(self) -> float:
+        """Probability of the positive class above which its action costs less."""
+        matrix = self.matrix[..., ::-1, ::-1] if self.positive == 0 else self.matrix
+        if matrix.ndim == 3:
+            raise errors.ParameterError(
+                "costs differ by row, so there is no threshold for all rows"
+            )
+        if matrix.shape != (2, 2):
+            raise errors.ParameterError(
+                f"costs has shape {matrix.shape}, including abstaining; a threshold exists only "
+                "for two classes (rows) and two actions (columns)"
+            )
+        (right, wrong), (missed, hit) = matrix.tolist()
+        if min(wrong - right, missed - hit) < 0 or wrong - right + missed - hit == 0:
+            raise errors.ParameterError(
+                "one action of costs is never more expensive than the other, whatever the class "
+                "(row), so there is no threshold between them"
+            )
+        return float((wrong - right) / (wrong - right + missed - hit))
 
 
 def is_pair(costs: Any) -> bool:
-    """Whether costs are named, and not a table."""
+    """Whether costs are those of two mistakes by name, and not a table."""
     return isinstance(costs, Mapping)
 
 
@@ -52,7 +66,7 @@ def is_frame(costs: Any) -> bool:
 
 
 class Positive(NamedTuple):
-    """What is known of the positive class of named costs.
+    """The positive class of named costs, as far as it is known.
 
     ``is_told`` says that somebody chose the last of two classes as the positive one.
     """
@@ -75,10 +89,10 @@ def n_columns_of(given: Any) -> int:
 
 
 def split_positive(given: Any, costs: Any, classes: Any, pos_label: Any) -> tuple[Any, Positive]:
-    """Return the ``pos_label`` that rows are read by, and what is known of that of the costs.
+    """Return the ``pos_label`` that rows are read by, and the positive class of named costs.
 
-    Of two columns it tells the positive class of named costs. A single column is of the positive
-    class, and ``classes`` that a caller told have it last.
+    With two columns ``pos_label`` names the positive class of the costs. A single column is that of
+    the positive class, and ``classes`` that a caller passed have it last.
     """
     is_single = n_columns_of(given) == 1
     if is_pair(costs) and not is_single:
@@ -94,9 +108,9 @@ def read_costs(
     pos_label: Any = None,
     is_told: bool = False,
 ) -> CostTable:
-    """Return the table of costs that a caller told, with abstaining as its last action.
+    """Return costs as a table, with abstaining as its last action.
 
-    The last two are the fields of ``Positive``.
+    ``pos_label`` and ``is_told`` are the fields of :class:`Positive`.
     """
     n_classes, has_abstain = len(classes), abstain is not None
     positive = 1
@@ -107,7 +121,7 @@ def read_costs(
             f"pos_label={errors.in_words(pos_label)} is only for the costs 'false_positive' and "
             f"'false_negative', but costs is a table ({MEANING}); leave pos_label out"
         )
-    cells, named, order = _cells(costs, classes, positive)
+    cells, names, order = _cells(costs, classes, positive)
     abstain = _by_class("abstain", abstain, classes)
     try:
         matrix = np.array(cells, dtype=np.float64)
@@ -133,31 +147,38 @@ def read_costs(
             f"costs[{', '.join(map(str, place))}] is {matrix[place]}, but costs must be finite "
             f"({MEANING}); pass a large number for an action that must not happen"
         )
-    usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
-    told = list(usual if actions is None else actions)
-    is_mixed = len({isinstance(name, str) for name in told}) > 1
-    names = np.array(told, dtype=object if is_mixed else None)  # numbers stay numbers
-    if actions is not None and order is not None and len(names) == n_actions:
-        names = names[order]  # they are told in the order of the columns as given
+    if actions is not None:
+        names = list(actions)
+        if order is not None and len(names) == n_actions:  # they name the columns as given
+            names = [names[place] for place in order]
+    elif names is None:
+        names = [*(classes.tolist() if n_actions == n_classes else range(n_actions))]
+    return CostTable(matrix, _name_actions(names, n_actions, has_abstain=has_abstain), positive)
+
+
+def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
+    """Return the names of actions as an array, abstaining last; numbers stay numbers."""
+    is_mixed = len({isinstance(name, str) for name in names}) > 1
+    result = np.array(names, dtype=object if is_mixed else None)
     if (
-        names.shape != (n_actions,)
-        or len({*names.tolist()}) < n_actions
-        or (has_abstain and ABSTAIN in names.tolist())
+        result.shape != (n_actions,)
+        or len({*result.tolist()}) < n_actions
+        or (has_abstain and ABSTAIN in names)
     ):
         raise errors.ParameterError(
-            f"actions={errors.in_words(names)} for {n_actions} columns of costs ({MEANING}); pass "
+            f"actions={errors.in_words(result)} for {n_actions} columns of costs ({MEANING}); pass "
             f"one distinct name per column, and not {ABSTAIN!r} together with abstain="
         )
     if has_abstain:
-        names = np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)
-    return CostTable(matrix, names, positive)
+        result = np.append(result if result.dtype.kind == "U" else result.astype(object), ABSTAIN)
+    return result
 
 
 def _place_of_positive(
     costs: Mapping[Any, Any], classes: NDArray[Any], pos_label: Any, *, is_told: bool
 ) -> int:
-    """Return which of two classes is positive; refuse named costs of which nobody knows it."""
-    if {*costs} != {"false_positive", "false_negative"} or len(classes) != 2:
+    """Return which of two classes is positive; refuse named costs if it is not known."""
+    if {*costs} != {*MISTAKES} or len(classes) != 2:
         raise errors.ParameterError(
             f"costs has the keys {errors.some_in_words(sorted(map(str, costs)))} for "
             f"{len(classes)} classes; for two classes pass 'false_positive' and 'false_negative', "
@@ -184,19 +205,14 @@ def _place_of_positive(
 def _cells(
     costs: Any, classes: NDArray[Any], positive: int
 ) -> tuple[Any, list[Any] | None, list[int] | None]:
-    """Return a matrix of costs, rows in the order of the classes, and names of its actions.
-
-    The last is the order of the columns, where it is not the one they were given in.
-    """
+    """Return costs with rows in the order of the classes, and the names and order of columns."""
     if costs is None:
         raise errors.ParameterError(f"costs is None; pass a table of costs ({MEANING})")
     if is_pair(costs):
-        wrong = [_cost_of_mistake(costs, name) for name in ("false_positive", "false_negative")]
-        right_wrong = np.zeros((*np.broadcast_shapes(*(own.shape for own in wrong)), 2, 2))
-        right_wrong[..., 0, 1], right_wrong[..., 1, 0] = wrong
-        if positive == 0:
-            return right_wrong[..., ::-1, ::-1], None, [1, 0]
-        return right_wrong, None, None
+        wrong = [_cost_of_mistake(costs, name) for name in MISTAKES]
+        matrix = np.zeros((*np.broadcast_shapes(*(own.shape for own in wrong)), 2, 2))
+        matrix[..., 0, 1], matrix[..., 1, 0] = wrong
+        return (matrix, None, None) if positive else (matrix[..., ::-1, ::-1], None, [1, 0])
     if not is_frame(costs):
         return costs, None, None
     if not hasattr(costs, "index"):
@@ -212,82 +228,64 @@ def _cells(
         order = [columns.index(label) for label in labels]
         cells, names = cells[:, order], [*labels.values()]
     rows = _order_of("costs", [*costs.index], classes)
-    cells = cells if rows is None else cells[rows]
     is_numbered = columns == [str(place) for place in range(len(columns))]
-    return cells, None if is_numbered else names, order
+    return cells if rows is None else cells[rows], None if is_numbered else names, order
 
 
 def _cost_of_mistake(costs: Mapping[Any, Any], name: str) -> Floats:
-    """Return what one kind of mistake costs: a number, or one for each row."""
+    """Return the cost of one kind of mistake: a number, or one for each row."""
     if np.ndim(costs[name]) == 0:
         simplex.check_number(f"costs[{name!r}]", costs[name], low=0.0)
         return np.array(float(costs[name]))
-    own = np.asarray(costs[name], dtype=np.float64)
-    others = [np.shape(other) for other in costs.values() if np.ndim(other)]
-    is_bad = ~(np.isfinite(own) & (own >= 0.0))
-    if own.ndim > 1 or len({*others}) > 1:
+    result = np.asarray(costs[name], dtype=np.float64)
+    shapes = [np.shape(other) for other in costs.values() if np.ndim(other)]
+    if result.ndim > 1 or len({*shapes}) > 1:
         raise errors.ParameterError(
-            f"costs has the shapes {errors.some_in_words(others)}; pass one number, or one for "
+            f"costs has the shapes {errors.some_in_words(shapes)}; pass one number, or one for "
             "each row of y_proba"
         )
+    is_bad = ~(np.isfinite(result) & (result >= 0.0))
     if is_bad.any():
         row = int(np.argmax(is_bad))
         raise errors.ParameterError(
-            f"costs[{name!r}][{row}] is {own[row]}; pass finite numbers that are not negative"
+            f"costs[{name!r}][{row}] is {result[row]}; pass finite numbers that are not negative"
         )
-    return own
+    return result
 
 
-def _order_of(argument: str, told: list[Any], classes: NDArray[Any]) -> list[int] | None:
-    """Return where each class is among the names of rows; None if these are their numbers."""
-    names, labels = [*map(str, told)], [*map(str, classes.tolist())]
-    if sorted(names) == sorted(labels):
-        return [names.index(label) for label in labels]
-    if names != [str(place) for place in range(len(names))]:
+def _order_of(argument: str, names: list[Any], classes: NDArray[Any]) -> list[int] | None:
+    """Return where each class is among the names of rows; None if these are numbers of rows."""
+    texts, labels = [*map(str, names)], [*map(str, classes.tolist())]
+    if sorted(texts) == sorted(labels):
+        return [texts.index(label) for label in labels]
+    if texts != [str(place) for place in range(len(texts))]:
         raise errors.ParameterError(
-            f"{argument} has the rows {errors.some_in_words(told)} but the classes are "
+            f"{argument} has the rows {errors.some_in_words(names)} but the classes are "
             f"{errors.some_in_words(classes)} ({MEANING}); name the rows after the classes"
         )
     return None
 
 
-def _by_class(argument: str, told: Any, classes: NDArray[Any]) -> Any:
+def _by_class(argument: str, given: Any, classes: NDArray[Any]) -> Any:
     """Return numbers in the order of the classes, found by name in a mapping or a series."""
-    if isinstance(told, Mapping):
-        names, values = [*told], [*told.values()]
-    elif hasattr(told, "to_numpy") and hasattr(told, "index"):
-        names, values = [*told.index], told.to_numpy()
+    if isinstance(given, Mapping):
+        names, values = [*given], [*given.values()]
+    elif hasattr(given, "to_numpy") and hasattr(given, "index"):
+        names, values = [*given.index], given.to_numpy()
     else:
-        return told
+        return given
     order = _order_of(argument, names, classes)
     return values if order is None else [values[place] for place in order]
 
 
 def action_costs(rows: Floats, matrix: Floats) -> Floats:
     """Return the expected cost of every action for rows of probabilities."""
-    how = "nk,ka->na" if matrix.ndim == 2 else "nk,nka->na"
     if matrix.ndim == 3 and len(matrix) != len(rows):
         raise errors.ParameterError(
             f"costs are for {errors.number_of(len(matrix), 'row')}, but there are {len(rows)} rows "
             "of probabilities; pass the costs of these rows"
         )
-    found: Floats = np.einsum(how, rows, matrix)  # no BLAS, whose bits depend on threads
-    return found
-
-
-def threshold_of(matrix: Floats) -> float:
-    """Return the probability of the second class above which its action costs less."""
-    if matrix.ndim == 3:
-        raise errors.ParameterError("costs differ by row, so there is no threshold for all rows")
-    if matrix.shape != (2, 2):
-        raise errors.ParameterError(
-            f"costs has shape {matrix.shape}, including abstaining; a threshold exists only for "
-            "two classes (rows) and two actions (columns)"
-        )
-    (right, wrong), (missed, found) = matrix.tolist()
-    if min(wrong - right, missed - found) < 0 or wrong - right + missed - found == 0:
-        raise errors.ParameterError(
-            "one action of costs is never more expensive than the other, whatever the class "
-            "(row), so there is no threshold between them"
-        )
-    return float((wrong - right) / (wrong - right + missed - found))
+    # No BLAS, whose bits depend on the number of threads.
+    subscripts = "nk,ka->na" if matrix.ndim == 2 else "nk,nka->na"
+    result: Floats = np.einsum(subscripts, rows, matrix)
+    return result

@@ -1,11 +1,13 @@
-"""What decisions cost: tables of costs, the cost of the best decisions, what calibration saves."""
+"""The cost of decisions, and the cost that calibration saves."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from calibrant import _notices as notices
 from calibrant import errors
@@ -14,7 +16,6 @@ from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._simplex import check_number
 from calibrant.decisions._cost_tables import action_costs, n_columns_of, read_costs, split_positive
-from calibrant.decisions._row_means import row_sums, student_interval
 from calibrant.metrics._evaluation import Confusion
 from calibrant.metrics._intervals import check_level
 from calibrant.metrics._predictions import Predictions, read, read_pair, read_predictions
@@ -60,10 +61,43 @@ def add_up(source: Source, statistics: dict[str, Statistic]) -> dict[str, Floats
     sums = source.add_up(statistics | ({"confusion": Confusion()} if is_crossed else {}))
     if is_crossed:
         weights, counts = sums["confusion"][..., 0], sums["confusion"][..., 1].sum(axis=1)
-        found = find_mismatch(weights, counts, source.classes)
-        if found is not None:
-            notices.warn(found)
+        mismatch = find_mismatch(weights, counts, source.classes)
+        if mismatch is not None:
+            notices.warn(mismatch)
     return sums
+
+
+def row_sums(terms: Floats, weight: Floats) -> Floats:
+    """Return the sums over rows that a mean of terms and its standard error are made of."""
+    squares, products = weight * weight, weight * terms
+    parts = weight, products, squares, weight * products, products * products
+    return np.array([*(part.sum() for part in parts), len(weight)])
+
+
+def standard_error(
+    mean: Any, weight: Any, squares: Any, of_terms: Any, of_squares: Any, n_rows: Any
+) -> Any:
+    """Return the standard error of a mean, from the sums of w, w^2, w^2 x and w^2 x^2.
+
+    A row is one draw whatever its weight.
+    """
+    variance = np.maximum(of_squares - 2.0 * mean * of_terms + mean * mean * squares, 0.0)
+    return np.sqrt(variance * n_rows / np.maximum(n_rows - 1.0, 1.0)) / weight
+
+
+def student_interval(sums: Floats, level: float, low: float, high: float) -> Estimate:
+    """Return a mean with Student's interval, inside of [low, high]; one row has none."""
+    weight, product, squares, of_terms, of_squares, n_rows = sums.tolist()
+    mean = product / weight
+    if n_rows < 2:
+        return Estimate(mean, math.nan, math.nan)
+    error = float(standard_error(mean, weight, squares, of_terms, of_squares, n_rows))
+    if error == 0.0:
+        return Estimate(mean, mean, mean)
+    # Rows of unequal weights tell as much as n of equal weight, of which 1 is the least.
+    n_equal = weight * weight / squares
+    reach = float(stdtrit(max(n_equal - 1.0, 1e-3), 0.5 + 0.5 * level)) * error
+    return Estimate(mean, min(max(mean - reach, low), mean), max(min(mean + reach, high), mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +118,16 @@ class DecisionCosts(Statistic):
 
 
 def costs_paid(rows: Predictions, matrix: Floats, actions: Wholes) -> Floats:
-    """Return what the action of each row costs, by its label."""
+    """Return the cost of the action of each row, by its label."""
     own = (np.arange(len(actions)),) if matrix.ndim == 3 else ()
     return np.asarray(matrix[(*own, rows.class_index, actions)])
 
 
 def of_counted_rows(matrix: Floats, sample_weight: Any) -> Floats:
-    """Return the costs of rows that have a weight; others are as if they were not there."""
+    """Return the costs of rows with a positive weight; predictions leave out the others."""
     if matrix.ndim == 2 or sample_weight is None or len(sample_weight) != len(matrix):
         return matrix
-    found: Floats = matrix[np.asarray(sample_weight) > 0]
-    return found
+    return np.asarray(matrix[np.asarray(sample_weight) > 0])
 
 
 @result()
@@ -141,12 +174,9 @@ def expected_cost(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
         that counts double.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
-        False and True, where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
+        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------
@@ -231,15 +261,9 @@ def value_of_calibration(
         Probabilities after calibration, of the same rows in the same order. The calibrator must
         have been fitted to others.
     costs : array-like of shape (n_classes, n_actions), data frame or mapping
-        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
-        (column). Rows of a data frame are matched by name. For two classes, a mapping with
-        ``"false_positive"`` and ``"false_negative"``; the positive class is ``pos_label``, the last
-        of ``classes``, or known from the labels. Negative costs are gains. Costs that differ by
-        row, such as the exposure of a loan, are an array of shape (n_rows, n_classes, n_actions),
-        or a mapping to arrays of shape (n_rows,).
+        Costs of each true class (row) and action (column), as of :func:`expected_cost`.
     abstain : float, array-like of shape (n_classes,), series or mapping, optional
-        Cost of not deciding, which becomes one more action. A series or a mapping is matched by the
-        names of the classes.
+        Cost of not deciding, as of :func:`expected_cost`.
     n_decisions : float, default=1000
         Number of rows to scale the saving to, such as those of a month.
     confidence_level : float, default=0.95
@@ -247,12 +271,9 @@ def value_of_calibration(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
         that counts double.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
-        False and True, where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
+        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------

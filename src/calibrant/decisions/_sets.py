@@ -70,9 +70,9 @@ def mass_above(rows: Floats) -> Floats:
     place = np.zeros(values.shape, dtype=np.int64)
     place[:, 1:] = np.where(values[:, 1:] < values[:, :-1], np.arange(1, rows.shape[1]), 0)
     first = np.maximum.accumulate(place, axis=1)  # of those that tie
-    found = np.empty_like(rows)
-    np.put_along_axis(found, order, np.take_along_axis(above, first, axis=1), axis=1)
-    return found
+    result = np.empty_like(rows)
+    np.put_along_axis(result, order, np.take_along_axis(above, first, axis=1), axis=1)
+    return result
 
 
 SCORES: dict[str, Callable[[Floats], Floats]] = {"lac": lambda rows: 1.0 - rows, "aps": mass_above}
@@ -86,7 +86,7 @@ def _make(
     score, most = rule
     parts = simplex.chunks(*predictions.rows.shape)  # since scores need several copies
     members = np.concatenate([score(predictions.rows[part]) <= most for part in parts])
-    held, found = None, Estimate(math.nan, math.nan, math.nan)
+    held, measured = None, Estimate(math.nan, math.nan, math.nan)
     if is_labelled:
         held = members[np.arange(len(members)), predictions.class_index]
         w = check_weights(weight, len(held))
@@ -96,8 +96,8 @@ def _make(
         n = size * size / float(w @ w)  # as many rows of equal weight tell as much
         low = betaincinv(n * value, n - n * value + 1.0, 0.025) if value > 0.0 else 0.0
         high = betaincinv(n * value + 1.0, n - n * value, 0.975) if value < 1.0 else 1.0
-        found = Estimate(value, float(low), float(high))
-    return PredictionSets(members, predictions.classes.copy(), float(coverage), held, found)
+        measured = Estimate(value, float(low), float(high))
+    return PredictionSets(members, predictions.classes.copy(), float(coverage), held, measured)
 
 
 def prediction_sets(
@@ -126,12 +126,8 @@ def prediction_sets(
         True labels, to measure the coverage.
     sample_weight : array-like of shape (n_rows,), optional
         Weights of rows in the measured coverage.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------

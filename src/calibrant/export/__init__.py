@@ -1,4 +1,4 @@
-"""Export fitted calibrators to ONNX, PyTorch, MLflow, skops and probmetrics.
+"""Export fitted calibrators to ONNX, PyTorch, MLflow and skops.
 
 Names are loaded when they are first used, each with the extra that it needs: ``import
 calibrant.export`` needs none.
@@ -12,7 +12,6 @@ from calibrant import _extras as extras
 from calibrant._lazy import attach
 
 _HOMES: dict[str, str] = {
-    "ArenaCalibrator": "calibrant.export._arena",
     "merge_onnx": "calibrant.export._onnx",
     "register_skl2onnx": "calibrant.export._skl2onnx",
     "save_pt2": "calibrant.export._torch",
@@ -23,7 +22,7 @@ _HOMES: dict[str, str] = {
 }
 """The module of every public name."""
 
-_MODULES = ("mlflow", "probmetrics")
+_MODULES = ("mlflow",)
 """Public modules, which ask for their extras, and so are not among ``__all__``."""
 
 _EXTRAS = {"register_skl2onnx": "skl2onnx", "save_pt2": "torch", "to_torch": "torch"}

@@ -75,7 +75,7 @@ def register_skl2onnx() -> None:
     >>> bool(abs(probabilities - model.predict_proba(X)).max() < 1e-9)
     True
     """
-    saved_methods()  # all of the package are imported by it
+    saved_methods(study=True)  # all of the package are imported by it
     transform = {"transform": [True, False]}
     known = [(cls, _convert_calibrator, transform) for cls in _subclasses(Calibrator)]
     for cls, convert, more in (*known, (CalibratedClassifier, _convert_classifier, {})):

@@ -11,7 +11,6 @@ from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import CalibratedPair
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types
-from calibrant.model_file._parts import OPTIONS
 
 
 def trusted_types() -> list[str]:
@@ -43,8 +42,9 @@ def trusted_types() -> list[str]:
     >>> all(name.startswith("calibrant.") for name in names)
     True
     """
-    methods = [cls for cls in saved_methods().values() if cls.__module__.startswith("calibrant.")]
-    found: set[type] = {CalibratedClassifier, CalibratedPair, *methods, *OPTIONS.values()}
+    every = saved_methods(study=True).values()
+    methods = [cls for cls in every if cls.__module__.startswith("calibrant.")]
+    found: set[type] = {CalibratedClassifier, CalibratedPair, *methods}
     asked: list[Any] = [getattr(maps, name) for name in maps.__all__]
     asked += [kind for cls in methods for kind in fitted_types(cls).values()]
     while asked:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 PRIOR_ROWS = 0.05
-"""Residuals as large as the grades allow, of which each judge is suspected from the start."""
+"""Weight of a prior residual of maximal size, in rows."""
 
 UNSEEN_ROWS = 0.7
-"""Rows at either end of the residuals that were not drawn: of none wrong in n, 3 / n may be."""
+"""Weight of residuals that were not drawn, at either end, in rows: with none wrong in n, the
+interval ends near 3 / n."""
 
 
 def estimate_mean(
@@ -31,7 +32,7 @@ def estimate_mean(
     numbers: Floats,
     clusters: NDArray[np.int64] | None = None,
 ) -> tuple[Estimate, Estimate, float, int | None]:
-    """Estimate the mean by both ways; return also the power, and the labels that halve its width.
+    """Estimate the mean with and without the judge; return the power and the labels to halve it.
 
     With e = y - power f, the unlabelled rows have the mean grade power mean(f) + mean(e), and of
     all n + N rows the error of this is sqrt(1 - n / (n + N)) times that of mean(e), whose interval

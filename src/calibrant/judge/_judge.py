@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     Fit = Callable[[NDArray[np.int64]], Callable[[Any], Floats]]
 
 PSEUDO_ROWS = 1.0
-"""Rows that each grade of a judge has from the start, dealt as its neighbours' are."""
+"""Rows added to each grade of a judge, with human grades like those of its neighbours."""
 
 FEWEST_LABELS = 20
 
 SHARE_OF_SCALE = 0.75
-"""The judge has the humans' scale if they gave so many of its grades; the rest belong to it."""
+"""Share of the judge's grades that humans gave, from which on both have one scale."""
 
 LARGEST_SCALE, N_BINS = 20, 10
-"""Numbers of a judge that are grades each; of more, bins are made."""
+"""Number of grades up to which each is one; scores with more values are put into bins."""
 
 
 class _JudgedArguments(errors.Arguments):
@@ -56,7 +56,7 @@ class _ClusterArguments(errors.Arguments):
 
 @result(eq=False, repr=False)
 class JudgeReport(Result):
-    """What a judge is worth, and the mean human grade of all rows.
+    """Agreement of a judge with humans, and the mean human grade of all rows.
 
     Examples
     --------
@@ -88,26 +88,25 @@ class JudgeReport(Result):
     probabilities: NDArray[Any] = doc("Calibrated probability of each grade, unlabelled rows.")
 
     def __repr__(self) -> str:
-        """Return a few lines that say it."""
-        kappas = self.weighted_kappa_before, self.weighted_kappa_after
-        level = f"{100 * self.confidence_level:g} %"
-        more = "more labels cannot halve it"
-        if self.labels_to_halve is not None:
-            more = f"{self.labels_to_halve} labels would halve it"
+        """Return a few lines for people."""
+        number, level = self.labels_to_halve, f"{100 * self.confidence_level:g} %"
+        more = (
+            "more labels cannot halve it" if number is None else f"{number} labels would halve it"
+        )
         drawn = "" if self.n_clusters is None else f" (of {self.n_clusters} clusters)"
-        lines = [
-            f"judge on {self.n_labelled} labelled{drawn} and {self.n_unlabelled} other rows",
-            f"  mean human grade  {_in_words(self.mean)} ({level}, {more})",
-            f"  labels alone      {_in_words(self.labelled_mean)}",
-            f"  judge alone       {self.judge_mean:.4g}",
-            f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated",
-            "  quadratic         {:.3f} -> {:.3f}".format(*kappas),
-        ]
-        return "\n".join(lines)
-
-
-def _in_words(estimate: Estimate) -> str:
-    return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
+        mean, alone = (
+            f"{own.value:.4g} [{own.low:.4g}, {own.high:.4g}]"
+            for own in (self.mean, self.labelled_mean)
+        )
+        return (
+            f"judge on {self.n_labelled} labelled{drawn} and {self.n_unlabelled} other rows\n"
+            f"  mean human grade  {mean} ({level}, {more})\n"
+            f"  labels alone      {alone}\n"
+            f"  judge alone       {self.judge_mean:.4g}\n"
+            f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated\n"
+            f"  quadratic         {self.weighted_kappa_before:.3f} -> "
+            f"{self.weighted_kappa_after:.3f}"
+        )
 
 
 def calibrate_judge(
@@ -213,8 +212,8 @@ def calibrate_judge(
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
     other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
     place = {grade: j for j, grade in enumerate(grades.tolist())}
-    told = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
-    is_known, all_known = bool((told[:n] >= 0).all()), bool((told >= 0).all())
+    columns = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
+    is_known, all_known = bool((columns[:n] >= 0).all()), bool((columns >= 0).all())
     return JudgeReport(
         n_labelled=n,
         n_unlabelled=len(other),
@@ -223,10 +222,10 @@ def calibrate_judge(
         values=numbers,
         mean=mean,
         labelled_mean=plain,
-        judge_mean=float(numbers[told].mean()) if all_known else math.nan,
-        kappa_before=_kappa(index, told[:n], other_grade) if is_known else math.nan,
+        judge_mean=float(numbers[columns].mean()) if all_known else math.nan,
+        kappa_before=_kappa(index, columns[:n], other_grade) if is_known else math.nan,
         kappa_after=_kappa(index, held_out.argmax(axis=1), other_grade),
-        weighted_kappa_before=_kappa(index, told[:n], square) if is_known else math.nan,
+        weighted_kappa_before=_kappa(index, columns[:n], square) if is_known else math.nan,
         weighted_kappa_after=_kappa(index, nearest, square),
         labels_to_halve=more,
         power=power,
@@ -247,7 +246,7 @@ def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
     names, drawn = np.unique(stored.astype(str), return_inverse=True)
     if len(names) < 2:
         raise errors.ShapeError(
-            f"clusters has the single value {errors.some_in_words(names)}, which tells nothing of "
+            f"clusters has the single value {errors.some_in_words(names)}, which says nothing of "
             "others; grade rows of several clusters, of ten or more if possible"
         )
     return drawn
@@ -318,17 +317,18 @@ def _read_grades(
 def _read_human(
     human: Any, n_rows: int, classes: Any, both: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Place of each human grade among all of them; half grades are told apart as text."""
+    """Return the place of each human grade among all grades, and these."""
     named, stored = _JudgedArguments(), np.asarray(human)
     refuse_missing(stored, named)
     known = _find_grades(stored, both, n_rows) if classes is None else np.asarray(classes)
     if len(known) < 2:
         raise errors.LabelError(
-            f"human has the single grade {errors.some_in_words(known)}, so nothing tells how far "
+            f"human has the single grade {errors.some_in_words(known)}, so nothing says how far "
             "another grade may be; pass classes= (--classes) with all grades that humans could give"
         )
     if known.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
         return check_labels(human, n_rows, len(known), classes=known, named=named)
+    # Labels are no fractions; half grades are found by their texts.
     texts, names = (given.astype(float).astype(str).tolist() for given in (stored, known))
     return check_labels(texts, n_rows, len(known), classes=names, named=named)[0], known
 
@@ -339,40 +339,37 @@ def _find_grades(human: NDArray[Any], both: NDArray[Any], n_rows: int) -> NDArra
     A judge from 0 to 10 beside humans who say 0 or 1 has another scale, though it has both grades:
     it gives others too often for humans to lack them by chance.
     """
-    known = np.unique(human)
-    if (human.dtype.kind in "iufb") != (both.dtype.kind == "f") or human.ndim > 1:
+    known, kind = np.unique(human), human.dtype.kind
+    if (kind in "iufb") != (both.dtype.kind == "f") or human.ndim > 1:
         return known
     given = known.astype(both.dtype)
-    share = np.isin(both[:n_rows], given).mean()
-    if share < SHARE_OF_SCALE and (len(known) > 1 or share == 0.0):
+    share, every = np.isin(both[:n_rows], given).mean(), np.union1d(given, both)
+    is_other = share < SHARE_OF_SCALE and (len(known) > 1 or share == 0.0)
+    is_other |= len(every) > max(LARGEST_SCALE, len(known))  # scores, of which bins are made
+    is_other |= kind == "b" and not np.isin(every, (0.0, 1.0)).all()
+    if is_other:
         return known
-    every = np.union1d(given, both)
-    if len(every) > max(LARGEST_SCALE, len(known)):  # scores, of which bins are made
-        return known
-    is_same = human.dtype.kind != "b" or np.isin(every, (0.0, 1.0)).all()
-    as_given = every.astype(human.dtype) if human.dtype.kind in "iufb" else every
-    if human.dtype.kind in "iu" and (as_given != every).any():
-        return every
-    return as_given if is_same else known
+    is_fraction = kind in "iu" and bool((every % 1 != 0).any())
+    return every if is_fraction or kind not in "iufb" else every.astype(human.dtype)
 
 
 def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
-    """Grades of the judge, all numbers or all text; none is missing."""
+    """Return the grades of the judge, all numbers or all text; refuse missing ones."""
 
-    def error(row: int, fault: str) -> errors.DataError:
-        of_labelled = row < n_labelled
-        name = f"judged[{row}]" if of_labelled else f"unlabelled[{row - n_labelled}]"
+    def error(row: int, fault: str) -> errors.LabelError:
+        is_labelled = row < n_labelled
+        name = f"judged[{row}]" if is_labelled else f"unlabelled[{row - n_labelled}]"
         return errors.LabelError(f"{name} is {both[row]!r:.60}, {fault}; drop these rows")
 
-    is_text = [not isinstance(grade, int | float | np.number) for grade in both.tolist()]
-    for row, grade in enumerate(both.tolist()):
+    grades = both.tolist()
+    for row, grade in enumerate(grades):
         if grade is None or type(grade).__name__ == "NAType" or grade != grade:  # noqa: PLR0124
             raise error(row, "a missing grade")
-    if any(is_text) and not all(is_text):
-        texts = np.flatnonzero(is_text).tolist()
-        row = next((row for row in texts if not _is_number(both[row])), texts[0])
+    texts = [i for i, grade in enumerate(grades) if not isinstance(grade, int | float | np.number)]
+    if texts and len(texts) < len(grades):
+        row = next((row for row in texts if not _is_number(grades[row])), texts[0])
         raise error(row, "text among numbers")
-    return both.astype(str if any(is_text) else float)
+    return both.astype(str if texts else float)
 
 
 def _is_number(text: Any) -> bool:
@@ -383,19 +380,19 @@ def _is_number(text: Any) -> bool:
 
 
 def _read_values(grades: NDArray[Any], values: Any) -> Floats:
-    """Numbers that grades stand for."""
+    """Return the number that each grade stands for."""
     if values is None and grades.dtype.kind not in "iufb":
         raise errors.ParameterError(
             f"the grades {errors.some_in_words(grades)} are not numbers; pass values= with the "
             "number that each of them stands for"
         )
-    found = np.asarray(grades if values is None else values, dtype=float)
-    if found.shape != grades.shape or not np.isfinite(found).all():
+    numbers = np.asarray(grades if values is None else values, dtype=float)
+    if numbers.shape != grades.shape or not np.isfinite(numbers).all():
         raise errors.ParameterError(
             f"values={errors.in_words(values)} must be {len(grades)} finite numbers, one for each "
             f"of the grades {errors.some_in_words(grades)}"
         )
-    return found
+    return numbers
 
 
 def _kappa(a: NDArray[Any], b: NDArray[Any], cost: Floats) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.methods import saved_methods
+from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
-from calibrant._solvers.normalization_aware.ways import WAYS, Annealing
 from calibrant.model_file import _format as limits
 from calibrant.model_file import _labels as labels
 from calibrant.model_file._checks import Nesting, check_fitted, check_parameters
 from calibrant.model_file._fields import (
-    field_types,
     optional_fields,
     parts_in,
     read,
@@ -42,8 +39,20 @@ if TYPE_CHECKING:
 
     from calibrant.model_file._format import Content
 
-OPTIONS: dict[str, type] = {cls.__name__: cls for cls in WAYS.values()}
-"""Objects that hold options and are parameters themselves, by their names in files."""
+SEARCHES = {
+    "Annealing": "na-fir-annealing",
+    "Penalty": "na-fir-penalty",
+    "ProjectedGradient": "na-fir-projected-gradient",
+    "SLSQP": "na-fir-slsqp",
+    "TrustConstr": "na-fir-trust-constr",
+}
+"""Methods that files of 1.0.0 have as the ``solver`` of "na-fir"."""
+
+LOOSE_OPTIONS = {
+    *("solver", "beta", "epsilon_change", "min_blocks", "n_iterations", "n_iterations_no_change"),
+    *("random_state", "split_size_threshold", "verbose"),
+}
+"""Parameters of "na-fir" in files of 1.0.0 and before that it has no more."""
 
 
 class Writer:
@@ -80,7 +89,8 @@ class Writer:
         if key not in self._part_of:
             if depth > limits.MAX_NESTING:
                 raise errors.NestingError(f"nested more than {limits.MAX_NESTING} deep")
-            if type(calibrator) not in saved_methods().values():
+            method = getattr(type(calibrator), "method", None)
+            if method is None or find_method(method) is not type(calibrator):
                 if self._takes_foreign:
                     return -1
                 raise errors.UnsavableError(
@@ -141,10 +151,6 @@ class Writer:
             return {"bytes": value.hex()}
         if isinstance(value, Calibrator):
             return {"part": self.part(value, fitted=False)}
-        if type(value) in OPTIONS.values():
-            options = {f.name: getattr(value, f.name) for f in fields(value)}
-            values = {key: plain(option, name=f"{name}.{key}") for key, option in options.items()}
-            return {"options": type(value).__name__, "values": values}
         if type(value) in (list, tuple):
             items = [plain(item) for item in value]
             return items if type(value) is list else {"tuple": items}
@@ -247,7 +253,9 @@ class Reader:
         kinds |= {"feature_names": int | None, "fitted": dict | None}
         found = limits.take(entry, where, self.unknown, **kinds)
         method, parameters, classes, names, stored = found.values()
-        cls = saved_methods().get(method)
+        if method == "na-fir":
+            method, parameters = _without_solver(parameters, where)
+        cls = find_method(method)
         if cls is None:
             raise errors.UnknownMethodError(
                 f"the method {method!r:.80} is not known to this version; update calibrant"
@@ -271,8 +279,6 @@ class Reader:
 
     def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
         values = {name: self._value(value, where) for name, value in parameters.items()}
-        if cls.method == "na-fir":  # the first files had options of annealing beside the solver
-            values = {n: v for n, v in values.items() if n not in field_types(Annealing)}
         try:
             _refuse_unknown(cls, stored_names(cls), values)
             calibrator = cls(**values)
@@ -316,10 +322,21 @@ class Reader:
                 return self.vector(index, where)
             case [("part", index)]:
                 return self.part(index, where, fitted=False)
-            case [("options", str(name)), ("values", dict(values))] if name in OPTIONS:
-                _refuse_unknown(OPTIONS[name], [f.name for f in fields(OPTIONS[name])], values)
-                return OPTIONS[name](**{n: value(v) for n, v in values.items()})
         raise errors.StoredParameterError(f"{where} has {stored!r:.80} for a parameter")
+
+
+def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    """Return the method, and its parameters, of what files of 1.0.0 have as NA-FIR."""
+    kept = {name: value for name, value in parameters.items() if name not in LOOSE_OPTIONS}
+    match parameters.get("solver", "exact"):
+        case "exact":
+            return "na-fir", kept
+        case {"options": str(name), "values": dict(values)} if name in SEARCHES:
+            if name == "Annealing":  # which took no notice of it
+                kept["max_rounds"] = None
+            return SEARCHES[name], kept | values
+        case solver:
+            raise errors.StoredParameterError(f"{where} has {solver!r:.80} for a parameter")
 
 
 def _refuse_unknown(cls: type, known: list[str], values: dict[str, Any]) -> None:

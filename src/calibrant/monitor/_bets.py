@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 HALF_LIVES = (math.inf, 500.0)
-"""Rows after which a row counts half: never, and soon."""
+"""Number of rows after which a row counts half: infinite, and few."""
 
 MOST_CLASSES_FULL = 16
-"""Up to so many classes the curvature of class terms is a matrix; above, its diagonal."""
+"""Number of classes up to which the Hessian of class terms is a matrix; above, its diagonal."""
 
 KNOTS = np.array([-6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0])
 """Log-odds between which the curve is linear."""
 
 SPREAD = 0.01
-"""Share of the bet on surprises that is the same for all classes."""
+"""Share of equal probabilities in the bet on surprises."""
 
 
 class Block(NamedTuple):
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 
 
 def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float) -> Block:
-    """Prepare checked rows: the event is the second of two classes, of more the top one."""
+    """Prepare checked rows; the event is the second of two classes, and of more the top one."""
     rows = np.arange(len(p))
     floored = np.maximum(p, floor)
     log_p = np.log(floored)
@@ -83,10 +83,10 @@ class Bet(ABC):
 
     ridge: float
     limits: tuple[float, float]
-    KEPT: ClassVar[Bounds] = dict.fromkeys(
-        ("precision", "hessian", "linear", "gradient"), (-1e15, 1e15)
-    )
-    KEPT |= {"value": (-10.0, 10.0)}
+    KEPT: ClassVar[Bounds] = {
+        **dict.fromkeys(("precision", "hessian", "linear", "gradient"), (-1e15, 1e15)),
+        "value": (-10.0, 10.0),
+    }
 
     def __init__(self, size: int, half_life: float, *, is_diagonal: bool = False) -> None:
         self.half_life, self.is_diagonal = half_life, is_diagonal
@@ -112,18 +112,18 @@ class Bet(ABC):
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
 
     def learn(self, n_rows: float) -> None:
-        """Move the parameters: later rows are bet with what the rows since the last time taught."""
+        """Move the parameters by the rows since the last time; later rows are bet with them."""
         kept, hessian = 0.5 ** (n_rows / self.half_life), self.hessian
         pulled = hessian * self.value if self.is_diagonal else hessian @ self.value
         self.precision = kept * self.precision + hessian
         self.linear = kept * self.linear + pulled - self.gradient
         if self.is_diagonal:
-            found = self.linear / (self.precision + self.ridge)
+            value = self.linear / (self.precision + self.ridge)
         else:
             whole = self.precision + self.ridge * np.eye(len(self.linear))
-            found = np.linalg.solve(whole, self.linear)
-        self.value = np.minimum(np.maximum(found, self.limits[0]), self.limits[1])
-        self.gradient, self.hessian = np.zeros_like(found), np.zeros_like(hessian)
+            value = np.linalg.solve(whole, self.linear)
+        self.value = np.clip(value, *self.limits)
+        self.gradient, self.hessian = np.zeros_like(value), np.zeros_like(hessian)
 
 
 class TemperatureBet(Bet):
@@ -205,7 +205,7 @@ class SpreadBet(Bet):
 
 
 def make_bets(n_classes: int, *, has_class_terms: bool = True) -> dict[str, Bet]:
-    """All bets, by name; those that learn once for each half-life."""
+    """Return all bets by name; those that learn, once for each half-life."""
     bets: dict[str, Bet] = {}
     for half_life, memory in zip(HALF_LIVES, ("all", "recent"), strict=True):
         bets[f"temperature, {memory}"] = TemperatureBet(1, half_life, is_diagonal=True)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MOST_PERIODS, N_BINS, LARGEST_PART = 64, 10, 1000
 _SUMS = ("rows", "weight", "hits", "confidence", "unlabelled", "expected")
 FIELDS = (*_SUMS, "first", "last", "log_e")
-"""Of a period; behind them are sums by bin."""
+"""Columns of a period; those behind them are sums by bin."""
 
 MOST_ROWS, MOST_CELLS = 2000, 40_000
 FEWEST_ROWS, SHARE = 100, 2 / 3
-"""A proposal needs so many rows, and is fitted to that share of them, the oldest."""
+"""Number of rows that a proposal needs, and the share of them, the oldest, that it is fitted to."""
 _GROWTH, _POWER, _ZETA = 2.0, 1.4, 3.105  # of the epochs, of their prior, and zeta(1.4)
 _K1, _K2 = (_GROWTH**0.25 + _GROWTH**-0.25) / math.sqrt(2.0), (math.sqrt(_GROWTH) + 1.0) / 2.0
 
@@ -50,16 +50,9 @@ class MeanSequence:
     total: float = 0.0
     variance: float = 0.0
     KEPT: ClassVar[Bounds] = {
-        "weight": (0.0, 1e18),
+        **dict.fromkeys(("weight", "variance"), (0.0, 1e18)),
         "total": (-1e18, 1e18),
-        "variance": (0.0, 1e18),
     }
-
-    def check_state(self) -> None:
-        """Refuse a mean beyond its range."""
-        slack = 1e-6 * (1.0 + self.weight)
-        ends = self.low * self.weight - slack, self.high * self.weight + slack
-        require(ends[0] <= self.total <= ends[1], "a mean is beyond its range")
 
     def count(self, values: Floats, weight: Floats) -> None:
         """Add rows; each is compared with the mean of those before it."""
@@ -211,15 +204,20 @@ class RecentRows:
         p = self.p.astype(np.float64)
         p /= p.sum(axis=1, keepdims=True)
         batch = SimplexBatch(p, "probabilities", self.label, np.ones(len(p)), classes)
-        found = StructuredScaling() if calibrator is None else calibrator
+        proposed = StructuredScaling() if calibrator is None else calibrator
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found.fit(batch.take(slice(n_fitted)), None)
-        label = self.label[n_fitted:, None]
-        judged = p[n_fitted:], found.predict_proba(p[n_fitted:])
-        both = [np.take_along_axis(q, label, 1) for q in judged]
-        served, proposed = -np.log(np.maximum(np.hstack(both), 1e-12)).T
-        gains = served - proposed
-        nll, error = float(served.mean()), float(gains.std() / len(gains) ** 0.5)
-        others = float(proposed.mean()), float(gains.mean()), error
-        return Proposal(n_fitted, len(gains), nll, *others, found)
+            proposed.fit(batch.take(slice(n_fitted)), None)
+        later, label = p[n_fitted:], self.label[n_fitted:, None]
+        both = [np.take_along_axis(q, label, 1) for q in (later, proposed.predict_proba(later))]
+        nll_served, nll_proposed = -np.log(np.maximum(np.hstack(both), 1e-12)).T
+        gains = nll_served - nll_proposed
+        return Proposal(
+            n_fitted=n_fitted,
+            n_judged=len(gains),
+            nll_served=float(nll_served.mean()),
+            nll_proposed=float(nll_proposed.mean()),
+            gain=float(gains.mean()),
+            gain_error=float(gains.std() / len(gains) ** 0.5),
+            calibrator=proposed,
+        )

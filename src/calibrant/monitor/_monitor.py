@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import first_top_columns
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
-from calibrant.monitor._detector import log_sum
 from calibrant.monitor._evidence import Evidence
 from calibrant.monitor._history import MeanSequence, Periods, RecentRows
 from calibrant.monitor._reading import (
@@ -25,15 +25,7 @@ from calibrant.monitor._reading import (
     read_unlabelled,
 )
 from calibrant.monitor._results import MonitorStatus, report_unlabelled
-from calibrant.monitor._state import (
-    LARGEST_LOG,
-    Bounds,
-    from_text,
-    pack,
-    require,
-    to_text,
-    unpack,
-)
+from calibrant.monitor._state import LARGEST_LOG, Bounds, from_text, pack, require, to_text, unpack
 
 if TYPE_CHECKING:
     import os
@@ -44,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 32
 MOST_CLASSES_WITH_TERMS = 2000
-"""Up to so many there is a bet on class frequencies; of groups, up to 16."""
+"""Number of classes up to which there is a bet on class frequencies; of a group, 16."""
 
 
 def _check_name(name: str, value: Any) -> str | None:
@@ -116,10 +108,16 @@ class CalibrationMonitor:
     (True, True)
     """
 
-    KEPT: ClassVar[Bounds] = {"alpha": (1e-12, 0.5), "run_length": (1.0, 1e15), "model": None}
-    KEPT |= {"min_probability": (1e-12, 1e-2), "_sums": (0.0, 1e18), "_alarm_row": None}
-    KEPT |= dict.fromkeys(("_log_stake", "_log_wealth"), (-LARGEST_LOG, LARGEST_LOG))
-    KEPT |= {"_log_largest": (0.0, LARGEST_LOG)}
+    KEPT: ClassVar[Bounds] = {
+        **dict.fromkeys(("model", "periods_", "_alarm_row", "_evidence", "_groups", "_means")),
+        **dict.fromkeys(("_digests", "_recent")),
+        **dict.fromkeys(("_log_stake", "_log_wealth"), (-LARGEST_LOG, LARGEST_LOG)),
+        "_log_largest": (0.0, LARGEST_LOG),
+        "_sums": (0.0, 1e18),
+        "alpha": (1e-12, 0.5),
+        "min_probability": (1e-12, 1e-2),
+        "run_length": (1.0, 1e15),
+    }
 
     def __init__(
         self,
@@ -139,7 +137,7 @@ class CalibrationMonitor:
         self.classes_ = None if classes is None else check_classes(np.array(classes))
         self._begin(2)  # until the first batch tells how many classes there are
         self._groups: dict[str, Evidence] = {}
-        self._log_stake = 0.0  # wealth when groups first came: half of it goes to them
+        self._log_stake = 0.0  # log wealth when groups first came: half of it goes to them
         self._alarm_row: int | None = None
         self._log_wealth = self._log_largest = 0.0
         ranges = {"accuracy": (0.0, 1.0), "confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
@@ -216,11 +214,7 @@ class CalibrationMonitor:
         ----------
         probabilities : array-like of shape (n_rows, n_classes)
             What was served.
-        time : array-like of shape (n_rows,), optional
-            As in :meth:`update`.
-        batch : str, optional
-            As in :meth:`update`.
-        again : bool, default=False
+        time, batch, again : optional
             As in :meth:`update`.
 
         Returns
@@ -236,22 +230,25 @@ class CalibrationMonitor:
         return report
 
     def _check_groups(self, names: Any) -> None:
-        found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
-        if len(found) > MOST_GROUPS:
+        n_groups = len({*self._groups, *([] if names is None else np.unique(names).tolist())})
+        if n_groups > MOST_GROUPS:
             raise errors.ParameterError(
-                f"groups has {len(found)} distinct values, counting earlier batches, but a "
+                f"groups has {n_groups} distinct values, counting earlier batches, but a "
                 f"monitor has at most {MOST_GROUPS}; merge rare groups"
             )
 
-    def _begin(self, k: int) -> Evidence:
-        self._sums = np.zeros(k)  # of probabilities, by class
-        bets = partial(make_bets, k, has_class_terms=k <= MOST_CLASSES_WITH_TERMS)
+    def _begin(self, n_classes: int) -> None:
+        """Begin the evidence of all rows."""
+        self._sums = np.zeros(n_classes)  # of probabilities
+        has_class_terms = n_classes <= MOST_CLASSES_WITH_TERMS
+        bets = partial(make_bets, n_classes, has_class_terms=has_class_terms)
         self._evidence = Evidence(bets(), self.run_length, level=bets)
-        return self._evidence
 
-    def _begin_group(self, name: str, k: int) -> Evidence:
-        own = Evidence(make_bets(k, has_class_terms=k <= MOST_CLASSES_FULL))
-        return self._groups.setdefault(name, own)
+    def _begin_group(self, name: str) -> None:
+        """Begin the evidence of the rows of a group."""
+        n_classes = len(self._sums)
+        bets = make_bets(n_classes, has_class_terms=n_classes <= MOST_CLASSES_FULL)
+        self._groups[name] = Evidence(bets)
 
     def _count(self, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
@@ -284,7 +281,7 @@ class CalibrationMonitor:
             self._log_stake = self._log_wealth
         for name in [] if names is None else dict.fromkeys(names.tolist()):
             if name not in self._groups:
-                self._begin_group(name, p.shape[1])
+                self._begin_group(name)
         paths = np.empty((len(self._groups) + 1, len(p)))
         for own, (name, evidence) in zip(paths, self._groups.items(), strict=False):
             own[:] = evidence.log_wealth
@@ -297,7 +294,7 @@ class CalibrationMonitor:
         paths[-1] = 0.0  # of groups that may still come
         j = np.arange(1, len(paths))
         shares = np.append(-np.log(j * (j + 1.0)), -math.log(len(paths)))
-        by_group = self._log_stake + log_sum(paths + shares[:, None], axis=0)
+        by_group = self._log_stake + logsumexp(paths + shares[:, None], axis=0)
         total: Floats = np.logaddexp(path, by_group) - math.log(2.0)
         return total
 
@@ -309,24 +306,36 @@ class CalibrationMonitor:
         status : MonitorStatus
             Evidence, alarms, and means with their intervals.
         """
-        log_e, evidence = self._log_wealth, self._evidence
-        e_value = math.exp(log_e) if log_e < 709.0 else math.inf
-        means = [mean.estimate(self.alpha) for mean in self._means.values()]
-        alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
-        detector = evidence.detector
-        changes = tuple(detector.changes), float(detector.sums.mean())
-        recent = self._recent.gap(self.alpha), len(self._recent.gaps)
-        found: Any = (evidence.n_rows, e_value, log_e, *alarm, *changes, *means, *recent)
-        return MonitorStatus(*(*found, self._group_status()))
+        log_e, detector = self._log_wealth, self._evidence.detector
+        return MonitorStatus(
+            n_rows=self._evidence.n_rows,
+            e_value=math.exp(log_e) if log_e < 709.0 else math.inf,
+            log_e_value=log_e,
+            largest_log_e_value=self._log_largest,
+            alarm=self._alarm_row is not None,
+            alarm_row=self._alarm_row,
+            changes=tuple(detector.changes),
+            detector=float(detector.sums.mean()),
+            accuracy=self._means["accuracy"].estimate(self.alpha),
+            confidence=self._means["confidence"].estimate(self.alpha),
+            gap=self._means["gap"].estimate(self.alpha),
+            recent_gap=self._recent.gap(self.alpha),
+            n_recent=len(self._recent.gaps),
+            groups=self._group_status(),
+        )
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
-        """Evidence of each group, and whether its share alone is worth an alarm."""
-        found: dict[str, dict[str, Any]] = {}
+        """Return the evidence of each group, and whether its share alone is worth an alarm."""
+        result = {}
         for j, (name, own) in enumerate(self._groups.items(), start=1):
             needed = math.log(2.0 * j * (j + 1.0) / self.alpha) - self._log_stake
-            found[name] = {"n_rows": own.n_rows, "log_e_value": own.log_wealth}
-            found[name] |= {"threshold": needed, "alarm": own.log_largest >= needed}
-        return found
+            result[name] = {
+                "n_rows": own.n_rows,
+                "log_e_value": own.log_wealth,
+                "threshold": needed,
+                "alarm": own.log_largest >= needed,
+            }
+        return result
 
     def propose(self, calibrator: Any = None) -> Proposal | None:
         """Fit a recalibration to recent rows, and measure its gain on later rows.
@@ -345,25 +354,6 @@ class CalibrationMonitor:
         """
         return self._recent.propose(calibrator, self.classes_)
 
-    def merge(self, other: CalibrationMonitor) -> Self:  # noqa: ARG002
-        """Raise an error: the evidence of two monitors cannot be merged.
-
-        Parameters
-        ----------
-        other : CalibrationMonitor
-            Whatever it has counted.
-
-        Raises
-        ------
-        ParameterError
-            Always, with what to do instead.
-        """
-        raise errors.ParameterError(
-            "monitors cannot be merged: each bet is fitted to earlier rows, so the order of rows "
-            "matters. Count all rows in one monitor, with groups= for their origin; or use the "
-            "mean of both e-values, which is an e-value, too"
-        )
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the monitor to a file, atomically; at most 1 MB, without pickle.
 
@@ -373,27 +363,8 @@ class CalibrationMonitor:
             File to write or replace.
         """
         with replace_file(path) as file:
-            file.write(to_text(self._state()).encode())
-
-    def _state(self) -> dict[str, Any]:
-        named: dict[Any, Evidence] = {None: self._evidence, **self._groups}
-        streams = [
-            [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
-            for name, own in named.items()
-        ]
-        level = {n: pack(bet) for n, bet in self._evidence.detector.level.items()}
-        classes = None if self.classes_ is None else self.classes_.tolist()
-        parts = {name: pack(part) for name, part in self._parts().items()}
-        return pack(self) | {
-            "classes": classes,
-            "streams": streams,
-            "level": level,
-            "parts": parts,
-        }
-
-    def _parts(self) -> dict[str, Any]:
-        others = {"periods": self.periods_, "digests": self._digests, "recent": self._recent}
-        return self._means | others | {"detector": self._evidence.detector}
+            classes = None if self.classes_ is None else self.classes_.tolist()
+            file.write(to_text({"classes": classes} | pack(self)).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: str | None = None) -> CalibrationMonitor:
@@ -436,39 +407,31 @@ class CalibrationMonitor:
     @classmethod
     def _of_state(cls, state: dict[str, Any]) -> CalibrationMonitor:
         """Return the monitor of a state in which everything is checked."""
-        classes, sums = state["classes"], state["_sums"]
+        classes, sums, groups = state["classes"], state["_sums"], state["_groups"]
         kinds = {type(own) for own in classes or ()}
         is_plain = isinstance(classes, list | None) and (kinds <= {int, float} or len(kinds) == 1)
         require(is_plain and kinds <= {str, bool, int, float}, "its classes are no labels")
         require(isinstance(sums, np.ndarray) and sums.ndim == 1, "_sums is no row")
-        own = {name: state[name] for name in ("alpha", "run_length", "min_probability", "model")}
-        monitor = cls(classes=classes, **own)
-        streams = state["streams"]
-        names = [name for name, _, _ in streams]
-        is_list = names[:1] == [None] and len(names) == len({*names}) <= MOST_GROUPS + 1
-        require(is_list and {*map(type, names[1:])} <= {str}, "its groups are no names")
-        for name, kept, bets in streams:
-            k = len(sums)
-            evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
-            unpack(evidence, kept)
-            for title, bet in evidence.bets.items():
-                unpack(bet, bets[title])
-        for title, bet in monitor._evidence.detector.level.items():
-            unpack(bet, state["level"][title])
-        for name, part in monitor._parts().items():
-            unpack(part, state["parts"][name])
+        require(isinstance(groups, dict) and len(groups) <= MOST_GROUPS, "its groups are no names")
+        monitor = cls(
+            state["alpha"],
+            classes=classes,
+            run_length=state["run_length"],
+            min_probability=state["min_probability"],
+            model=state["model"],
+        )
+        monitor._begin(len(sums))
+        for name in groups:
+            monitor._begin_group(name)
         unpack(monitor, state)
-        monitor._check_agreement()
         return monitor
 
-    def _check_agreement(self) -> None:
-        """Refuse numbers of rows that do not agree."""
+    def check_state(self) -> None:
+        """Refuse a state whose parts do not agree."""
         n_rows, row = self._evidence.n_rows, self._alarm_row
         require(row is None or (type(row) is int and 0 < row <= n_rows), "_alarm_row is no row")
         n_classes = 0 if self.classes_ is None else len(np.unique(self.classes_))
         require(n_rows == 0 or n_classes == len(self._sums), "it has other classes than sums")
-        changes = self._evidence.detector.changes
-        require(not changes or changes[-1] <= n_rows, "a change is later than the last row")
         of_groups = sum(own.n_rows for own in self._groups.values())
         require(of_groups <= n_rows, "groups have more rows than there are")
         k = self._recent.p.shape[1]

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 
     from calibrant.monitor._bets import Floats
 
-MOST_DIGESTS = 2048
+MOST_BATCHES = 2048
+"""Number of batches that are remembered."""
+DIGEST_BYTES = 6
+"""Two of 6,144 digests are equal by chance once in 15 million monitors."""
 LEAST_INFORMATION = 40.0
-"""Nats that tell a batch from others: with fewer, two may be equal by chance."""
+"""Nats that distinguish a batch from others: with fewer, two may be equal by chance."""
 HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
-"""Digits by which rows are told apart; the offset keeps simple fractions from where they jump."""
+"""Rows are hashed by these digits; the offset keeps simple fractions from where they jump."""
 
 
 class Named(errors.Arguments):
@@ -123,43 +126,43 @@ def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
     """Return groups as text, and times as numbers."""
     if values is None:
         return None
-    found = np.asarray(values)
-    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iufMOU"):
+    stored = np.asarray(values)
+    if stored.shape != (n_rows,) or (name == "time" and stored.dtype.kind not in "iufMOU"):
         raise errors.ShapeError(
-            f"{name} has shape {found.shape} and dtype {found.dtype}, but probabilities has "
+            f"{name} has shape {stored.shape} and dtype {stored.dtype}, but probabilities has "
             f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
         )
-    return found.astype(str) if name == "groups" else _read_times(found)
+    return stored.astype(str) if name == "groups" else _read_times(stored)
 
 
-def _read_times(found: NDArray[Any]) -> Floats:
+def _read_times(stored: NDArray[Any]) -> Floats:
     """Return numbers as they are, and dates as seconds since 1970, UTC if they have no zone."""
     try:
-        times = _seconds(found) if found.dtype.kind == "M" else found.astype(np.float64)
+        times = _seconds(stored) if stored.dtype.kind == "M" else stored.astype(np.float64)
     except (TypeError, ValueError):  # text that is no number, or objects
-        times = _seconds(found)
-    if times is None:
-        i = next(i for i in range(len(found)) if _seconds(found[i : i + 1]) is None)
-        raise errors.DataError(
-            f"time[{i}] is {found[i]!r}, which is neither a number nor a date; pass numbers, "
-            "datetimes, or text such as 2026-01-31T12:00"
-        )
-    if not np.isfinite(times).all():
-        i = int(np.isfinite(times).argmin())
+        times = _seconds(stored)
+    bad = next((i for i, time in enumerate(times) if not np.isfinite(time)), None)
+    if bad is not None:
         raise errors.NonFiniteError(
-            f"time[{i}] is {found[i]}, not a time; pass a time for every row, or leave time out"
+            f"time[{bad}] is {stored[bad]}, not a time; pass a time for every row, or leave time "
+            "out"
         )
     return times
 
 
-def _seconds(dates: NDArray[Any]) -> Floats | None:
-    """Seconds since 1970, NaN for what is missing; None if some are no dates."""
+def _seconds(dates: NDArray[Any], first: int = 0) -> Floats:
+    """Return seconds since 1970, NaN for missing dates; ``first`` is the row of the first one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
             micros = dates.astype("datetime64[us]")
-    except (TypeError, ValueError):
-        return None
+    except (TypeError, ValueError) as error:
+        for i in range(len(dates) if len(dates) > 1 else 0):
+            _seconds(dates[i : i + 1], i)  # raises the error that names the row
+        raise errors.DataError(
+            f"time[{first}] is {dates[0]!r}, which is neither a number nor a date; pass numbers, "
+            "datetimes, or text such as 2026-01-31T12:00"
+        ) from error
     return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6)
 
 
@@ -196,62 +199,57 @@ def _information(hashes: NDArray[np.uint64]) -> float:
     return -float(chance + counts @ np.log(counts / n_rows))
 
 
-def _digest(data: bytes, size: int) -> str:
+def _digest(kind: str, data: bytes) -> str:
     """Return a digest as text that is short in a state."""
-    return base64.b64encode(hashlib.blake2b(data, digest_size=size).digest()).decode().rstrip("=")
+    digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES, person=kind.encode()).digest()
+    return base64.b64encode(digest).decode()
 
 
 class Digests:
-    """The last batches: the names of those that have one, and digests of rows and times."""
+    """Digests of the last batches: of their names, of their rows, and of rows with times."""
 
-    KEPT: ClassVar[Bounds] = {"known": None, "named": None}
+    KEPT: ClassVar[Bounds] = {"known": None}
 
     def __init__(self) -> None:
-        self.known: dict[str, list[str]] = {}
-        self.named: dict[str, int] = {}
+        self.known: dict[str, int] = {}  # and the number of the batch, the oldest first
 
     def check_state(self) -> None:
-        """Refuse what are no digests."""
-        for kept, size in ((self.known, 22), (self.named, 11)):
-            is_digest = isinstance(kept, dict) and len(kept) <= MOST_DIGESTS
-            require(is_digest and all(len(key) == size for key in kept), "digests are no such")
-        times = self.known.values()
-        are_times = all(isinstance(at, list) and {*map(type, at)} <= {str} for at in times)
-        require(are_times, "digests of times are no text")
-        require({*map(type, self.named.values())} <= {int}, "batches are not counted in numbers")
+        """Refuse what are no digests of batches."""
+        is_dict = isinstance(self.known, dict) and len(self.known) <= 3 * MOST_BATCHES
+        require(is_dict and {*map(len, self.known)} <= {4 * DIGEST_BYTES // 3}, "digests are none")
+        numbers = [*self.known.values()] if is_dict else []
+        require({*map(type, numbers)} <= {int} and numbers == sorted(numbers), "digests are mixed")
 
     def add(self, rows: CheckedRows, batch: str | None, *, again: bool) -> None:
         """Remember a batch, or refuse one that was counted before."""
-        name = None
+        hashes, names, checked, kept = rows.key + rows.label.astype(np.uint64), [], [], []
         if batch is not None:
-            kind = "unlabelled" if rows.label[0] < 0 else "labelled"
-            name = _digest(f"{kind} {batch}".encode(), 8)
-            if name in self.named and not again:
-                raise self._error(len(rows.p), f"in the batch {batch!r:.200}")
-        hashes = rows.key + rows.label.astype(np.uint64)
-        key, at, timed = _digest(np.sort(hashes).tobytes(), 16), "", hashes
+            names = [_digest("unlabelled" if rows.label[0] < 0 else "labelled", batch.encode())]
+        # A batch without times is any of equal rows; one with times is none at other times.
+        if _information(hashes) >= LEAST_INFORMATION:
+            ordered = np.sort(hashes).tobytes()
+            at_any_time, without_time = _digest("rows", ordered), _digest("no time", ordered)
+            checked = [without_time if rows.time is not None else at_any_time]
+            kept = [at_any_time] if rows.time is not None else [at_any_time, without_time]
         if rows.time is not None:
             moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
             timed = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp))
-            at = _digest(np.sort(timed).tobytes(), 8)
-        before = self.known.get(key, [])
-        # Equal rows at other times are others; at the same times, their times tell them, too.
-        is_equal = at in before or (bool(before) and "" in (at, *before))
-        is_told = _information(timed if at and at in before else hashes) >= LEAST_INFORMATION
-        if is_equal and is_told and not again:
-            raise self._error(len(rows.p), "in whatever order")
-        if name is not None:
-            self.named[name] = self.named.get(name, 0) + 1
-        if max(_information(hashes), _information(timed)) >= LEAST_INFORMATION:
-            self.known.pop(key, None)
-            self.known[key] = [*before, *([] if at in before else [at])]
-        for kept in (self.known, self.named):
-            if len(kept) > MOST_DIGESTS:
-                del kept[next(iter(kept))]
-
-    @staticmethod
-    def _error(n_rows: int, where: str) -> errors.RepeatedBatchError:
-        return errors.RepeatedBatchError(
-            f"these {n_rows} rows were counted before, {where}; a row counts once. If they are new "
-            "rows with equal values, pass time= with both batches, or again=True"
-        )
+            if _information(timed) >= LEAST_INFORMATION:
+                at_this_time = _digest("time", np.sort(timed).tobytes())
+                checked, kept = [*checked, at_this_time], [*kept, at_this_time]
+        for keys, where in (
+            (names, f"in the batch {batch!r:.200}"),
+            (checked, "in whatever order"),
+        ):
+            if not again and any(key in self.known for key in keys):
+                raise errors.RepeatedBatchError(
+                    f"these {len(rows.p)} rows were counted before, {where}; a row counts once. If "
+                    "they are new rows with equal values, pass time= with both batches, or "
+                    "again=True"
+                )
+        number = 1 + next(reversed(self.known.values()), 0)
+        for key in (*names, *kept):
+            self.known.pop(key, None)  # so that it is the last one
+            self.known[key] = number
+        while self.known and next(iter(self.known.values())) <= number - MOST_BATCHES:
+            del self.known[next(iter(self.known))]

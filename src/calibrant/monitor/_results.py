@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from calibrant.monitor._bets import Floats
 
 
-MOST_CHANGES_TOLD = 5
+MOST_CHANGES_NAMED = 5
 
 
 @result()
 class MonitorStatus(Result):
-    """What a monitor has found so far."""
+    """The evidence and the means of a monitor."""
 
     n_rows: int = doc("Number of labelled rows counted.")
     e_value: float = doc("Current e-value against calibration; infinite above 1e308.")
@@ -43,8 +43,8 @@ class MonitorStatus(Result):
     groups: dict[str, dict[str, Any]] = doc("By group: n_rows, log_e_value, threshold, alarm.")
 
     def changes_in_words(self) -> str:
-        """Tell how many changes were found, and the rows of the last ones."""
-        last = [f"{row:,}" for row in self.changes[-MOST_CHANGES_TOLD:]]
+        """Return the number of changes, and the rows of the last ones."""
+        last = [f"{row:,}" for row in self.changes[-MOST_CHANGES_NAMED:]]
         if len(self.changes) <= 1:
             return f"1, at row {last[0]}" if last else "none"
         which = "at rows" if len(last) == len(self.changes) else "the last at rows"
@@ -53,14 +53,14 @@ class MonitorStatus(Result):
     def metrics(self) -> dict[str, float]:
         """Return numbers by name, for MLflow, Prometheus or evidently."""
         names = ("n_rows", "log_e_value", "largest_log_e_value", "alarm", "detector")
-        found = {name: getattr(self, name) for name in names} | {"n_changes": len(self.changes)}
+        numbers = {name: getattr(self, name) for name in names} | {"n_changes": len(self.changes)}
         for name in ("accuracy", "confidence", "gap", "recent_gap"):
             value = getattr(self, name)
-            found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+            numbers |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         for group, own in self.groups.items():
             name = re.sub(r"\W", "_", group)
-            found |= {f"log_e_value_{name}": own["log_e_value"], f"alarm_{name}": own["alarm"]}
-        return {f"calibrant_{k}": float(v) for k, v in found.items() if math.isfinite(v)}
+            numbers |= {f"log_e_value_{name}": own["log_e_value"], f"alarm_{name}": own["alarm"]}
+        return {f"calibrant_{k}": float(v) for k, v in numbers.items() if math.isfinite(v)}
 
 
 @result(eq=False)
@@ -82,7 +82,7 @@ class Proposal(Result):
 
 @result(eq=False)
 class UnlabelledReport(Result):
-    """What to expect of rows without labels, if the probabilities are right."""
+    """Expected accuracy and class frequencies of rows without labels."""
 
     n_rows: int = doc("Number of rows of the batch.")
     accuracy: Estimate = doc("Expected accuracy, with a prediction interval at level 1 - alpha.")
@@ -128,8 +128,9 @@ def report_unlabelled(p: Floats, alpha: float, sums: Floats, n_labelled: float) 
         before = sums / sums.sum()
         priors, _ = prior_shift.solve_priors(p, before)
         p_value = prior_shift.prior_shift_test(p, before, priors, n_labelled).p_value
-        told: Any = {"n_from": n_labelled, "level": 1.0 - alpha}
-        low, high = prior_shift.prior_interval(p, before, priors, **told)
+        low, high = prior_shift.prior_interval(
+            p, before, priors, n_from=n_labelled, level=1.0 - alpha
+        )
     error = np.sqrt(variance)
     return UnlabelledReport(
         n_rows, accuracy, confusion, error, priors, low, high, p_value, CANNOT_SEE

@@ -11,57 +11,71 @@ import numpy as np
 
 from calibrant.errors import StatisticsError
 
-FORMAT, VERSION = "calibrant.monitor", 2
+FORMAT, VERSION = "calibrant.monitor", 3
 
-
-LARGEST = 1e300
-"""Of numbers of a state; those of logarithms are below LARGEST_LOG."""
 LARGEST_LOG = 1e12
+"""Largest logarithm of a state, in absolute value."""
 
 Bounds = dict[str, tuple[float, float] | None]
-"""Names of what an object keeps; the least and the largest number, if they are numbers."""
+"""Attributes that an object keeps in a state, with the least and the largest value of numbers."""
 
 
-def pack(thing: Any) -> dict[str, Any]:
-    """Return what an object says that it keeps."""
-    return {name: getattr(thing, name) for name in thing.KEPT}
+def pack(thing: Any) -> Any:
+    """Return the attributes listed in KEPT, of parts and of dictionaries of parts alike."""
+    if isinstance(thing, dict):
+        return {name: pack(part) for name, part in thing.items()}
+    if not hasattr(thing, "KEPT"):
+        return thing
+    return {name: pack(getattr(thing, name)) for name in thing.KEPT}
 
 
 def unpack(thing: Any, state: Any) -> None:
-    """Give an object back what it kept, checked: types and shapes as they are, numbers in bounds.
+    """Set the attributes listed in KEPT: types and shapes as they are, numbers within bounds.
 
-    What has no bounds, and what must hold of several fields, its ``check_state`` knows.
+    Attributes without bounds, and relations between attributes, are checked by ``check_state``.
     """
+    parts = (
+        thing if isinstance(thing, dict) else {name: getattr(thing, name) for name in thing.KEPT}
+    )
     require(isinstance(state, dict), f"the state of {type(thing).__name__} is no object")
-    require({*state} >= {*thing.KEPT}, f"it has no {', '.join(sorted({*thing.KEPT} - {*state}))}")
-    for name, bounds in thing.KEPT.items():
-        like, value = getattr(thing, name), state[name]
-        if isinstance(like, np.ndarray):
-            is_same = isinstance(value, np.ndarray) and value.dtype == like.dtype
-            require(is_same and value.ndim == like.ndim, f"{name} is another kind of array")
-            is_shape = 0 in like.shape or value.shape == like.shape
-            require(is_shape, f"{name} has shape {value.shape}, not {like.shape}")
-        elif bounds is not None:
-            allowed = (int,) if type(like) is int else (int, float)
-            require(type(value) in allowed, f"{name} is {value!r:.40}, not a number of its kind")
-        if bounds is not None:
-            inside = np.greater_equal(value, bounds[0]) & np.less_equal(value, bounds[1])
-            require(bool(np.all(inside)), f"{name} is not within {bounds[0]:g} and {bounds[1]:g}")
-            value = float(value) if type(like) is float else value
-        setattr(thing, name, value)
+    require({*state} >= {*parts}, f"it has no {', '.join(sorted({*parts} - {*state}))}")
+    for name, part in parts.items():
+        is_nested = isinstance(part, dict) and all(hasattr(own, "KEPT") for own in part.values())
+        if hasattr(part, "KEPT") or (is_nested and part):
+            unpack(part, state[name])
+        elif not isinstance(thing, dict):
+            setattr(thing, name, _checked(name, state[name], part, thing.KEPT[name]))
     if hasattr(thing, "check_state"):
         thing.check_state()
 
 
+def _checked(name: str, value: Any, like: Any, bounds: tuple[float, float] | None) -> Any:
+    """Return a value that is of the kind of another one, and within bounds."""
+    if isinstance(like, dict | list):
+        require(type(value) is type(like), f"{name} is no {type(like).__name__}")
+    elif isinstance(like, np.ndarray):
+        is_same = isinstance(value, np.ndarray) and value.dtype == like.dtype
+        require(is_same and value.ndim == like.ndim, f"{name} is another kind of array")
+        is_shape = 0 in like.shape or value.shape == like.shape
+        require(is_shape, f"{name} has shape {value.shape}, not {like.shape}")
+    elif bounds is not None:
+        allowed = (int,) if type(like) is int else (int, float)
+        require(type(value) in allowed, f"{name} is {value!r:.40}, not a number of its kind")
+    if bounds is not None:
+        inside = np.greater_equal(value, bounds[0]) & np.less_equal(value, bounds[1])
+        require(bool(np.all(inside)), f"{name} is not within {bounds[0]:g} and {bounds[1]:g}")
+    return float(value) if type(like) is float else value
+
+
 def require(is_right: Any, fault: str) -> None:
-    """Refuse a state in which something cannot be."""
+    """Refuse a state with a fault."""
     if not is_right:
         raise StatisticsError(fault)
 
 
 def to_text(state: dict[str, Any]) -> str:
     """Return a state as JSON, after a line with its checksum."""
-    text = json.dumps(state, default=_array, allow_nan=False)
+    text = json.dumps(state, default=_array, allow_nan=False, separators=(",", ":"))
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
     return f"{json.dumps(head)}\n{text}\n"
 
@@ -69,15 +83,19 @@ def to_text(state: dict[str, Any]) -> str:
 def from_text(text: str) -> dict[str, Any]:
     """Read a state back, or say why it is none."""
     head, _, body = text.partition("\n")
-    about = json.loads(head)
-    require(isinstance(about, dict), "its first line is no object")
-    if about.get("format") != FORMAT or about.get("version") != VERSION:
-        raise StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
-    if about.get("sha256") != _digest(body.rstrip("\n")):
-        raise StatisticsError("its checksum does not match, so it is damaged or was edited")
-    state = json.loads(body, object_hook=_read)
+    header = json.loads(head)
+    require(isinstance(header, dict), "its first line is no object")
+    is_known = header.get("format") == FORMAT and header.get("version") == VERSION
+    require(is_known, f"its format is not {FORMAT}, version {VERSION}")
+    is_whole = header.get("sha256") == _digest(body.rstrip("\n"))
+    require(is_whole, "its checksum does not match, so it is damaged or was edited")
+    state = json.loads(body, object_hook=_read, parse_constant=_refuse_constant)
     require(isinstance(state, dict), "it is no object")
     return state  # type: ignore[no-any-return]
+
+
+def _refuse_constant(name: str) -> None:
+    raise StatisticsError(f"it has the number {name}")
 
 
 def _digest(text: str) -> str:
@@ -85,17 +103,18 @@ def _digest(text: str) -> str:
 
 
 def _array(value: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return an array as JSON has it."""
+    """Return an array as an object of JSON."""
     stored = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     data = base64.b64encode(stored.tobytes()).decode()
     return {"dtype": stored.dtype.str, "shape": value.shape, "base64": data}
 
 
-def _read(found: dict[str, Any]) -> Any:
-    if found.keys() != {"dtype", "shape", "base64"}:
-        return found
-    require(found["dtype"] in ("<f8", "<f4", "<i8"), f"it has an array of {found['dtype']!r:.40}")
-    is_shape = isinstance(found["shape"], list) and all(type(n) is int for n in found["shape"])
-    require(is_shape and min(found["shape"], default=0) >= 0, "an array has no shape")
-    data = base64.b64decode(found["base64"], validate=True)
-    return np.frombuffer(data, found["dtype"]).reshape(found["shape"]).copy()
+def _read(value: dict[str, Any]) -> Any:
+    """Return an object of JSON, or the array that it is."""
+    if value.keys() != {"dtype", "shape", "base64"}:
+        return value
+    require(value["dtype"] in ("<f8", "<f4", "<i8"), f"it has an array of {value['dtype']!r:.40}")
+    is_shape = isinstance(value["shape"], list) and all(type(n) is int for n in value["shape"])
+    require(is_shape and min(value["shape"], default=0) >= 0, "an array has no shape")
+    data = base64.b64decode(value["base64"], validate=True)
+    return np.frombuffer(data, value["dtype"]).reshape(value["shape"]).copy()

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant._maps.base import Floats
-    from calibrant.decisions._selection import RiskCoverage
+    from calibrant.decisions._curves import CostCurve, DecisionCurve, RiskCoverage
     from calibrant.decisions._sets import PredictionSets
-    from calibrant.decisions._threshold_curves import CostCurve, DecisionCurve
 
 FEWEST_ROWS = 20
 """Rows from which on a size of sets has a share that is drawn."""

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant._atomic_file import replace_file
-from calibrant._calibrators.methods import methods as all_methods
+from calibrant._calibrators.methods import find_method
 from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
@@ -212,7 +212,9 @@ def python_lines(comparison: Comparison, applied: str) -> str:
         if isinstance(value, np.generic):  # which would be written as np.float64(...)
             fresh.set_params(**{key: value.item()})
     name = type(fresh).__name__
-    home = "calibrant" if name in calibrant.__all__ else type(fresh).__module__
+    home = type(fresh).__module__
+    if home.startswith("calibrant."):
+        home = home.partition("._")[0]  # the public module above it
     inner = set(re.findall(r"\b[A-Z]\w*(?=\()", repr(fresh))) & set(calibrant.__all__)
     names = ", ".join([name, *sorted(inner - {name})])
     weights = ", sample_weight" if comparison.settings["weights"] else ""
@@ -230,7 +232,7 @@ def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] 
     """Command lines that fit and apply a method."""
     if commands is not None:
         return "\n".join(commands)
-    if applied not in all_methods():
+    if find_method(applied) is None:
         return "# a calibrator of your own: apply it in Python"
     # The part of a file that holds two; it is what the command reads by default.
     source = comparison.sources.get("calibration", "calibration.npz").removesuffix(" (val)")

@@ -17,7 +17,7 @@ from calibrant import _simplex as simplex
 from calibrant._atomic_file import replace_file
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import DataError, ParameterError
-from calibrant.export._arena import NAME_PREFIX
+from calibrant.study._arena import NAME_PREFIX
 from calibrant.study._ranks import as_losses, resample_means
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant._files.arrays import decoding, open_npz
-from calibrant._files.hdf5 import SUFFIXES, find_experiments, is_hdf5, read_experiment
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import PredictionFileError
+from calibrant.study._hdf5 import SUFFIXES, find_experiments, is_hdf5, read_experiment
 
 if TYPE_CHECKING:
     import os

@@ -6,7 +6,7 @@ import datetime as dt
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
@@ -18,7 +18,8 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.study._calarena import write_results
 from calibrant.study._cell import Cell, Outcome, Records, measure
 from calibrant.study._files import find_files
-from calibrant.study._table import DEFAULT_METHODS, TYPES, StudyTable, write_table
+from calibrant.study._methods import ALL_METHODS, DEFAULT_METHODS
+from calibrant.study._table import TYPES, StudyTable, write_table
 from calibrant.study._workers import compute
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ SQUARE = frozenset({"ms", "dirichlet", "structured", "auto"})
 def run_study(
     directory: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    methods: Sequence[str] = DEFAULT_METHODS,
+    methods: Sequence[str] | Literal["all"] | None = None,
     *,
     n_jobs: int | None = None,
     seed: int = 0,
@@ -59,9 +60,9 @@ def run_study(
         Directory for the cells, the table (``study.csv``, and ``study.parquet`` where pyarrow is
         installed) and ``study.log``; of HDF5 files also ``calarena/{file}/{method}.csv``, in
         CalArena's columns. Made if it is not there.
-    methods : sequence of str, optional
-        Keys of ``methods()``; by default the paper's and "auto". The uncalibrated predictions are
-        always judged as well.
+    methods : sequence of str or "all", optional
+        Short names of methods; by default the paper's and "auto". "all" is every method but the
+        paper's searches for NA-FIR. The uncalibrated predictions are always judged as well.
     n_jobs : int, optional
         Number of processes, with one thread each; all cores by default. 0 computes in this
         process.
@@ -134,12 +135,14 @@ def run_study(
     return _finish(cells, records, home)
 
 
-def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
+def _check_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     """Methods without repetition, the uncalibrated predictions first."""
+    if methods is None or methods == "all":
+        methods = DEFAULT_METHODS if methods is None else ALL_METHODS
     if isinstance(methods, str):
         raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
     for method in methods:
-        simplex.check_option("method", method, (UNCALIBRATED, *all_methods()))
+        simplex.check_option("method", method, (UNCALIBRATED, *all_methods(study=True)))
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 

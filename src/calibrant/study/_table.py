@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant._atomic_file import replace_file
-from calibrant._calibrators.methods import methods
 from calibrant._extras import needed
-from calibrant._trial import UNCALIBRATED
 from calibrant.errors import DataError
+from calibrant.study._methods import PAPER_METHODS
 
 try:
     import pandas as pd
@@ -21,12 +20,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-
-PAPER_METHODS = (UNCALIBRATED, *(name for name, cls in methods().items() if cls.in_paper))
-"""Columns of the paper's Table 2, in its order."""
-
-DEFAULT_METHODS = (*PAPER_METHODS, "auto")
-"""What a study compares if nothing is said."""
 
 TYPES: dict[str, type] = {
     **dict.fromkeys(("dataset", "model", "method", "metric"), str),

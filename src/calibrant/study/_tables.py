@@ -89,7 +89,7 @@ def method_title(method: str) -> str:
     """Return the name of a method as tables print it, or as it is if there is no such method."""
     if method == UNCALIBRATED:
         return method.capitalize()
-    known = methods().get(method)
+    known = methods(study=True).get(method)
     return method if known is None else known.title
 
 
@@ -114,7 +114,7 @@ def columns_of(table: StudyTable) -> dict[str, str]:
 
 def _is_same_fit(table: StudyTable, method: str, first: str) -> bool:
     """Whether a method derives from an earlier one and has the same numbers."""
-    known = methods()
+    known = methods(study=True)
     if not (method in known and first in known and issubclass(known[method], known[first])):
         return False
     a, b = (

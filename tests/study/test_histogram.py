@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._solvers.histogram import MassBins, solve_histogram
 from calibrant.metrics._calibration_error import mass_bins as bins_of_metrics
+from calibrant.study._histogram import MassBins, solve_histogram
 from reference.binary_maps import GOLDEN, Fraction, edges, histogram, mass_bins, mean, width_bins
 from solvers.test_one_vs_rest import cells, problem_of
 

@@ -6,13 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _extras as extras
-from calibrant._calibrators.methods import make_calibrator, methods
-from calibrant.export._arena import NAME_PREFIX, ArenaCalibrator
+from calibrant._calibrators.methods import make_calibrator
+from calibrant.study._arena import NAME_PREFIX, ArenaCalibrator
+from calibrant.study._methods import ALL_METHODS
 
 try:
     from probmetrics import calibrators as theirs
 except ImportError as error:
-    raise extras.needed(error, "calibrant.export.probmetrics", "probmetrics") from error
+    raise extras.needed(error, "calibrant.study.probmetrics", "probmetrics") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,7 @@ def calibrator(method: str = "auto", **parameters: Any) -> ProbmetricsCalibrator
     Examples
     --------
     >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.export import probmetrics
+    >>> from calibrant.study import probmetrics
     >>> p_cal, y_cal = simulated_scores(500)
     >>> probmetrics.calibrator("ts").fit(p_cal, y_cal).predict_proba(p_cal).shape
     (500, 3)
@@ -77,12 +78,12 @@ def calibrators() -> dict[str, Callable[[], ProbmetricsCalibrator]]:
 
     Examples
     --------
-    >>> from calibrant.export import probmetrics
+    >>> from calibrant.study import probmetrics
     >>> CUSTOM_CALIBRATORS = probmetrics.calibrators()
     >>> CUSTOM_CALIBRATORS["calibrant-auto"]()
     ProbmetricsCalibrator(calibrator=AutoCalibrator())
     """
-    return {f"{NAME_PREFIX}{method}": partial(calibrator, method) for method in methods()}
+    return {f"{NAME_PREFIX}{method}": partial(calibrator, method) for method in ALL_METHODS}
 
 
 def __dir__() -> list[str]:

@@ -10,12 +10,11 @@ from sklearn.exceptions import NotFittedError
 
 import calibrant
 from calibrant import errors
-from calibrant._calibrators.methods import make_calibrator, methods
-from calibrant.export import ArenaCalibrator
-from calibrant.study import run_study
+from calibrant._calibrators.methods import make_calibrator
+from calibrant.study import ArenaCalibrator, run_study
 from calibrant.study._calarena import METRICS, read_results
-from conftest import simulate
-from files.hdf5_files import write_benchmark
+from conftest import methods_alone, simulate
+from study.hdf5_files import write_benchmark
 
 with warnings.catch_warnings(), suppress(ImportError):
     warnings.simplefilter("ignore")  # of what it imports
@@ -31,7 +30,7 @@ SINGLE = P.astype(np.float32)
 LABELS = Y.astype(np.int32)
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", methods_alone())
 def test_every_method_answers_as_itself(method):
     found = ArenaCalibrator(method).fit(SINGLE, LABELS).predict_proba(SINGLE)
     rows = SINGLE.astype(np.float64)
@@ -77,17 +76,17 @@ def test_what_cannot_be_is_said():
 def ours():
     """Our module for probmetrics, if that is installed."""
     pytest.importorskip("probmetrics.calibrators")
-    from calibrant.export import probmetrics
+    from calibrant.study import probmetrics
 
     return probmetrics
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", methods_alone())
 def test_every_method_can_be_entered(method, ours):
     entries = ours.calibrators()
-    assert list(entries) == [f"calibrant-{name}" for name in methods()]
+    assert list(entries) == [f"calibrant-{name}" for name in methods_alone()]
     entry = entries[f"calibrant-{method}"]()
-    assert type(entry.calibrator) is methods()[method]
+    assert type(entry.calibrator) is methods_alone()[method]
     base = ours.theirs.Calibrator
     assert isinstance(entry, base)
     assert (type(entry).fit, type(entry).predict_proba) == (base.fit, base.predict_proba)

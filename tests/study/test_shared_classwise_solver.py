@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from calibrant._simplex import check_batch
 from calibrant._solvers.flattened import pool_segments, solve_flattened
-from calibrant._solvers.histogram import solve_histogram
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
-from calibrant._solvers.shared_classwise import (
+from calibrant.study._histogram import solve_histogram
+from calibrant.study._shared_classwise import (
     group_classes,
     pool_cells,
     solve_shared_classwise,

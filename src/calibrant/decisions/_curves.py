@@ -1,4 +1,7 @@
-"""What acting above a threshold is worth: net benefit and cost over all thresholds."""
+"""Curves over thresholds: net benefit, cost, and the risk of the rows that are kept.
+
+All of them, and the thresholds of ``threshold_for``, come from one computation, :func:`sums_above`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._result import Result, doc, result
-from calibrant.decisions._cost_tables import read_costs, split_positive, threshold_of
-from calibrant.decisions._row_means import standard_error
-from calibrant.metrics._predictions import column_of, name_of, read
+from calibrant.decisions._cost_tables import read_costs, split_positive
+from calibrant.decisions._costs import standard_error
+from calibrant.metrics._predictions import column_of, name_of, read, read_rows
 from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
@@ -42,14 +46,20 @@ class ThresholdSums(Statistic):
         bins, squares = np.searchsorted(self.thresholds, values, side="right"), weight * weight
         parts = weight, weight * hits, squares, squares * hits, np.ones_like(weight)
         n_bins = len(self.thresholds) + 1
-        return np.stack([np.bincount(bins, own, n_bins) for own in parts], axis=1)
+        return np.stack([np.bincount(bins, part, n_bins) for part in parts], axis=1)
 
 
-def _sums_above(source: Source, thresholds: Floats, column: int | None) -> Floats:
+def sums_above(source: Source, thresholds: Floats, column: int | None) -> Floats:
     """Return the sums of all rows, and then those of rows at or above each threshold."""
     sums = source.add_up({"sums": ThresholdSums(thresholds, column)})["sums"]
-    found: Floats = np.cumsum(sums[::-1], axis=0)[::-1]
-    return found
+    return np.asarray(np.cumsum(sums[::-1], axis=0)[::-1])
+
+
+def distinct_above(rows: Predictions, column: int | None) -> tuple[Floats, Floats, Floats]:
+    """Return distinct values, largest first, and weight and hits of the rows from each on."""
+    values = np.unique(rows.events(column).values)
+    above = sums_above(rows, values, column)[:0:-1]
+    return values[::-1], above[:, 0], above[:, 1]
 
 
 def _shares(above: Floats) -> tuple[Floats, Floats, float]:
@@ -60,12 +70,12 @@ def _shares(above: Floats) -> tuple[Floats, Floats, float]:
 
 def _read_thresholds(thresholds: Any, high: float) -> Floats:
     """Return increasing thresholds in [0, high]; hundredths by default."""
-    found = np.arange(1, 100) / 100.0 if thresholds is None else np.ravel(thresholds)
-    for one in found.tolist():
-        simplex.check_number("thresholds", one, low=0.0, high=high)
-    if len(found) == 0:
+    points = np.arange(1, 100) / 100.0 if thresholds is None else np.ravel(thresholds)
+    for point in points.tolist():
+        simplex.check_number("thresholds", point, low=0.0, high=high)
+    if len(points) == 0:
         raise errors.ParameterError("thresholds=[] is empty; pass at least one probability")
-    return np.unique(found.astype(np.float64))
+    return np.unique(points.astype(np.float64))
 
 
 @result(eq=False)
@@ -112,12 +122,8 @@ def decision_curve(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; in ``spread`` it is one
         row that counts double.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------
@@ -139,7 +145,7 @@ def decision_curve(
     points = _read_thresholds(thresholds, math.nextafter(1.0, 0.0))
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
     column = column_of(source.classes, kind)
-    above = _sums_above(source, points, column)
+    above = sums_above(source, points, column)
     true, false, share = _shares(above)
     odds = points / (1.0 - points)
     benefit = true - false * odds  # the mean over rows of 1, -odds or 0
@@ -188,20 +194,14 @@ def cost_curve(
         Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
         a single column is the positive class of two, as in scikit-learn.
     costs : array-like of shape (2, 2), data frame or mapping
-        Costs of each true class (row, in the order of the columns of ``y_proba``) and action
-        (column). Rows of a data frame are matched by name. A mapping has ``"false_positive"`` and
-        ``"false_negative"``; the positive class is ``pos_label``, the last of ``classes``, or known
-        from the labels. Negative costs are gains.
+        Costs of each true class (row) and action (column), as of :func:`expected_cost`.
     thresholds : array-like, optional
         In [0, 1]; 0.01, 0.02, ..., 0.99 by default.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Positive class of costs by name and of a single column. Not needed for 0 and 1, -1 and 1, or
-        False and True, where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
+        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------
@@ -225,17 +225,92 @@ def cost_curve(
             "column of one class, and y_true == that class"
         )
     table = read_costs(costs, source.classes, None, None, *positive)
-    threshold = threshold_of(table.positive_last)
+    threshold = table.threshold
     points = _read_thresholds(thresholds, 1.0)
-    true, false, share = _shares(_sums_above(source, points, table.positive))
-    (right, wrong), (missed, found) = table.positive_last.tolist()
-    cost = true * found + (share - true) * missed + false * wrong + (1 - share - false) * right
+    true, false, share = _shares(sums_above(source, points, table.positive))
+    matrix = table.matrix if table.positive == 1 else table.matrix[::-1, ::-1]
+    (right, wrong), (missed, hit) = matrix.tolist()
+    cost = true * hit + (share - true) * missed + false * wrong + (1 - share - false) * right
     best = int(np.argmin(cost))
     return CostCurve(
-        name_of(source.classes, table.positive),
-        points,
-        cost,
-        float(points[best]),
-        float(cost[best]),
-        threshold,
+        kind=name_of(source.classes, table.positive),
+        thresholds=points,
+        cost=cost,
+        best_threshold=float(points[best]),
+        best_cost=float(cost[best]),
+        threshold=threshold,
     )
+
+
+@result(eq=False)
+class RiskCoverage(Result):
+    """Result of :func:`risk_coverage`; arrays have one number per distinct confidence."""
+
+    thresholds: Floats = doc("Confidences in decreasing order.")
+    coverage: Floats = doc("Share of rows at or above each confidence.")
+    risk: Floats = doc("Share of these rows whose predicted class is wrong.")
+    aurc: float = doc("Area under the curve: the mean risk over the ranks of all rows.")
+    oracle: float = doc("Area under the curve of the same rows if all wrong ones came last.")
+
+    @property
+    def excess(self) -> float:
+        """Area above that of the oracle (E-AURC)."""
+        return self.aurc - self.oracle
+
+
+def risk_coverage(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> RiskCoverage:
+    """Compute the error rate of the most confident rows, by the share of rows kept.
+
+    The area is the mean over i = 1, ..., n of the risk of the i most confident rows, averaged over
+    all orders of tied rows.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,), Predictions or Chunks
+        True labels, or one-hot rows; or predictions with their labels.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
+        a single column is the positive class of two, as in scikit-learn.
+    sample_weight : array-like of shape (n_rows,), optional
+        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
+
+    Returns
+    -------
+    RiskCoverage
+        With the fields thresholds, coverage, risk, aurc and oracle. The curve of chunks is that of
+        a sample of their rows.
+
+    References
+    ----------
+    .. [1] Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep
+       Neural Classifiers", ICLR 2019.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import risk_coverage
+    >>> y_proba = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]
+    >>> curve = risk_coverage([0, 1, 1, 0], y_proba)
+    >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
+    (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
+    """
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    values, weight, hits = distinct_above(rows, None)
+    wrong = np.maximum(weight - hits, 0.0)
+    before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
+    rate = (wrong - missed) / (weight - before)
+    # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
+    ranks = psi(weight + 1.0) - psi(before + 1.0)
+    area = math.fsum(wrong - missed) + math.fsum((missed - rate * before) * ranks)
+    n_rows, n_wrong = float(weight[-1]), float(wrong[-1])
+    right = n_rows - n_wrong
+    oracle = n_wrong - right * float(psi(n_rows + 1.0) - psi(right + 1.0))
+    return RiskCoverage(values, weight / n_rows, wrong / weight, area / n_rows, oracle / n_rows)

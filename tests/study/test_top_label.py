@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from calibrant import SharedClasswise, SortedCumulativeIsotonic
-from calibrant._calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
+from calibrant import SortedCumulativeIsotonic
 from calibrant.errors import MissingClassWarning
+from calibrant.study import SharedClasswise, TopLabelHistogram, TopLabelIsotonic
 from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate
 from reference.binary_maps import share_the_rest

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from calibrant import _simplex as simplex
-from calibrant._files.hdf5 import Experiment, find_experiments, read_experiment
 from calibrant.errors import PredictionFileError
-from files.hdf5_files import write_benchmark, write_group
+from calibrant.study._hdf5 import Experiment, find_experiments, read_experiment
+from study.hdf5_files import write_benchmark, write_group
 
 
 def test_every_group_is_a_classifier(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from calibrant._maps.curves import IDENTITY
 from calibrant._simplex import check_batch
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
-from calibrant._solvers.top_label import (
+from calibrant.study._top_label import (
     TopLabels,
     solve_points_histogram,
     solve_top_label,

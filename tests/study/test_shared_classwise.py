@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import FlattenedIsotonic, SharedClasswise
+from calibrant import FlattenedIsotonic
+from calibrant.study import SharedClasswise
 from calibrators.test_properties import calibration_sets
 from conftest import simulate
 

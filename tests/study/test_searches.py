@@ -1,40 +1,58 @@
-"""The paper's own ways, on the blocks of PAVA; and those blocks."""
+"""The paper's searches for NA-FIR as calibrators, on the blocks of PAVA; and those blocks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
+from calibrant import NormalizationAwareIsotonic, errors, model_file
 from calibrant import _simplex as simplex
 from calibrant._kernels.annealing import anneal
 from calibrant._solvers.normalization_aware import minimise_likelihood
 from calibrant._solvers.normalization_aware.prior import build_likelihood
-from calibrant._solvers.normalization_aware.ways import pool_blocks, split_blocks
+from calibrant.study import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
+from calibrant.study._searches import pool_blocks, split_blocks
+from calibrators.test_hard_data import CASES, assert_sound
 from conftest import each_real_file, load_real, simulate
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
-WAYS = [ProjectedGradient(), SLSQP(), TrustConstr(), Penalty()]
-every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+GOLDEN = Path(__file__).parent / "golden"
+QUICK = Annealing(n_iterations=2000, random_state=0)
+OTHERS = [ProjectedGradient(), SLSQP(), TrustConstr(), Penalty()]
+each_other = pytest.mark.parametrize("search", OTHERS, ids=lambda own: own.search)
+each_search = pytest.mark.parametrize("search", [QUICK, *OTHERS], ids=lambda own: own.search)
 ENOUGH = [(ProjectedGradient(), None), (SLSQP(), 60), (TrustConstr(), 30), (Penalty(), 50)]
 """Rounds on real data."""
+
+
+def minimise(likelihood, search, max_rounds=None):
+    """Minimise an objective by a search, as ``fit`` does."""
+    return minimise_likelihood(
+        likelihood, max_rounds=max_rounds, minimise=search._minimise, name=search.search
+    )
 
 
 def likelihood_of(strength, n_rows=120, n_classes=4):
     return build_likelihood(simplex.check_batch(*simulate(n_rows, n_classes)), strength)[0]
 
 
-@every_way
+@each_other
 @pytest.mark.parametrize("strength", [0.0, 20.0])
-def test_ends_between_the_start_and_the_optimum(way, strength):
-    slow = isinstance(way, ProjectedGradient)
+def test_ends_between_the_start_and_the_optimum(search, strength):
+    slow = isinstance(search, ProjectedGradient)
     likelihood = likelihood_of(strength, 400 if slow else 120)
     blocks = pool_blocks(likelihood)
     start, _ = blocks.loss_and_gradient(np.log(blocks.start))
     _, exact = minimise_likelihood(likelihood)
-    step, report = minimise_likelihood(likelihood, way)
-    assert report.solver == way.name
+    step, report = minimise(likelihood, search)
+    assert report.solver == search.search
     assert report.notes[-1] == f"on {len(blocks.start)} blocks of PAVA"
     assert exact.objective <= report.objective + 1e-12
     left = (report.objective - exact.objective) / (start - exact.objective)
@@ -47,7 +65,7 @@ def test_ends_between_the_start_and_the_optimum(way, strength):
 
 
 @pytest.mark.parametrize(
-    ("way", "loss_tol", "value_tol"),
+    ("search", "loss_tol", "value_tol"),
     [
         (ProjectedGradient(), 1e-6, 1e-2),
         (SLSQP(), 1e-9, 1e-4),
@@ -55,12 +73,12 @@ def test_ends_between_the_start_and_the_optimum(way, strength):
         (Penalty(), 1e-9, 1e-4),
     ],
 )
-def test_reaches_the_optimum_where_the_blocks_are_its_blocks(way, loss_tol, value_tol):
+def test_reaches_the_optimum_where_the_blocks_are_its_blocks(search, loss_tol, value_tol):
     """Rows of 0.7 are right in seven of ten cases and rows of 0.6 in six: nothing to pool."""
     rows = np.array([[0.7, 0.3]] * 50 + [[0.6, 0.4]] * 50)
     labels = np.array([0] * 35 + [1] * 15 + [0] * 30 + [1] * 20)
     likelihood, _ = build_likelihood(simplex.check_batch(rows, labels), 0.0)
-    step, report = minimise_likelihood(likelihood, way)
+    step, report = minimise(likelihood, search)
     _, exact = minimise_likelihood(likelihood)
     assert report.objective == pytest.approx(exact.objective, rel=loss_tol)
     values = step([0.3, 0.4, 0.6, 0.7])
@@ -68,30 +86,28 @@ def test_reaches_the_optimum_where_the_blocks_are_its_blocks(way, loss_tol, valu
     assert values[2] / values[1] == pytest.approx(1.5, rel=value_tol)
 
 
-@every_way
-@pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning")
-def test_a_single_block_needs_no_search(way):
+@each_other
+def test_a_single_block_needs_no_search(search):
     batch = simplex.check_batch(np.full((10, 2), 0.5), np.zeros(10, dtype=int), classes=[0, 1])
-    step, report = minimise_likelihood(build_likelihood(batch, 0.0)[0], way)
+    step, report = minimise(build_likelihood(batch, 0.0)[0], search)
     np.testing.assert_array_equal(step.values, [1.0])
     assert report.objective == pytest.approx(np.log(2))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("way", "rounds"), [*ENOUGH, (Annealing(random_state=0), None)])
+@pytest.mark.parametrize(("search", "rounds"), [*ENOUGH, (Annealing(random_state=0), None)])
 @each_real_file
-def test_never_below_the_optimum_on_real_data(way, rounds, name):
+def test_never_below_the_optimum_on_real_data(search, rounds, name):
     rows, labels = load_real(name)["val"]
     batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
     likelihood, _ = build_likelihood(batch, 0.0)
     _, exact = minimise_likelihood(likelihood)
-    _, report = minimise_likelihood(likelihood, way, max_rounds=rounds)
+    _, report = minimise(likelihood, search, rounds)
     assert report.objective >= exact.objective - 1e-9 * exact.objective
 
 
 def run(likelihood, seed=0, **options):
-    way = Annealing(random_state=np.random.default_rng(seed), **options)
-    return minimise_likelihood(likelihood, way)
+    return minimise(likelihood, Annealing(random_state=np.random.default_rng(seed), **options))
 
 
 @pytest.mark.parametrize("strength", [0.0, 20.0])
@@ -190,3 +206,77 @@ def test_split_blocks_start_from_the_values_of_pava(likelihood):
     assert set(plain.first) <= set(blocks.first)
     np.testing.assert_array_equal(np.unique(blocks.start), plain.start)
     assert blocks.target.sum() == pytest.approx(plain.target.sum())
+
+
+@each_search
+@pytest.mark.parametrize("case", CASES)
+def test_hard_data_are_survived(case, search):
+    rows, labels = CASES[case]
+    calibrator = clone(search).set_params(prior_strength=1.0, classes=np.arange(np.shape(rows)[1]))
+    if not isinstance(search, Annealing):
+        calibrator.set_params(max_rounds=5)
+    calibrator.fit(rows, labels)
+    assert_sound(calibrator, np.asarray(rows), case)
+    assert calibrator.step_function_.values[-1] == 1.0
+    assert np.isfinite(calibrator.solver_report_.objective)
+    assert calibrator.solver_report_.solver == search.search
+
+
+@each_search
+def test_a_search_is_a_calibrator_whose_report_tells_the_truth(search):
+    rows, labels = simulate(150, 3)
+    calibrator = clone(search).set_params(prior_strength=5.0)
+    one, other = clone(calibrator).fit(rows, labels), clone(calibrator).fit(rows, labels)
+    assert one.get_params() == calibrator.get_params()
+    assert eval(repr(one)).get_params() == one.get_params()
+    np.testing.assert_array_equal(one.step_function_.values, other.step_function_.values)
+    best = NormalizationAwareIsotonic(prior_strength=5.0).fit(rows, labels).solver_report_
+    reached = one.solver_report_
+    assert reached.objective > best.objective + 1e-8  # so it has not found the optimum
+    assert best.converged
+    assert not reached.converged
+    assert reached.violation > reached.tolerance == 1e-8
+
+
+def test_a_search_that_finds_the_optimum_says_so():
+    rows = np.array([[0.7, 0.3]] * 50 + [[0.6, 0.4]] * 50)
+    labels = np.array([0] * 35 + [1] * 15 + [0] * 30 + [1] * 20)
+    report = SLSQP(prior_strength=0).fit(rows, labels).solver_report_
+    assert report.converged
+
+
+@pytest.mark.parametrize(
+    "random_state", [3, np.random.RandomState(3), np.random.default_rng(3), None]
+)
+def test_annealing_takes_any_source_of_random_numbers(random_state):
+    search = Annealing(random_state=random_state, n_iterations=200)
+    assert search.fit(*simulate(150, 3)).solver_report_.rounds == 200
+
+
+@each_search
+def test_a_model_file_keeps_it(search):
+    rows, labels = simulate(150, 3)
+    fitted = clone(search).set_params(prior_strength=5.0).fit(rows, labels)
+    loaded = model_file.loads(model_file.dumps(fitted))
+    assert type(loaded) is type(search)
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.predict_proba(rows).tobytes() == fitted.predict_proba(rows).tobytes()
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.calibrant")), ids=lambda path: path.stem)
+def test_files_that_have_it_as_a_solver_of_na_fir_load(path):
+    """As 1.0.0 wrote them; in a process that has not imported the study."""
+    code = "import sys; from calibrant import model_file as m; print(repr(m.load(sys.argv[1])))"
+    command = [sys.executable, "-c", code, path]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert out.startswith(f"{path.stem}(")
+    loaded, expected = model_file.load(path), json.loads(path.with_suffix(".json").read_text())
+    assert loaded.prior_strength == 5.0
+    found = loaded.predict_proba(expected["rows"])
+    np.testing.assert_allclose(found, expected["predictions"], rtol=1e-12, atol=1e-15)
+    assert getattr(loaded, "beta", 100.0) == 100.0
+
+
+def test_annealing_has_its_own_limit():
+    with pytest.raises(errors.ParameterError, match="use n_iterations"):
+        Annealing(max_rounds=5).fit(*simulate(150, 3))

@@ -1,12 +1,12 @@
-"""The paper's own ways to fit NA-FIR, for comparison: each an object that holds its options.
+"""The paper's own searches for NA-FIR, each a calibrator.
 
-They search the values of the blocks that PAVA finds; the exact method chooses the blocks as well.
+They search the values of the blocks that PAVA finds; ``NormalizationAwareIsotonic`` chooses the
+blocks as well, and proves that it has the optimum.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,8 @@ from scipy.optimize import LinearConstraint, isotonic_regression, minimize
 from scipy.sparse import diags_array
 from sklearn.utils import check_random_state
 
+from calibrant import NormalizationAwareIsotonic
+from calibrant._calibrators.parameters import choice, number
 from calibrant._kernels.annealing import anneal
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._objectives.normalization_aware import (
@@ -23,12 +25,15 @@ from calibrant._objectives.normalization_aware import (
     count_cells,
 )
 from calibrant._progress import progress
-from calibrant._simplex import check_number
+from calibrant.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
+    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 
@@ -116,31 +121,52 @@ def split_blocks(
     return np.unique(np.concatenate(starts))
 
 
-EXAMPLE = """
+class PaperSearch(NormalizationAwareIsotonic):
+    """One of the paper's searches for NA-FIR, which keeps the blocks of PAVA.
 
-    Examples
+    A subclass names its ``search``, the limit of its ``rounds``, and implements ``_search``.
+
+    Parameters
+    ----------
+    max_rounds : int, optional
+        Largest number of iterations; by default that of the search.
+
+    Attributes
+    ----------
+    solver_report_ : SolverReport
+        Its violation is that of all segments, so that ``converged`` is seldom True: it tells
+        whether the search found the optimum of NA-FIR, not whether it came to an end.
+
+    See Also
     --------
-    >>> from calibrant import NormalizationAwareIsotonic, {name}
-    >>> NormalizationAwareIsotonic({name}())
-    NormalizationAwareIsotonic(solver={name}())
+    calibrant.NormalizationAwareIsotonic : Reaches the optimum and proves it.
+
+    References
+    ----------
+    .. [1] A. Arad and S. Rosset, "Improving Multi-Class Calibration through Normalization-Aware
+       Isotonic Techniques", ICML 2025.
     """
 
+    search: ClassVar[str]
+    """Name in reports of solvers."""
 
-class Way(ABC):
-    """One of the paper's ways: it has a name in reports, and a limit of rounds of its own."""
-
-    name: ClassVar[str]
     rounds: ClassVar[int]
+    """Limit of rounds if ``max_rounds`` does not say another."""
 
-    def __init_subclass__(cls) -> None:
-        """Document by an example, those that have none of their own."""
-        if cls.__doc__ and "Examples" not in cls.__doc__ and hasattr(cls, "name"):
-            cls.__doc__ += EXAMPLE.format(name=cls.__name__)
+    in_paper = False
+    good_for = "comparison"
 
-    def check(self) -> None:  # noqa: B027  (most have no options)
-        """Refuse options outside their documented values."""
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the solver of NA-FIR, which calls the search."""
+        known = {field.name for field in fields(NormalizationAwareIsotonic)}
+        own = {name: value for name, value in super()._options().items() if name in known}
+        return own | {"minimise": self._minimise, "name": self.search}
 
-    def minimise(
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        # A search on the blocks of PAVA seldom reaches the optimum; its report says so.
+        yield from super()._complaints(batch, fitted | {"solver_report_": None})
+
+    def _minimise(
         self, likelihood: NormalizedLikelihood, tol: float, max_rounds: int | None
     ) -> Found:
         """Minimise NA-FIR's objective on blocks."""
@@ -152,14 +178,13 @@ class Way(ABC):
     def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
         return pool_blocks(likelihood)
 
-    @abstractmethod
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
         """Return values of the blocks, the number of rounds, and notes."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Annealing(Way):
-    """The paper's Algorithm 1, simulated annealing, as a solver of NA-FIR.
+class Annealing(PaperSearch):
+    """NA-FIR by the paper's Algorithm 1, simulated annealing.
 
     One block at a time is changed by +-``epsilon_change``, and the best fit seen is kept. A change
     that lowers the log-likelihood L is accepted with probability exp(``beta`` * change of L).
@@ -182,35 +207,32 @@ class Annealing(Way):
         Seed of the random numbers.
     verbose : bool, default=False
         Whether to print the progress on standard error.
-
-    Examples
-    --------
-    >>> from calibrant import Annealing, NormalizationAwareIsotonic
-    >>> calibrator = NormalizationAwareIsotonic(Annealing(beta=100.0, random_state=0))
-    >>> calibrator.solver.beta
-    100.0
+    max_rounds : None
+        Has to be None: ``n_iterations`` is the limit.
     """
 
-    name: ClassVar[str] = "annealing"
+    method = "na-fir-annealing"
+    title = "NA-FIR by annealing"
+    summary = "one isotonic step function, by the paper's Algorithm 1"
+    place = 20
+    search: ClassVar[str] = "annealing"
     rounds: ClassVar[int] = 1
 
-    beta: float = 200.0
-    n_iterations: int = 100_000
-    n_iterations_no_change: int = 10_000
-    epsilon_change: float = 1e-3
-    min_blocks: int | None = None
-    split_size_threshold: int = 100
+    beta: float = number(default=200.0)
+    n_iterations: int = number(default=100_000, low=1, whole=True)
+    n_iterations_no_change: int = number(default=10_000, low=1, whole=True)
+    epsilon_change: float = number(default=1e-3, low=1e-15, high=1.0)
+    min_blocks: int | None = number(default=None, low=1, whole=True)
+    split_size_threshold: int = number(default=100, low=1, whole=True)
     random_state: Any = None
-    verbose: bool = False
+    verbose: bool = choice(default=False)
 
-    def check(self) -> None:
-        """Refuse options outside their documented values."""
-        if self.min_blocks is not None:
-            check_number("solver.min_blocks", self.min_blocks, low=1, whole=True)
-        for name in ("split_size_threshold", "n_iterations", "n_iterations_no_change"):
-            check_number(f"solver.{name}", getattr(self, name), low=1, whole=True)
-        check_number("solver.epsilon_change", self.epsilon_change, low=1e-15, high=1.0)
-        check_number("solver.beta", self.beta, low=0.0)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.max_rounds is not None:
+            raise ParameterError(
+                f"max_rounds={self.max_rounds} is no limit of annealing; use n_iterations"
+            )
 
     def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
         return pool_blocks(likelihood, self.min_blocks, self.split_size_threshold)
@@ -225,7 +247,7 @@ class Annealing(Way):
         state = np.zeros(3)
         done = 0
         chunks = -(-self.n_iterations // STEPS_AT_ONCE)
-        with progress(self.name, chunks, verbose=self.verbose) as start:
+        with progress(self.search, chunks, verbose=self.verbose) as start:
             while done < self.n_iterations and state[2] < self.n_iterations_no_change:
                 start(f"from step {done + 1}")
                 n = min(STEPS_AT_ONCE, self.n_iterations - done)
@@ -248,15 +270,18 @@ class Annealing(Way):
         return best, done
 
 
-@dataclass(frozen=True)
-class ProjectedGradient(Way):
-    """Gradient descent in the values g, projected by PAVA, as a solver of NA-FIR.
+class ProjectedGradient(PaperSearch):
+    """NA-FIR by gradient descent in the values g, projected by PAVA.
 
     Steps go against dF/dg = a - b / g; their length doubles after every success. It stops when
     the loss per unit of weight falls by less than 1e-3 ``tol`` in ten rounds (of at most 2,000).
     """
 
-    name: ClassVar[str] = "projected-gradient"
+    method = "na-fir-projected-gradient"
+    title = "NA-FIR by projected gradient"
+    summary = "one isotonic step function, by projected gradient descent"
+    place = 21
+    search: ClassVar[str] = "projected-gradient"
     rounds: ClassVar[int] = 2000
 
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
@@ -280,7 +305,7 @@ class ProjectedGradient(Way):
         return values, rounds
 
 
-class _Constrained(Way):
+class ConstrainedSearch(PaperSearch):
     """A solver of scipy over theta = log g, in which the problem is convex, with constraints."""
 
     rounds: ClassVar[int] = 500
@@ -297,16 +322,19 @@ class _Constrained(Way):
         notes = () if found.status in self._fine else (str(found.message),)
         return np.exp(theta - theta[-1]), int(found.nit), *notes
 
-    @abstractmethod
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
-        """Arguments of ``minimize`` that keep n values non-decreasing."""
+        """Return the arguments of ``minimize`` that keep n values non-decreasing."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class SLSQP(_Constrained):
-    """SLSQP of scipy as a solver of NA-FIR, in at most 500 rounds."""
+class SLSQP(ConstrainedSearch):
+    """NA-FIR by SLSQP of scipy, in at most 500 rounds."""
 
-    name: ClassVar[str] = "slsqp"
+    method = "na-fir-slsqp"
+    title = "NA-FIR by SLSQP"
+    summary = "one isotonic step function, by SLSQP"
+    place = 22
+    search: ClassVar[str] = "slsqp"
     _fine: ClassVar[set[int]] = {0}
 
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:  # noqa: ARG002
@@ -319,11 +347,14 @@ class SLSQP(_Constrained):
         }
 
 
-@dataclass(frozen=True)
-class TrustConstr(_Constrained):
-    """trust-constr of scipy with the exact Hessian as a solver of NA-FIR, in at most 500 rounds."""
+class TrustConstr(ConstrainedSearch):
+    """NA-FIR by trust-constr of scipy with the exact Hessian, in at most 500 rounds."""
 
-    name: ClassVar[str] = "trust-constr"
+    method = "na-fir-trust-constr"
+    title = "NA-FIR by trust-constr"
+    summary = "one isotonic step function, by trust-constr"
+    place = 23
+    search: ClassVar[str] = "trust-constr"
     _fine: ClassVar[set[int]] = {1, 2}
 
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
@@ -346,15 +377,18 @@ class TrustConstr(_Constrained):
         }
 
 
-@dataclass(frozen=True)
-class Penalty(Way):
-    """The penalty method as a solver of NA-FIR, by L-BFGS in at most 2,000 rounds a penalty.
+class Penalty(PaperSearch):
+    """NA-FIR by the penalty method: L-BFGS in at most 2,000 rounds for each penalty.
 
     The loss plus a growing penalty on the squares of decreases of theta = log g is minimised, each
     time from the minimum before; isotonic regression removes what is left of the decreases.
     """
 
-    name: ClassVar[str] = "penalty"
+    method = "na-fir-penalty"
+    title = "NA-FIR by penalty"
+    summary = "one isotonic step function, by the penalty method"
+    place = 24
+    search: ClassVar[str] = "penalty"
     rounds: ClassVar[int] = 2000
 
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
@@ -382,8 +416,3 @@ class Penalty(Way):
             rounds += int(found.nit)
         theta = isotonic_regression(theta).x
         return np.exp(theta - theta[-1]), rounds
-
-
-WAYS: dict[str, type[Way]] = {
-    way.name: way for way in (Annealing, ProjectedGradient, SLSQP, TrustConstr, Penalty)
-}

@@ -1,19 +1,21 @@
-"""How many rows can be trusted: risk over coverage, and thresholds that keep a promise."""
+"""Thresholds that keep a promise: accuracy, precision, recall or capacity."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import bdtr, betainc, psi
+from scipy.special import bdtr, betainc
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._result import Result, doc, result
+from calibrant.decisions._curves import distinct_above
 from calibrant.metrics._intervals import check_level
-from calibrant.metrics._predictions import column_of, name_of, read, read_rows
+from calibrant.metrics._predictions import column_of, name_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,94 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import EventRows, Predictions, Source
+    from calibrant.metrics._predictions import Predictions, Source
     from calibrant.scale import Chunks
-
-
-def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
-    """Return distinct values, largest first, and weight and hits of all rows from each on."""
-    order = np.argsort(-events.values, kind="stable")
-    values, weight, hits = events.values[order], events.weight[order], events.hits[order]
-    last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    return values[last], np.cumsum(weight)[last], np.cumsum(np.where(hits, weight, 0.0))[last]
-
-
-@result(eq=False)
-class RiskCoverage(Result):
-    """Result of :func:`risk_coverage`; arrays have one number per distinct confidence."""
-
-    thresholds: Floats = doc("Confidences in decreasing order.")
-    coverage: Floats = doc("Share of rows at or above each confidence.")
-    risk: Floats = doc("Share of these rows whose predicted class is wrong.")
-    aurc: float = doc("Area under the curve: the mean risk over the ranks of all rows.")
-    oracle: float = doc("Area under the curve of the same rows if all wrong ones came last.")
-
-    @property
-    def excess(self) -> float:
-        """Area above that of the oracle (E-AURC)."""
-        return self.aurc - self.oracle
-
-
-def risk_coverage(
-    y_true: ArrayLike | Predictions | Chunks,
-    y_proba: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    pos_label: Any = None,
-) -> RiskCoverage:
-    """Compute the error rate of the most confident rows, by the share of rows kept.
-
-    The area is the mean over i = 1, ..., n of the risk of the i most confident rows, averaged over
-    all orders of tied rows.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
-
-    Returns
-    -------
-    RiskCoverage
-        With the fields thresholds, coverage, risk, aurc and oracle. The curve of chunks is that of
-        a sample of their rows.
-
-    References
-    ----------
-    .. [1] Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep
-       Neural Classifiers", ICLR 2019.
-
-    Examples
-    --------
-    >>> from calibrant.decisions import risk_coverage
-    >>> y_proba = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]
-    >>> curve = risk_coverage([0, 1, 1, 0], y_proba)
-    >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
-    (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
-    """
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
-    values, weight, hits = _groups(rows.events(None))
-    wrong = np.maximum(weight - hits, 0.0)
-    before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
-    rate = (wrong - missed) / (weight - before)
-    # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
-    ranks = psi(weight + 1.0) - psi(before + 1.0)
-    area = math.fsum(wrong - missed) + math.fsum((missed - rate * before) * ranks)
-    n_rows, n_wrong = float(weight[-1]), float(wrong[-1])
-    right = n_rows - n_wrong
-    oracle = n_wrong - right * float(psi(n_rows + 1.0) - psi(right + 1.0))
-    return RiskCoverage(values, weight / n_rows, wrong / weight, area / n_rows, oracle / n_rows)
 
 
 @result()
@@ -170,12 +86,8 @@ def threshold_for(
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; rows of unequal weights
         have no guarantee.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : optional
+        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------
@@ -211,12 +123,12 @@ def threshold_for(
     (0.71, 0.26, 0.82)
     """
     targets = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}
-    told = [(name, value) for name, value in targets.items() if value is not None]
-    if len(told) != 1:
+    given = [(name, value) for name, value in targets.items() if value is not None]
+    if len(given) != 1:
         raise errors.ParameterError(
-            f"{len(told)} of accuracy, precision, recall and capacity are given; pass exactly one"
+            f"{len(given)} of accuracy, precision, recall and capacity are given; pass exactly one"
         )
-    ((target, wanted),) = told
+    ((target, wanted),) = given
     simplex.check_number(target, wanted, low=0.0, high=1.0)
     if confidence_level is not None:
         check_level(confidence_level)
@@ -224,10 +136,9 @@ def threshold_for(
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
     rows = source.in_memory()
     column = _column_for(rows, target, kind)
-    events = rows.events(column)
     if error is not None:
-        events = events._replace(weight=_whole_counts(source, rows))
-    values, weight, hits = _groups(events)
+        rows = replace(rows, weight=_whole_counts(source, rows))
+    values, weight, hits = distinct_above(rows, column)
     find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
     place, reachable = find(weight, hits, wanted, error), math.nan
     if place < 0:
@@ -301,10 +212,8 @@ def _column_for(rows: Predictions, target: str, kind: Any) -> int | None:
 
 def _tail(hits: Floats, trials: Any, share: float) -> Floats:
     """Return P(Binomial(trials, share) >= hits)."""
-    found: Floats = np.where(
-        hits > 0, betainc(np.maximum(hits, 1.0), trials - hits + 1.0, share), 1.0
-    )
-    return found
+    tails = betainc(np.maximum(hits, 1.0), trials - hits + 1.0, share)
+    return np.where(hits > 0, tails, 1.0)
 
 
 def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float | None) -> int:

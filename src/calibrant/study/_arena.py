@@ -40,7 +40,7 @@ class ArenaCalibrator(BaseEstimator):
     --------
     >>> import numpy as np
     >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.export import ArenaCalibrator
+    >>> from calibrant.study import ArenaCalibrator
     >>> p_cal, y_cal = simulated_scores(500)
     >>> seen = y_cal != 2
     >>> found = ArenaCalibrator("ts").fit(p_cal[seen].astype(np.float32), y_cal[seen])

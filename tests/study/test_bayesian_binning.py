@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._solvers.histogram import (
+from calibrant.study._histogram import (
     SMALLEST_PRIOR,
     beta_prior,
     bin_range,
