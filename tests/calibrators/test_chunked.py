@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import calibrant
+from array_chunks import ArrayChunks
 from calibrant import _simplex as simplex
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
 from calibrant.scale import RowSample
-from calibrant.scale._chunks import ArrayChunks
 from conftest import methods_alone
 
 SCORES, Y = simulated_scores(1200)
@@ -133,8 +133,20 @@ def test_chunks_hold_their_own_labels():
         calibrant.FlattenedIsotonic().fit(chunks, Y)
     bad = SCORES.copy()
     bad[507, 0] = np.nan
-    with pytest.raises(errors.NonFiniteError, match=r"^rows 500 to 1,000: scores\[7, 0\] is nan"):
+    with pytest.raises(
+        errors.NonFiniteError, match=r"^chunk 1, row 7, row 507 of all: scores\[7, 0\]"
+    ):
         calibrant.FlattenedIsotonic().fit(ArrayChunks(bad, Y, n_rows=500))
+
+
+def test_repetitions_are_as_many_rows_as_they_are():
+    """Two distinct rows, a hundred times each, are no small sample, in memory or in chunks."""
+    rows, y = np.array([[0.9, 0.1], [0.2, 0.8]] * 100), np.array([0, 1] * 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.SmallSampleWarning)
+        calibrant.FlattenedIsotonic().fit(ArrayChunks(rows, y, n_rows=30))
+    with pytest.warns(errors.SmallSampleWarning, match="fitted to 60 rows"):
+        calibrant.FlattenedIsotonic().fit(ArrayChunks(rows[:60], y[:60], n_rows=30))
 
 
 def test_chunks_are_predicted_lazily():

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibrant import errors
+from calibrant._row_sample import MAX_CELLS
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import ConformalSets, decision_curve, risk_coverage, threshold_for
 from calibrant.metrics import Predictions
 from calibrant.scale import Chunks
-from calibrant.scale._sample import MAX_CELLS
 from conftest import each_real_file, load_real
 from reference import decisions as reference
 

@@ -6,7 +6,6 @@ from calibrant import FlattenedIsotonic, TemperatureScaling
 from calibrant._files.apply import apply_file
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import NonFiniteError, PredictionFileError
-from calibrant.scale._bad_rows import bad_rows
 from conftest import simulate
 
 NAMES = np.array(["ant", "bee", "cow"])

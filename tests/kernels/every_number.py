@@ -49,11 +49,11 @@ for place, title, function in KERNELS:  # before anybody takes them
     named = f"{place}.{title}"
     setattr(sys.modules[f"calibrant._kernels.{place}"], title, counted(named, function))
 
+from array_chunks import ArrayChunks  # noqa: E402
 from calibrant import NormalizationAwareIsotonic, metrics, model_file  # noqa: E402
 from calibrant._cli.main import run  # noqa: E402
 from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
 from calibrant.scale import RowSample  # noqa: E402
-from calibrant.scale._chunks import ArrayChunks  # noqa: E402
 from calibrant.study import Annealing  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402

@@ -11,13 +11,13 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
+from array_chunks import ArrayChunks
 from calibrant import errors
 from calibrant._cli.showing import evaluation_table
 from calibrant.metrics import _binary as binary
 from calibrant.metrics import _significance as significance
 from calibrant.metrics import binary_summary, calibration_test, class_shares, evaluate, positive_ece
 from calibrant.report import compare
-from calibrant.scale._chunks import ArrayChunks
 
 N_ROWS = 20_000
 MIDDLES = {0.01: -5.3, 0.05: -3.55, 0.40: -0.52}

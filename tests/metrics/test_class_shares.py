@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from array_chunks import ArrayChunks
 from calibrant.metrics import class_shares
 from calibrant.metrics._cumulative import chances
-from calibrant.scale._chunks import ArrayChunks
 from metrics.cases import weighted
 
 

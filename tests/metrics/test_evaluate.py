@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.metrics import Predictions, evaluate
 from calibrant.metrics import _intervals as intervals
 from calibrant.metrics._scores import ROW_MEANS
 from calibrant.metrics._table import METRICS, headline, metrics_of
 from calibrant.scale import RowSample
-from calibrant.scale._chunks import ArrayChunks
 from conftest import needs_pages, simulate
 from metrics.cases import weighted
 

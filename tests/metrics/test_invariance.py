@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.scale import RowSample
-from calibrant.scale._chunks import ArrayChunks
 from metrics.cases import COUNT_ROWS, IN_ORDER, ORDERED, SCALARS, predictions, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from array_chunks import ArrayChunks
 from calibrant import metrics
 from calibrant.metrics import _reliability as reliability
 from calibrant.metrics import _significance as significance
 from calibrant.metrics import calibration_test, reliability_curve
 from calibrant.metrics._significance import Draws
-from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from metrics.cases import weighted
 

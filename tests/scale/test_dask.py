@@ -14,10 +14,10 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
+from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
 from calibrant.scale import dask as on_dask
-from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale.dask import DaskChunks, to_array
 
 SCORES, Y = simulated_scores(3000)
@@ -33,14 +33,16 @@ def _in_this_thread():
         yield
 
 
-@pytest.mark.parametrize("name", ["NormalizationAwareIsotonic", "FlattenedIsotonic", "Beta"])
-def test_a_fit_to_chunks_is_the_fit_in_memory(name):
-    name = {"Beta": "OneVsRestBeta"}.get(name, name)
-    far, near = (getattr(calibrant, name)() for _ in range(2))
-    far.fit(CHUNKED, LABELS)
-    near.fit(SCORES, Y)
-    assert_array_equal(far.predict_proba(SCORES), near.predict_proba(SCORES))
+@pytest.mark.parametrize(
+    "method",
+    [calibrant.NormalizationAwareIsotonic, calibrant.FlattenedIsotonic, calibrant.OneVsRestBeta],
+)
+def test_a_fit_to_chunks_is_the_fit_in_memory(method):
+    near, far = method().fit(SCORES, Y), method().fit(CHUNKED, LABELS)
+    assert_allclose(far.predict_proba(SCORES), near.predict_proba(SCORES), rtol=0, atol=1e-9)
     assert_array_equal(far.classes_, near.classes_)
+    other = method().fit(CHUNKED.rechunk((311, 3))[::-1], LABELS[::-1])
+    assert_array_equal(other.predict_proba(SCORES), far.predict_proba(SCORES))
 
 
 def test_predictions_are_lazy_and_chunked_as_the_scores_are():
@@ -176,6 +178,8 @@ def test_a_chunk_without_weight_or_without_rows_is_none():
         calibrant.FlattenedIsotonic().fit(sieved, labels),
     ):
         assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
+    found = metrics.accuracy(LABELS, CHUNKED, sample_weight=weight)
+    assert found == pytest.approx(metrics.accuracy(Y[700:], SCORES[700:]))
     with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
         calibrant.FlattenedIsotonic(classes=[0, 1, 2]).fit(CHUNKED, LABELS, 0 * weight)
 
@@ -234,7 +238,9 @@ def test_a_fault_is_named_by_chunk_and_row_and_changes_nothing(fault, words):
 def test_a_fault_in_a_lazy_prediction_is_named_by_chunk():
     scores, *_ = wrong(fault=("scores", (1417, 1), np.nan))
     lazy = calibrant.FlattenedIsotonic().fit(SCORES, Y).predict_proba(scores)
-    with pytest.raises(errors.NonFiniteError, match=r"chunk 2: scores\[17, 1\] is nan"):
+    with pytest.raises(
+        errors.NonFiniteError, match=r"chunk 2, row 17, row 1417 of all: scores\[17, 1\]"
+    ):
         lazy.compute()
 
 
@@ -257,11 +263,13 @@ def test_bad_rows_are_marked_or_left_out(names):
     left = on_dask.predict_proba(calibrator, chunked, on_bad_row="skip")
     assert names is not None or np.isnan(left.shape[0])
     assert_array_equal(left.compute(), wanted[good])
-    with pytest.raises(errors.DataError, match=r"chunk \d: scores\[\d+(, \d)?\] is (nan|0.0 in)"):
+    with pytest.raises(
+        errors.DataError, match=r"chunk \d, row \d+.*: scores\[\d+.* is (nan|0.0 in)"
+    ):
         on_dask.predict_proba(calibrator, chunked).compute()
     with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known; use one of"):
         on_dask.predict_proba(calibrator, chunked, on_bad_row="drop")
-    assert hasattr(calibrator, "statistics_")
+    assert calibrator.sample_.n_rows == len(Y)  # which are not sent to the workers
 
 
 @pytest.mark.parametrize(
@@ -272,7 +280,7 @@ def test_bad_rows_are_marked_or_left_out(names):
         (CHUNKED[CHUNKED[:, 0] > 0.2], LABELS, errors.ShapeError, "has 6 chunks and scores has 5"),
         (CHUNKED, LABELS[:-1], errors.ShapeError, "y has 2999 rows but scores has 3000"),
         (SCORES, LABELS, errors.ContainerError, "the labels are a Dask collection"),
-        (CHUNKED[:, 0], LABELS, errors.ShapeError, "has one dimension"),
+        (CHUNKED[:, 0], LABELS, errors.ShapeError, "has one column"),
         (CHUNKED, None, errors.LabelError, "pass the labels"),
         (CHUNKED, da.zeros((3000, 2)), errors.LabelError, "one-hot"),
     ],
@@ -300,10 +308,18 @@ def test_predictions_check_columns_at_once():
         calibrator.predict_proba(CHUNKED.rechunk((700, 1)))
 
 
-def test_a_method_that_needs_rows_says_how_many_it_had(monkeypatch):
-    monkeypatch.setattr("calibrant.scale._statistics.usual_limit", lambda *_: 500)
-    with pytest.warns(errors.SampledRowsWarning, match="fitted to 500 of 3,000"):
-        calibrant.OneVsRestBeta().fit(CHUNKED, LABELS)
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_missing_label_is_named_by_chunk_and_row(missing):
+    y = FRAME["label"].astype(object).to_numpy().copy()
+    y[1417] = missing
+    frame = dd.from_pandas(SCORES_FRAME.assign(label=y), npartitions=5, sort=False)
+    for scores, labels, words in (
+        (CHUNKED, da.from_array(y, chunks=500), "chunk 2, row 17, row 1417 of all: y"),
+        (frame[list(NAMES)], frame["label"], "chunk 2, row 217: y"),
+    ):
+        for classes in (None, list(NAMES)):
+            with pytest.raises(errors.LabelError, match=words):
+                calibrant.TemperatureScaling(classes=classes).fit(scores, labels)
 
 
 def test_the_prediction_of_a_frame_is_a_frame_with_columns_named_by_class():
@@ -342,5 +358,5 @@ def test_bad_rows_of_a_frame_keep_the_index_of_the_others():
     assert_array_equal(left.index, np.delete(frame.index, 25))
     marked = on_dask.predict_proba(calibrator, lazy, on_bad_row="nan").compute()
     assert_array_equal(marked.index[marked.isna().any(axis=1)], frame.index[[25]])
-    with pytest.raises(errors.NonFiniteError, match=r"chunk 2: scores\[5, 1\] is nan"):
+    with pytest.raises(errors.NonFiniteError, match=r"chunk 2, row 5: scores\[5, 1\] is nan"):
         calibrator.predict_proba(lazy).compute()

@@ -17,9 +17,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
+from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
-from calibrant.scale._chunks import ArrayChunks
 
 pytest.importorskip("pyspark")
 if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
@@ -38,6 +38,7 @@ from calibrant.scale import spark
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The copy keyword is deprecated"),  # in toPandas
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets to the JVM
 ]
 
@@ -87,46 +88,51 @@ def in_order(session, frame):
     return session.createDataFrame(session.sparkContext.parallelize(rows, 3), schema)
 
 
+def fit(calibrator, df, **columns):
+    """Fit to the rows of a data frame."""
+    return calibrator.fit(spark.rows(df, **columns))
+
+
+def assert_same_sample(found, wanted):
+    """Every array of the state of a sample has the same bits."""
+    other = wanted.state()
+    for name, value in found.state().items():
+        assert_array_equal(value, other[name], err_msg=name)
+
+
 @each_method
 @pytest.mark.parametrize("n_partitions", [1, 3, 16])
 def test_a_fit_to_partitions_is_the_fit_in_memory(table, name, n_partitions):
     far, near = (getattr(calibrant, name)() for _ in range(2))
-    assert spark.fit(far, table.repartition(n_partitions), scores=NAMES) is far
+    assert fit(far, table.repartition(n_partitions), scores=NAMES) is far
     near.fit(FRAME[NAMES], FRAME["label"])
-    assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
+    found, wanted = far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES])
+    assert_allclose(found, wanted, rtol=0, atol=1e-9)
+    chunks = ArrayChunks(SCORES, FRAME["label"].to_numpy(), n_rows=700)
+    assert_array_equal(found, getattr(calibrant, name)().fit(chunks).predict_proba(SCORES))
     assert far.classes_.tolist() == NAMES
     assert far.feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few are kept
-@each_method
 @pytest.mark.parametrize("n_partitions", [3, 16])
-def test_statistics_of_more_rows_than_are_kept_are_those_of_any_chunks(table, name, n_partitions):
+def test_a_sample_is_the_one_of_any_chunks(table, n_partitions):
     chunks = spark.rows(table.repartition(n_partitions), scores=NAMES, weight="weight")
     here = ArrayChunks(SCORES, FRAME["label"].to_numpy(), WEIGHT, n_rows=700)
-    empty = getattr(calibrant, name)().statistics(chunks, max_rows=64)
-    far, near = chunks.count(empty), here.count(empty)
-    assert not near.kept.is_complete
-    assert_array_equal(far.kept_batch().scores, near.kept_batch().scores)
-    assert_allclose(far.labels, near.labels, rtol=1e-12)
-    assert empty.n_rows == 0
-    found = [
-        getattr(calibrant, name)().fit_statistics(counted, rows).map_(SCORES)
-        for counted, rows in ((far, chunks), (near, here))
-    ]
-    assert_allclose(*found, rtol=1e-6)  # other chunks, and so few rows that rounding is amplified
+    far, near = (own.sample(NAMES, max_cells=600) for own in (chunks, here))
+    assert (far.n_kept, far.is_complete) == (200, False)
+    assert_same_sample(far, near)
 
 
 def test_metrics_are_those_of_the_rows_in_memory(table):
     for n_partitions in (1, 16):
         chunks = spark.rows(table.repartition(n_partitions), scores=NAMES, weight="weight")
-        far = metrics.evaluate(None, chunks, n_resamples=0)
+        far = metrics.evaluate(chunks, n_resamples=0)
         near = metrics.evaluate(FRAME["label"], FRAME[NAMES], n_resamples=0, sample_weight=WEIGHT)
         for name in ("negative_log_likelihood", "classwise_ece", "thresholded_ece", "accuracy"):
             value = getattr(near, name).value
             assert getattr(far, name).value == pytest.approx(value, rel=1e-12)
     positive = table.select("ant", (F.col("label") == "ant").alias("label"))
-    found = metrics.negative_log_likelihood(None, spark.rows(positive, scores=["ant"]))
+    found = metrics.negative_log_likelihood(spark.rows(positive, scores=["ant"]))
     assert found == pytest.approx(metrics.negative_log_likelihood(Y == 0, SCORES[:, 0]), rel=1e-12)
 
 
@@ -134,7 +140,7 @@ def test_weights_labels_and_names_are_those_of_the_fit_in_memory(table):
     far, near = calibrant.FlattenedIsotonic(), calibrant.FlattenedIsotonic()
     shuffled = ["cow", "ant", "bee"]
     with pytest.warns(errors.ColumnOrderWarning):
-        spark.fit(far, table, scores=shuffled, weight="weight")
+        fit(far, table, scores=shuffled, weight="weight")
     near.fit(FRAME[NAMES], FRAME["label"], FRAME["weight"])
     assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
 
@@ -148,8 +154,8 @@ def test_labels_of_every_type_are_found(table, kind):
     )
     chunks = spark.rows(two, scores=["p.0", "p.1"], label="la`bel")
     assert chunks.labels().tolist() == [0, 1]
-    found = chunks.count(calibrant.FlattenedIsotonic().statistics(chunks))
-    assert_array_equal(found.labels, np.bincount(Y > 0))
+    batch = chunks.sample().batch()
+    assert_array_equal(np.bincount(batch.class_index, batch.weight), np.bincount(Y > 0))
 
 
 def test_labels_without_a_weight_are_none(table):
@@ -163,11 +169,12 @@ def test_labels_without_a_weight_are_none(table):
 def test_scores_in_one_column(table, is_vector, kind):
     array = F.array(*NAMES).cast(f"array<{kind}>")
     given = table.select("label", (array_to_vector(array) if is_vector else array).alias("scores"))
-    far, near = calibrant.TemperatureScaling(), calibrant.TemperatureScaling()
-    spark.fit(far, given, scores="scores")
+    # Nothing tells the order of the classes in a vector of Spark ML.
+    far = calibrant.TemperatureScaling(classes=NAMES if is_vector else None)
+    fit(far, given, scores="scores")
     dtype = np.float32 if kind == "float" else np.float64
-    near.fit(SCORES.astype(dtype), FRAME["label"])
-    assert_array_equal(far.predict_proba(SCORES), near.predict_proba(SCORES))
+    near = calibrant.TemperatureScaling().fit(SCORES.astype(dtype), FRAME["label"])
+    assert_allclose(far.predict_proba(SCORES), near.predict_proba(SCORES), rtol=0, atol=1e-9)
     added = spark.predict_proba(far, given, scores="scores").select("calibrated")
     is_narrow = kind == "float" and not is_vector
     (field,) = added.schema.fields
@@ -224,14 +231,13 @@ def test_a_calibrator_is_taken_as_it_is_and_nothing_runs_before_it_is_needed(tab
     spark.predict_proba(calibrator, array, scores="s")
     array = table.select(F.array(*NAMES).alias("s"))
     lazy = spark.predict_proba(calibrator, array, scores="s")
-    calibrator.fit(SCORES[::-1], Y)
+    calibrator.fit(SCORES[::2], Y[::2])
     assert_array_equal(np.array([row["calibrated"] for row in lazy.collect()]), before)
 
 
 def test_a_killed_worker_changes_nothing(table, tmp_path):
     chunks = spark.rows(table.repartition(3), scores=NAMES)
-    empty = calibrant.FlattenedIsotonic().statistics(NAMES, max_rows=64)
-    wanted = chunks.count(empty).to_bytes()
+    wanted = chunks.sample(NAMES, max_cells=600)
     killed = tmp_path / "killed"
 
     def kill(batches):
@@ -243,7 +249,7 @@ def test_a_killed_worker_changes_nothing(table, tmp_path):
 
     given = table.repartition(3)
     chunks = spark.rows(given.mapInArrow(kill, given.schema), scores=NAMES)
-    assert chunks.count(empty).to_bytes() == wanted
+    assert_same_sample(chunks.sample(NAMES, max_cells=600), wanted)
     assert killed.exists()
 
 
@@ -262,7 +268,7 @@ def test_what_is_wrong_is_told_with_partition_and_row(session, case):
     frame.loc[row, column] = value
     calibrator = calibrant.TemperatureScaling(classes=NAMES)
     with pytest.raises(getattr(errors, error)) as caught:
-        spark.fit(calibrator, in_order(session, frame), scores=NAMES, weight="weight")
+        fit(calibrator, in_order(session, frame), scores=NAMES, weight="weight")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert not hasattr(calibrator, "map_")
@@ -271,8 +277,8 @@ def test_what_is_wrong_is_told_with_partition_and_row(session, case):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        ("array(0.5D, 0.5D)", "column 's' has 2 scores, but 3 are needed"),
-        ("cast(null as array<double>)", "column 's' is null, but 3 are needed"),
+        ("array(0.5D, 0.5D)", "column 's' has 2 scores, but needs 3"),
+        ("cast(null as array<double>)", "column 's' is null, but needs 3"),
         ("array(0.25D, null, 0.5D)", r"column 's'\[1\] is nan"),
         ("array(0.5D, 1D, 0D)", r"column 's' sums to 1.5, not 1"),
         ("array(2D, -1D, 0D)", r"column 's'\[0\] is 2.0: .*for logits, use a calibrator with"),
@@ -283,7 +289,7 @@ def test_arrays_that_are_no_distributions_are_told_with_partition_and_row(sessio
     one = F.when(F.col("y") == 1700, F.expr(array)).otherwise(F.array(*NAMES))
     given = in_order(session, frame).select(one.alias("s"), "label")
     with pytest.raises(errors.DataError, match=f"partition 1, row 700: {message}"):
-        spark.fit(calibrant.TemperatureScaling(classes=NAMES), given, scores="s")
+        fit(calibrant.TemperatureScaling(classes=NAMES), given, scores="s")
 
 
 def test_bad_rows_are_marked_or_left_out(session):
@@ -305,7 +311,7 @@ def test_bad_rows_are_marked_or_left_out(session):
     assert_array_equal([[row[name] for name in output] for row in left], wanted[good])
     said = "NonFiniteError: partition 0, row 17: column 'cow'"
     with pytest.raises(PythonException, match=said):
-        spark.predict_proba(calibrator, given, scores=NAMES).collect()
+        spark.predict_proba(calibrator, given.where("y < 1000"), scores=NAMES).collect()
     with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
         spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="drop")
 
@@ -327,17 +333,21 @@ def test_labels_of_told_classes_are_not_looked_up(table, monkeypatch):
     def refuse(_):
         raise AssertionError
 
-    monkeypatch.setattr(spark.SparkChunks, "_distinct", refuse)
-    far = spark.fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
+    monkeypatch.setattr(spark.SparkChunks, "labels", refuse)
+    far = fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
     assert far.classes_.tolist() == NAMES
-    metrics.accuracy(None, spark.rows(table, scores=NAMES), classes=NAMES)
+    metrics.accuracy(spark.rows(table, scores=NAMES), classes=NAMES)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
         ({"scores": ["ant", "bee", "dog"]}, "ColumnNameError", "no columns 'dog'; its columns are"),
-        ({"scores": ["ant", "bee", "label"]}, "ContainerError", "column 'label' has string; numb"),
+        (
+            {"scores": ["ant", "bee", "label"]},
+            "ContainerError",
+            "column 'label' has type string; pass num",
+        ),
         ({"scores": "ant"}, "ContainerError", "'ant' is of type double; pass a list of columns"),
         ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
         ({"scores": "texts"}, "ContainerError", "column 'texts' has type string; pass numbers"),
@@ -362,7 +372,7 @@ def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message
     if changes == {"label": "weight"}:
         asked["scores"] = NAMES[:2]
     with pytest.raises(getattr(errors, error), match=message):
-        spark.fit(calibrant.FlattenedIsotonic(), given, **asked)
+        fit(calibrant.FlattenedIsotonic(), given, **asked)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +401,7 @@ def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
     ]
     model = Pipeline(stages=stages).fit(train)
     calibrator = calibrant.TemperatureScaling()
-    spark.fit(calibrator, model.transform(others), scores="probability", label="y")
+    fit(calibrator, model.transform(others), scores="probability", label="y")
     calibrated = model.transform(others).transform(
         lambda df: spark.predict_proba(calibrator, df, scores="probability")
     )
@@ -399,12 +409,12 @@ def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
     scores = np.array([row["probability"].toArray() for row in rows])
     near = calibrant.TemperatureScaling().fit(scores, [row["y"] for row in rows])
     found = np.array([row["calibrated"] for row in rows])
-    assert_array_equal(found, near.predict_proba(scores))
+    assert_allclose(found, near.predict_proba(scores), rtol=0, atol=1e-9)
 
 
 def test_no_rows_are_refused(table):
     chunks = spark.rows(table.where("false"), scores=NAMES)
-    with pytest.raises(errors.ShapeError, match="there is nothing to fit"):
+    with pytest.raises(errors.ShapeError, match="the data frame has no row"):
         calibrant.FlattenedIsotonic(classes=NAMES).fit(chunks, None)
 
 
@@ -440,7 +450,7 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     wanted = calibrant.FlattenedIsotonic(classes=order).fit(rows, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.ColumnOrderWarning)
-        calibrator = spark.fit(calibrant.FlattenedIsotonic(), predicted, **told)
+        calibrator = fit(calibrant.FlattenedIsotonic(), predicted, **told)
         calibrated = spark.predict_proba(calibrator, predicted, scores="probability")
         found = np.stack(calibrated.toPandas()["calibrated"])
         # Also of a frame that has lost the column of the indexer.
@@ -450,10 +460,26 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     assert_allclose(found[:, np.argsort(np.argsort(order))], wanted.predict_proba(rows), atol=1e-12)
     assert_array_equal(np.stack(again["calibrated"]), found)
     with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*classes="):
-        spark.fit(calibrant.FlattenedIsotonic(), bare, **told)
-    ordered = spark.fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
+        fit(calibrant.FlattenedIsotonic(), bare, **told)
+    ordered = fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
     out = spark.predict_proba(ordered, bare, scores="probability").toPandas()["calibrated"]
     assert_allclose(np.stack(out), wanted.predict_proba(rows), atol=1e-12)
+
+
+def test_numbers_that_an_indexer_has_read_as_texts_are_not_taken_in_their_own_order(session):
+    """Digits 0, 1, 2, of which 2 is the most frequent: the first column is that of 2."""
+    frame = FRAME.assign(digit=(Y + 2) % 3)[lambda own: np.arange(len(own)) % 7 < 2 + 2 * own["y"]]
+    df = (
+        StringIndexer(inputCol="digit", outputCol="number")
+        .fit(given := session.createDataFrame(frame))
+        .transform(given)
+    )
+    df = df.withColumn("probability", array_to_vector(F.array(*NAMES)))
+    order = df.schema["number"].metadata["ml_attr"]["vals"]
+    assert order != sorted(order)
+    with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*label= the column"):
+        spark.rows(df, scores="probability", label="digit").labels()
+    assert spark.rows(df, scores="probability", label="number").labels().tolist() == [0, 1, 2]
 
 
 def test_a_calibrator_of_groups_is_refused_with_a_remedy(session):

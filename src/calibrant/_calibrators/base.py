@@ -37,9 +37,9 @@ from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
 from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name, how_to_pass
 from calibrant._plausibility import find_other_range, score_range
+from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
 from calibrant.scale._chunks import as_chunks, is_dask, is_elsewhere
-from calibrant.scale._sample import RowSample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,7 +261,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 normalize=self.normalize,
             )
         fitted = self._fit_batch(batch, **known)
-        self._adopt(batch, fitted, fitted_names(scores, self.scores))
+        self._adopt(batch, fitted, fitted_names(scores, self.scores), batch.n_rows)
         return self
 
     def _fit_sample(self, sample: RowSample, names: list[Any] | None, **known: Any) -> Self:
@@ -274,12 +274,16 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if not sample.is_complete:
             note = f"fitted to {sample.n_kept:,} of {sample.n_rows:,} rows, sampled by content"
             fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
-        self._adopt(batch, fitted, names)
+        # Repetitions of a row are one row of the batch, but as many of the calibration set.
+        n_rows = sample.n_rows if sample.is_complete else batch.n_rows
+        self._adopt(batch, fitted, names, n_rows)
         return self
 
-    def _adopt(self, batch: SimplexBatch, fitted: dict[str, Any], names: list[Any] | None) -> None:
+    def _adopt(
+        self, batch: SimplexBatch, fitted: dict[str, Any], names: list[Any] | None, n_rows: int
+    ) -> None:
         """Take a fit over, and say what there is to say of it."""
-        self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        self._warn_of_few_rows(n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
             notices.warn(complaint)
@@ -340,7 +344,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             how: dict[str, Any] = {"scores": self.scores, "normalize": self.normalize}
             sample.merge(chunks.sample(sample.classes, max_cells=sample.max_cells, **how))
         self._fit_sample(sample, names)
-        vars(self)["sample_"] = sample
+        self.__dict__["sample_"] = sample
         return self
 
     def _warn_of_forgotten_rows(self) -> None:

@@ -146,7 +146,9 @@ class GroupedCalibrator(parts.Composed):
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         return super()._peak_bytes(n_rows, n_classes) + self._inner._peak_bytes(n_rows, n_classes)  # noqa: SLF001
 
-    def fit(self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
         """Fit the calibration map of every group.
 
         Parameters

@@ -19,7 +19,7 @@ from calibrant._files.values import groups_like, groups_of
 from calibrant._files.writers import Output, open_output
 from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import DataError
-from calibrant.scale._bad_rows import predict_good
+from calibrant._bad_rows import predict_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ from calibrant._files.records import files_in
 from calibrant._files.source import LABEL_KINDS, RawPredictions
 from calibrant._files.values import read_labels
 from calibrant._one_column import ONE_COLUMN
+from calibrant._row_sample import MAX_CELLS
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 from calibrant.scale import Chunks
-from calibrant.scale._sample import MAX_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,11 +14,11 @@ import numpy as np
 from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _simplex as simplex
+from calibrant._bad_rows import ON_BAD_ROW, predict_good
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._columns import order_of
 from calibrant._one_column import ONE_COLUMN
 from calibrant.export._pipeline import check_input, take_calibrator
-from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
 
 try:
     import mlflow.artifacts

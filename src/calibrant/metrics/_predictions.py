@@ -15,7 +15,7 @@ from calibrant._containers import column_names, is_vector, single_name, to_matri
 from calibrant._kernels.metrics import top_labels
 from calibrant._labels import check_labels, check_weights
 from calibrant._one_column import check_positive
-from calibrant.scale._chunks import Chunks, as_chunks
+from calibrant.scale._chunks import Chunks, as_chunks, has_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,7 +203,7 @@ def _count(
     sample_weight: Any = None,
 ) -> dict[str, Floats]:
     """Return the sums of a chunk."""
-    if len(y) == 0:
+    if not has_rows(y, sample_weight):
         batch = simplex.SimplexBatch(
             np.empty((0, len(classes))), "probabilities", np.empty(0, np.intp), np.empty(0), classes
         )

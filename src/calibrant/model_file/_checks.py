@@ -14,7 +14,7 @@ from calibrant._one_column import ONE_COLUMN, two_column_kind
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
 from calibrant.model_file._format import require
-from calibrant.scale._sample import RowSample
+from calibrant._row_sample import RowSample
 
 if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator

@@ -40,7 +40,7 @@ from calibrant.model_file._fields import (
     write,
 )
 from calibrant.model_file._format import require, take
-from calibrant.scale._sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
+from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from calibrant._lazy import attach
 
 if TYPE_CHECKING:
+    from calibrant._row_sample import RowSample
     from calibrant.scale._chunks import Chunks
-    from calibrant.scale._sample import RowSample
     from calibrant.scale._tables import open_tables
 
 _HOMES: dict[str, str] = {
     "Chunks": "calibrant.scale._chunks",
-    "RowSample": "calibrant.scale._sample",
+    "RowSample": "calibrant._row_sample",
     "open_tables": "calibrant.scale._tables",
 }
 """The module of every public name."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._containers import library
 from calibrant._labels import encode, of_pandas, refuse_missing
-from calibrant.scale._sample import MAX_CELLS, RowSample
+from calibrant._row_sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -28,7 +28,8 @@ class Chunks(ABC):
 
     ``fit``, ``evaluate`` and the metrics accept it instead of scores and labels. A subclass says
     how an engine goes through its chunks (:meth:`reduce`) and, if it can predict lazily, how it
-    maps them (:meth:`map`).
+    maps them (:meth:`map`). One that finds the labels without reading the scores may say how
+    (:meth:`labels`).
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class Chunks(ABC):
             What ``merge`` returned last.
         """
 
-    def map(self, predict: Callable[[Any], Any]) -> Any:
+    def map(self, predict: Callable[[Any], Any]) -> Any:  # noqa: ARG002  (for subclasses)
         """Return ``predict(scores)`` of every chunk, lazily, in the engine's own form."""
         raise errors.ContainerError(
             f"{type(self).__name__} cannot predict: it has no method map(predict)"
@@ -114,15 +115,22 @@ class Chunks(ABC):
         sample : RowSample
         """
         classes = self.labels() if classes is None else classes
-        empty = RowSample(classes, scores=scores, normalize=normalize, max_cells=max_cells)
-        return self.reduce(partial(count_rows, empty), RowSample.merge)
+        start = partial(RowSample, classes, scores=scores, normalize=normalize, max_cells=max_cells)
+        start()  # refuses parameters here, and not in a task of the engine
+        return self.reduce(partial(_count_rows, start), RowSample.merge)
 
 
-def count_rows(empty: RowSample, scores: Any, y: Any, sample_weight: Any = None) -> RowSample:
-    """Return a sample of the rows of one chunk; ``empty`` has counted nothing."""
-    how: dict[str, Any] = {"scores": empty.scores, "normalize": empty.normalize}
-    sample = RowSample(empty.classes, max_cells=empty.max_cells, **how)
-    return sample.update(scores, y, sample_weight)
+def _count_rows(
+    start: Callable[[], RowSample], scores: Any, y: Any, sample_weight: Any = None
+) -> RowSample:
+    """Return a sample of the rows of one chunk."""
+    sample = start()
+    return sample.update(scores, y, sample_weight) if has_rows(y, sample_weight) else sample
+
+
+def has_rows(y: Any, sample_weight: Any = None) -> bool:
+    """Whether a chunk has rows, and not the weight 0 in all of them: others have to tell."""
+    return len(y) > 0 and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 
 
 def _labels_of(scores: Any, y: Any, sample_weight: Any = None) -> NDArray[Any]:  # noqa: ARG001
@@ -143,49 +151,62 @@ def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
     if used is not None and used.shape != (labels.n_rows,):
         used = None  # is refused when rows are counted
-    found = labels.present(used)
-    return np.array(found.tolist()) if found.dtype.kind == "O" else found
+    result = labels.present(used)
+    return np.array(result.tolist()) if result.dtype.kind == "O" else result
 
 
 def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct labels of two chunks; the type of an empty one tells nothing."""
-    both = [own for own in (first, second) if len(own)]
+    both = [labels for labels in (first, second) if len(labels)]
     return np.unique(np.concatenate(both)) if both else first
 
 
-class ArrayChunks(Chunks):
-    """Rows of arrays, in chunks; arrays that are mapped from a file may exceed memory."""
+_CELL = re.compile(r"(?P<argument>\w+)\[(?P<row>\d+)(?:, (?P<column>\d+))?\]")
+"""A cell as messages about arrays name it, such as ``scores[17, 1]``."""
 
-    def __init__(self, scores: Any, y: Any, sample_weight: Any = None, *, n_rows: int) -> None:
-        self._arrays, self._n_rows = (scores, y, sample_weight), n_rows
-        self.n_columns = scores.shape[1] if scores.ndim == 2 else 1
-
-    def _places(self) -> range:
-        return range(0, len(self._arrays[0]), self._n_rows)
-
-    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
-        """Count every chunk, on threads where these are allowed, and merge the results."""
-
-        def work(start: int) -> T:
-            own = slice(start, start + self._n_rows)
-            with chunk_named(f"rows {start:,} to {start + self._n_rows:,}"):
-                return count(*(None if a is None else np.asarray(a[own]) for a in self._arrays))
-
-        return reduce(merge, threads.each(work, self._places()))
-
-    def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
-        """Return an iterator of the predictions for every chunk."""
-        scores = self._arrays[0]
-        return (predict(np.asarray(scores[i : i + self._n_rows])) for i in self._places())
+FOR_LOGITS = "for logits, use a calibrator with scores='logits'"
 
 
 @contextmanager
-def chunk_named(place: str) -> Iterator[None]:
-    """Say which chunk it is, if something is wrong with the data inside."""
+def located(
+    place: str,
+    *,
+    first_row: int = 0,
+    first_of_all: int | None = None,
+    columns: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
+    """Say in errors about the data inside which place and which row it is.
+
+    The first row inside is row ``first_row`` of the place, whose own first row is row
+    ``first_of_all`` of all rows, if that is known. ``columns`` names the columns of ``scores``,
+    ``y`` and ``sample_weight`` where users know them by name: one for each class, or one of arrays.
+    """
     try:
         yield
     except errors.DataError as error:
-        raise type(error)(f"{place}: {error}") from error
+        message = str(error)
+        cell = _CELL.match(message)
+        if cell is None:
+            raise type(error)(f"{place}: {message}") from error
+        row, column = first_row + int(cell["row"]), cell["column"]
+        place += f", row {row}" + (
+            "" if first_of_all is None else f", row {first_of_all + row} of all"
+        )
+        name, rest = _name_cell(cell["argument"], row, column, columns or {}), message[cell.end() :]
+        if columns is not None:  # scores= names columns where columns have names
+            rest = rest.replace(errors.ARGUMENTS.if_logits, FOR_LOGITS)
+        raise type(error)(f"{place}: {name}{rest}") from error
+
+
+def _name_cell(argument: str, row: int, column: str | None, columns: Mapping[str, Any]) -> str:
+    """Name a cell by its column where columns have names, else by its argument and indices."""
+    # Metrics call the same columns by the names of their own arguments.
+    name = columns.get({"y_proba": "scores", "y_true": "y"}.get(argument, argument))
+    if name is None:
+        return f"{argument}[{row}]" if column is None else f"{argument}[{row}, {column}]"
+    if isinstance(name, str):
+        return f"column {name!r}" + ("" if column is None else f"[{column}]")
+    return "the row" if column is None else f"column {name[int(column)]!r}"
 
 
 def is_dask(given: Any) -> bool:
@@ -211,11 +232,3 @@ def as_chunks(scores: Any, y: Any = None, sample_weight: Any = None) -> Chunks |
 
         return DaskChunks(scores, y, sample_weight)
     return None
-
-
-def merge_tree(parts: Sequence[Any], merge: Callable[[Sequence[Any]], Any], fan_in: int = 4) -> Any:
-    """Merge results a few neighbours at a time, so that nobody holds them all."""
-    level = list(parts)
-    while len(level) > 1:
-        level = [merge(level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
-    return level[0]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types
 
 from calibrant import errors
 from calibrant._containers import NamedMatrix
+from calibrant.scale._tables import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,29 +30,30 @@ class Scores:
     is_array: bool = False
     is_vector: bool = False
     classes: list[str] | None = None  # of a vector, where something tells them
+    orders: tuple[list[str], ...] = ()  # of classes, as indexers in the data frame have them
 
     @classmethod
     def of(cls, df: Any, scores: str | Sequence[str], n_classes: int | None = None) -> Scores:
         """Look at the types, and at the first array where nobody says how long they are."""
         if not isinstance(scores, str):
-            dtypes = {_dtype(name, _kind(df, name)) for name in scores}
+            dtypes = {_dtype(name, _field(df, name).dataType) for name in scores}
             return cls(list(scores), len(scores), max(dtypes, default="f8"))
-        kind = _kind(df, scores)
+        kind = _field(df, scores).dataType
         is_vector = type(kind).__name__ == "VectorUDT"
-        if not (is_vector or isinstance(kind, T.ArrayType)):
+        if not (is_vector or isinstance(kind, types.ArrayType)):
             raise errors.ContainerError(
                 f"column {scores!r} is of type {kind.simpleString()}; pass a list of columns, one "
                 "for each class, or a column of arrays"
             )
         dtype = "f8" if is_vector else _dtype(scores, kind.elementType)
-        found = cls([scores], n_classes or 0, dtype, is_array=True, is_vector=is_vector)
+        arrays = cls([scores], n_classes or 0, dtype, is_array=True, is_vector=is_vector)
         if n_classes is not None:
-            return found
-        (array,) = found.expressions([by_name(scores)])
+            return arrays
+        (array,) = arrays.expressions([by_name(scores)])
         first = df.where(by_name(scores).isNotNull()).select(F.size(array)).limit(1).collect()
         if not first:
             raise errors.ShapeError(f"column {scores!r} has no array in any row")
-        return replace(found, n_classes=first[0][0])
+        return replace(arrays, n_classes=first[0][0])
 
     @property
     def names(self) -> list[Any] | None:
@@ -59,33 +61,47 @@ class Scores:
         return self.classes if self.is_array else self.columns
 
     def named_by_indexer(self, df: Any, label: str) -> Scores:
-        """Return these scores with the classes of a vector, of which the labels are the texts.
+        """Return these scores with the classes of a vector, if the labels are their texts.
 
         Spark's classifiers have them in the order of a ``StringIndexer``, by frequency.
         """
-        if not (self.is_vector and isinstance(_kind(df, label), T.StringType)):
-            return self
-        orders = _indexed(df, self.n_classes)
-        return replace(self, classes=orders[0]) if len(orders) == 1 else self
+        if not self.is_vector or _texts_of(_field(df, label)) is not None:
+            return self  # labels that an indexer made are the numbers of the columns
+        orders = _orders(df, self.n_classes)
+        if len(orders) != 1 or not isinstance(_field(df, label).dataType, types.StringType):
+            return replace(self, orders=orders)
+        return replace(self, classes=orders[0])
 
     def in_order_of(self, df: Any, calibrator: Any) -> Scores:
         """Return these scores with the classes of a vector, as a calibrator knows them."""
         if not (self.is_vector and hasattr(calibrator, "feature_names_in_")):
             return self
         known = calibrator.feature_names_in_.tolist()
-        orders = [order for order in _indexed(df, self.n_classes) if {*order} == {*known}]
+        orders = [order for order in _orders(df, self.n_classes) if {*order} == {*known}]
         return replace(self, classes=orders[0] if len(orders) == 1 else known)
 
     def check_order(self, labels: list[Any], label: str) -> None:
-        """Refuse texts as labels of a vector whose order nothing tells."""
-        is_told = self.classes is not None and {*labels} <= {*self.classes}
-        if self.is_vector and not is_told and any(isinstance(one, str) for one in labels):
+        """Refuse labels of a vector whose order nothing tells, or that have another order.
+
+        Numbers are in their own order, unless an indexer has read them as texts.
+        """
+        if not self.is_vector or {*labels} <= {*(self.classes or [])}:
+            return
+        is_text = any(isinstance(one, str) for one in labels)
+        texts = [f"{one:.15g}" if isinstance(one, float) else str(one) for one in sorted(labels)]
+        others = [order for order in self.orders if {*texts} <= {*order} and texts != order]
+        if is_text or others:
             raise errors.LabelError(
                 f"column {self.columns[0]!r} is a vector of Spark ML, in the order of a "
                 f"StringIndexer, and no column tells which of {errors.some_in_words(labels)} in "
-                f"column {label!r} comes first; keep the column that it made, or pass "
-                "classes=indexer_model.labels to the calibrator"
+                f"column {label!r} comes first; pass label= the column that the indexer made, or a "
+                "calibrator with classes= in the order of indexer_model.labels"
             )
+
+    @property
+    def place(self) -> str | list[str]:
+        """What messages call the scores: the column of arrays, or the column of each class."""
+        return self.columns[0] if self.is_array else self.columns
 
     @property
     def type(self) -> str:
@@ -124,17 +140,22 @@ class Scores:
             i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
             raise errors.ShapeError(
-                f"row {i}: column {self.columns[0]!r} {held}, but needs {self.n_classes}, one for "
-                "each class"
+                f"scores[{i}] {held}, but needs {self.n_classes}, one for each class"
             )
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
 
 
-def _indexed(df: Any, n_classes: int) -> list[list[str]]:
-    """Return the orders of so many texts that columns made by a ``StringIndexer`` tell."""
-    found = [field.metadata.get("ml_attr", {}).get("vals") for field in df.schema.fields]
+def _texts_of(field: Any) -> list[str] | None:
+    """Return the texts that a ``StringIndexer`` has numbered in a column that it made."""
+    texts: list[str] | None = field.metadata.get("ml_attr", {}).get("vals")
+    return texts
+
+
+def _orders(df: Any, n_classes: int) -> tuple[list[str], ...]:
+    """Return the orders of as many texts as there are classes, by columns that indexers made."""
+    found = [_texts_of(field) for field in df.schema.fields]
     orders = {tuple(texts) for texts in found if texts is not None and len(texts) == n_classes}
-    return sorted(map(list, orders))
+    return tuple(map(list, sorted(orders)))
 
 
 def by_name(name: str) -> Any:
@@ -142,18 +163,18 @@ def by_name(name: str) -> Any:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _kind(df: Any, name: str) -> Any:
-    """Return the type of a column."""
-    found = [field.dataType for field in df.schema.fields if field.name == name]
-    if len(found) != 1:
+def _field(df: Any, name: str) -> Any:
+    """Return the field of a column: its type and metadata."""
+    fields = [field for field in df.schema.fields if field.name == name]
+    if len(fields) != 1:
         raise errors.ColumnNameError(
-            f"the data frame has {len(found) or 'no'} columns {name!r}; its columns are "
+            f"the data frame has {len(fields) or 'no'} columns {name!r}; its columns are "
             f"{errors.some_in_words(df.columns, 20)}"
         )
-    return found[0]
+    return fields[0]
 
 
-def _refuse_others(name: str, kind: Any, kinds: Any, error: Any, wanted: str) -> None:
+def _check_type(name: str, kind: Any, kinds: Any, error: type[Exception], wanted: str) -> None:
     """Refuse a column of another type."""
     if not isinstance(kind, kinds):
         raise error(f"column {name!r} has type {kind.simpleString()}; {wanted}")
@@ -162,25 +183,26 @@ def _refuse_others(name: str, kind: Any, kinds: Any, error: Any, wanted: str) ->
 def _dtype(name: str, kind: Any) -> str:
     """Return the type of scores, which have to be numbers."""
     wanted = "pass numbers, one for each class"
-    _refuse_others(name, kind, T.NumericType, errors.ContainerError, wanted)
-    return "f4" if isinstance(kind, T.FloatType) else "f8"
+    _check_type(name, kind, types.NumericType, errors.ContainerError, wanted)
+    return "f4" if isinstance(kind, types.FloatType) else "f8"
 
 
 def label_column(df: Any, name: str) -> Any:
     """Return the column of the labels, which are of a type that labels can be of."""
-    kind = _kind(df, name)
-    if isinstance(kind, T.DecimalType) and kind.scale == 0:
+    kind = _field(df, name).dataType
+    if isinstance(kind, types.DecimalType) and kind.scale == 0:
         return by_name(name).cast("long")
-    plain = (T.StringType, T.IntegralType, T.BooleanType, T.FloatType, T.DoubleType)
+    texts_or_flags = (types.StringType, types.BooleanType)
+    numbers = (types.IntegralType, types.FloatType, types.DoubleType)
     wanted = "labels must be text, whole numbers or booleans"
-    _refuse_others(name, kind, plain, errors.LabelError, wanted)
+    _check_type(name, kind, texts_or_flags + numbers, errors.LabelError, wanted)
     return by_name(name)
 
 
 def weight_column(df: Any, name: str) -> Any:
     """Return the column of the weights, which are numbers."""
-    kind = _kind(df, name)
-    _refuse_others(name, kind, T.NumericType, errors.WeightError, "weights must be numbers")
+    kind = _field(df, name).dataType
+    _check_type(name, kind, types.NumericType, errors.WeightError, "weights must be numbers")
     return by_name(name).cast("double")
 
 
@@ -200,10 +222,4 @@ def output_fields(df: Any, output: str | Sequence[str], n_classes: int, kind: An
                 f"output={name!r} is the name of another column; choose a new one"
             )
         taken.add(name.lower())
-    return [T.StructField(name, T.ArrayType(kind) if is_one else kind) for name in names]
-
-
-def to_numpy(column: Any) -> NDArray[Any]:
-    """Return a column that came from Spark; what is null among numbers is NaN."""
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    return [types.StructField(name, types.ArrayType(kind) if is_one else kind) for name in names]

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._containers import NamedMatrix
-from calibrant.scale._chunks import Chunks, chunk_named, distinct, union
+from calibrant.scale._chunks import Chunks, distinct, located, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,80 +43,80 @@ class TableChunks(Chunks):
                 )
         self._dataset, self._label, self._weight = dataset, label, weight
         self.names, self.n_columns = list(scores), len(scores)
+        self._others = [name for name in (label, weight) if name is not None]
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield the batches of some columns that have rows, each with its place."""
+    def _each(self, columns: Sequence[str], work: Callable[[Any], T]) -> Iterator[T]:
+        """Yield the result of some work for every batch of some columns."""
+        known = {"scores": self.names, "y": self._label, "sample_weight": self._weight}
         for fragment in self._dataset.get_fragments():
             first = 0
-            for batch in self._batches_of(fragment, list(columns)):
+            for batch in _batches(fragment, list(columns), self._dataset.schema):
                 if batch.num_rows:
-                    yield f"{fragment.path}, rows from {first:,} on", batch
+                    with located(fragment.path, first_row=first, columns=known):
+                        result = work(batch)
+                    yield result
                 first += batch.num_rows
 
-    def _batches_of(self, fragment: Any, columns: list[str]) -> Iterator[Any]:
-        """Yield the batches of a file; no more of it than a few of them is held."""
-        import pyarrow.dataset as ds
-        import pyarrow.parquet as pq
-
-        for name in columns:
-            if name not in fragment.physical_schema.names:
-                raise errors.ColumnNameError(
-                    f"{fragment.path} has no column {name!r}, which other files have"
-                )
-        n_rows = max(BATCH_CELLS // max(len(columns), 1), 1)
-        if not isinstance(fragment, ds.ParquetFileFragment):
-            yield from fragment.to_batches(
-                self._dataset.schema, columns=columns, batch_size=n_rows, batch_readahead=1
-            )
-            return
-        # A scan would hold whole groups of rows, and one may be as large as the file.
-        with pq.ParquetFile(fragment.open(), buffer_size=1 << 14, pre_buffer=False) as file:
-            yield from file.iter_batches(n_rows, columns=columns)
-
-    def _others(self) -> list[str]:
-        return [name for name in (self._label, self._weight) if name is not None]
-
-    def _labels_of(self, batch: Any) -> tuple[Any, Any]:
+    def _merged(
+        self, columns: Sequence[str], work: Callable[[Any], T], merge: Callable[[T, T], T]
+    ) -> T:
         if self._label is None:
             raise errors.LabelError("the tables have no column of labels; pass label=")
-        weight = None if self._weight is None else to_numpy(batch.column(self._weight))
-        return batch.column(self._label).to_pandas(), weight
+        results = self._each(columns, work)
+        for first in results:
+            return reduce(merge, results, first)
+        raise errors.ShapeError("the tables have no row; pass at least one")
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels; no score is read for them."""
-
-        def find(place: str, batch: Any) -> NDArray[Any]:
-            with chunk_named(place):
-                return distinct(*self._labels_of(batch))
-
-        return reduce(union, (find(*own) for own in self._batches(self._others())))
+        return self._merged(self._others, lambda batch: distinct(*self._labels_of(batch)), union)
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every batch, one after the other."""
 
-        def counted() -> Iterator[T]:
-            for place, batch in self._batches([*self.names, *self._others()]):
-                with chunk_named(place):
-                    found = count(self._matrix(batch), *self._labels_of(batch))
-                yield found
+        def work(batch: Any) -> T:
+            return count(self._matrix(batch), *self._labels_of(batch))
 
-        return reduce(merge, counted())
+        return self._merged([*self.names, *self._others], work, merge)
 
     def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
         """Return an iterator of the predictions for every batch."""
-        for place, batch in self._batches(self.names):
-            with chunk_named(place):
-                yield predict(self._matrix(batch))
+        return self._each(self.names, lambda batch: predict(self._matrix(batch)))
 
-    def _matrix(self, batch: Any) -> Any:
+    def _matrix(self, batch: Any) -> NamedMatrix:
         columns = [to_numpy(batch.column(name)) for name in self.names]
         return NamedMatrix(np.column_stack(columns), self.names)
+
+    def _labels_of(self, batch: Any) -> tuple[Any, Any]:
+        weight = None if self._weight is None else to_numpy(batch.column(self._weight))
+        return batch.column(self._label).to_pandas(), weight
+
+
+def _batches(fragment: Any, columns: list[str], schema: Any) -> Iterator[Any]:
+    """Yield the batches of a file; no more of it than a few of them is held."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    for name in columns:
+        if name not in fragment.physical_schema.names:
+            raise errors.ColumnNameError(
+                f"{fragment.path} has no column {name!r}, which other files have"
+            )
+    n_rows = max(BATCH_CELLS // max(len(columns), 1), 1)
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        yield from fragment.to_batches(
+            schema, columns=columns, batch_size=n_rows, batch_readahead=1
+        )
+        return
+    # A scan would hold whole groups of rows, and one may be as large as the file.
+    with pq.ParquetFile(fragment.open(), buffer_size=1 << 14, pre_buffer=False) as file:
+        yield from file.iter_batches(n_rows, columns=columns)
 
 
 def to_numpy(column: Any) -> NDArray[Any]:
     """Return a column of Arrow; what is null among numbers is NaN."""
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 def open_tables(
@@ -146,7 +146,7 @@ def open_tables(
     -------
     chunks : Chunks
         For ``calibrator.fit(chunks)``, ``calibrator.predict_proba(chunks)``, which is an iterator,
-        and ``metrics.evaluate(None, chunks)``.
+        and ``metrics.evaluate(chunks)``.
 
     Examples
     --------
@@ -168,24 +168,16 @@ def open_tables(
         import pyarrow.dataset as ds
     except ImportError as error:
         raise extras.needed(error, "calibrant.scale.open_tables", "cli") from error
-    files = find_tables(path)
-    dataset = ds.dataset([str(file) for file in files], format=format or _format_of(files))
-    return TableChunks(dataset, scores, label, weight)
-
-
-def find_tables(path: Any) -> list[Path]:
-    """Return the files of tables at a path: itself, or those in a directory and below it."""
-    paths = [Path(own) for own in ([path] if isinstance(path, str | Path) else path)]
-    files: list[Path] = []
-    for own in paths:
-        inside = data_in(own) if own.is_dir() else [own]
-        files += [file for file in inside if file.suffix.lower() in FORMATS]
+    paths = [Path(given) for given in ([path] if isinstance(path, str | Path) else path)]
+    inside = [file for given in paths for file in (data_in(given) if given.is_dir() else [given])]
+    files = [file for file in inside if file.suffix.lower() in FORMATS]
     if not files:
         raise errors.PredictionFileError(
             f"{errors.some_in_words(list(map(str, paths)))} has no .parquet, .arrow, .feather, "
             ".csv or .tsv file"
         )
-    return files
+    dataset = ds.dataset([str(file) for file in files], format=format or _format_of(files))
+    return TableChunks(dataset, scores, label, weight)
 
 
 def data_in(path: Path) -> list[Path]:
@@ -193,8 +185,8 @@ def data_in(path: Path) -> list[Path]:
 
     What begins with a dot or an underscore is not data: Spark and Dask write such files.
     """
-    found = sorted(path.rglob("*"))
-    return [file for file in found if not any(p[0] in "._" for p in file.relative_to(path).parts)]
+    files = sorted(path.rglob("*"))
+    return [file for file in files if not any(p[0] in "._" for p in file.relative_to(path).parts)]
 
 
 def _format_of(files: Sequence[Path]) -> Any:
@@ -203,12 +195,11 @@ def _format_of(files: Sequence[Path]) -> Any:
     from pyarrow import csv
 
     suffixes = {file.suffix.lower() for file in files}
-    kinds = {FORMATS[suffix] for suffix in suffixes}
-    if len(kinds) > 1 or suffixes == {".csv", ".tsv"}:
+    if len(suffixes) > 1:
         raise errors.PredictionFileError(
             f"the directory has files of several kinds, {', '.join(sorted(suffixes))}; pass those "
             "of one kind"
         )
-    if suffixes == {".tsv"}:
-        return ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))
-    return kinds.pop()
+    (suffix,) = suffixes
+    is_tsv = suffix == ".tsv"
+    return ds.CsvFileFormat(csv.ParseOptions(delimiter="\t")) if is_tsv else FORMATS[suffix]

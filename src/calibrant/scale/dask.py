@@ -14,10 +14,10 @@ import numpy as np
 
 from calibrant import _extras as extras
 from calibrant import errors
+from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant._containers import NamedMatrix, column_names
 from calibrant._simplex import check_option
-from calibrant.scale._bad_rows import ON_BAD_ROW, predict_chunk, to_send
-from calibrant.scale._chunks import Chunks, chunk_named, distinct, merge_tree, union
+from calibrant.scale._chunks import Chunks, distinct, located, union
 
 try:
     import dask
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["predict_proba"]
 
 T = TypeVar("T")
+
+FAN_IN = 2
+"""Results that a task merges at once: samples are large, and the task holds all of these."""
 
 LABEL, WEIGHT = "calibrant: label", "calibrant: weight"
 """Columns that are put beside those of the scores."""
@@ -56,98 +59,101 @@ class DaskChunks(Chunks):
         if all(map(_is_frame, (scores, *others.values()))):
             # One frame, which is read once: of two, Dask may cut one into other chunks.
             parts = scores.assign(**others).to_delayed()
-            self._first_rows: list[int | None] = [None] * len(parts)
+            self._starts: list[int | None] = [None] * len(parts)
             self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
             self._y = [part[LABEL] for part in parts]
             self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
         else:
             self._scores = matrix.to_delayed().ravel()
-            self._first_rows = _starts(matrix.chunks[0])
-            self._y = self._parts(y, "y", matrix)
+            self._starts = _starts(matrix)
+            self._y = _split_as(matrix, y, "y")
             if sample_weight is not None:
-                self._weight = self._parts(sample_weight, "sample_weight", matrix)
+                self._weight = _split_as(matrix, sample_weight, "sample_weight")
         if sample_weight is None:
             self._weight = [None] * len(self._scores)
 
-    def _parts(self, values: Any, name: str, matrix: Any) -> Any:
-        """Return the chunks of labels or weights, as those of the scores are."""
-        sizes = matrix.chunks[0]
-        is_known = not any(map(math.isnan, sizes))
-        if not (_is_frame(values) or isinstance(values, da.Array)):
-            if not is_known:
-                raise errors.ShapeError(
-                    f"scores has chunks of unknown sizes, so {name} cannot be split in the same "
-                    f"way; call scores.compute_chunk_sizes(), or pass {name} from the same "
-                    "collection"
-                )
-            values = da.from_array(np.asarray(values), chunks=-1)
-        if isinstance(values, da.Array) and is_known and not any(map(math.isnan, values.chunks[0])):
-            if values.shape[0] != matrix.shape[0]:
-                raise errors.ShapeError(
-                    f"{name} has {values.shape[0]} rows but scores has {matrix.shape[0]}; pass one "
-                    "entry per row (inconsistent numbers of samples)"
-                )
-            values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
-        parts = _partitions(values) if _is_frame(values) else values.to_delayed().ravel()
-        if len(parts) != matrix.numblocks[0]:
-            raise errors.ShapeError(
-                f"{name} has {len(parts)} chunks and scores has {matrix.numblocks[0]}, some of "
-                "unknown sizes; make both from one collection, or call compute_chunk_sizes() on "
-                "both as arrays"
-            )
-        return parts
-
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels; no score is read for them."""
-        parts = enumerate(zip(self._y, self._weight, strict=True))
-        found = [dask.delayed(_distinct)(number, *pair) for number, pair in parts]
-        merge = dask.delayed(lambda own: reduce(union, own))
-        merged: NDArray[Any] = dask.compute(merge_tree(found, merge, 16))[0]
-        return merged
+        parts = enumerate(zip(self._y, self._weight, self._starts, strict=True))
+        return _merged([dask.delayed(_distinct)(number, *part) for number, part in parts], union)
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every chunk where it is, and merge a few neighbours at a time."""
         sent = dask.delayed(count, traverse=False)
-        parts = zip(self._scores, self._y, self._weight, self._first_rows, strict=True)
-        counted = [
-            dask.delayed(_count)(sent, number, self.names, *part)
-            for number, part in enumerate(parts)
-        ]
-        merged: T = dask.compute(merge_tree(counted, dask.delayed(_Merge(merge))))[0]
-        return merged
+        parts = enumerate(zip(self._scores, self._y, self._weight, self._starts, strict=True))
+        columns = self.names or self.n_columns
+        counted = [dask.delayed(_count)(sent, columns, number, *part) for number, part in parts]
+        return _merged(counted, merge)
 
 
-class _Merge:
-    """Merge a few results; a task keeps those it was given, so the first is started afresh."""
-
-    def __init__(self, merge: Callable[[T, T], T]) -> None:
-        self._merge = merge
-
-    def __call__(self, parts: Sequence[Any]) -> Any:
-        return reduce(self._merge, parts[1:], copy.copy(parts[0]))
+def _starts(matrix: Any) -> list[int | None]:
+    """Return the first row of each chunk, as far as it is known."""
+    starts = np.cumsum([0.0, *matrix.chunks[0][:-1]])
+    return [None if math.isnan(start) else int(start) for start in starts]
 
 
-def _place(number: int, first_row: int | None = None) -> str:
-    return f"chunk {number}" + ("" if first_row is None else f" (rows from {first_row:,} on)")
+def _split_as(matrix: Any, values: Any, name: str) -> Any:
+    """Return the chunks of labels or weights, as those of the scores are."""
+    sizes = matrix.chunks[0]
+    is_known = not any(map(math.isnan, sizes))
+    if not (_is_frame(values) or isinstance(values, da.Array)):
+        if not is_known:
+            raise errors.ShapeError(
+                f"scores has chunks of unknown sizes, so {name} cannot be split in the same way; "
+                f"call scores.compute_chunk_sizes(), or pass {name} from the same collection"
+            )
+        values = da.from_array(np.asarray(values), chunks=-1)
+    if isinstance(values, da.Array) and is_known and not any(map(math.isnan, values.chunks[0])):
+        if values.shape[0] != matrix.shape[0]:
+            raise errors.ShapeError(
+                f"{name} has {values.shape[0]} rows but scores has {matrix.shape[0]}; pass one "
+                "entry per row (inconsistent numbers of samples)"
+            )
+        values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
+    parts = _partitions(values) if _is_frame(values) else values.to_delayed().ravel()
+    if len(parts) != matrix.numblocks[0]:
+        raise errors.ShapeError(
+            f"{name} has {len(parts)} chunks and scores has {matrix.numblocks[0]}, some of unknown "
+            "sizes; make both from one collection, or call compute_chunk_sizes() on both as arrays"
+        )
+    return parts
 
 
-def _distinct(number: int, y: Any, weight: Any) -> NDArray[Any]:
-    with chunk_named(_place(number)):
+def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
+    """Compute delayed results, and merge a few neighbours at a time, in their order."""
+
+    def merge_some(some: Sequence[T]) -> T:
+        # A task keeps what it was given, and merging may change the first: that is copied.
+        return reduce(merge, some[1:], copy.copy(some[0]))
+
+    level, merging = list(parts), dask.delayed(merge_some)
+    while len(level) > 1:
+        level = [merging(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+    result: T = dask.compute(level[0])[0]
+    return result
+
+
+def _distinct(number: int, y: Any, weight: Any, start: int | None) -> NDArray[Any]:
+    with located(f"chunk {number}", first_of_all=start):
         return distinct(y, weight)
 
 
 def _count(
     count: Callable[..., T],
+    columns: list[Any] | int,
     number: int,
-    names: list[Any] | None,
     scores: Any,
     y: Any,
     weight: Any,
-    first_row: int | None,
+    start: int | None,
 ) -> T:
-    given = scores if names is None else NamedMatrix(np.asarray(scores), names)
-    with chunk_named(_place(number, first_row)):
-        return count(given, y, weight)
+    """Count a chunk, given the names of the columns or their number."""
+    with located(f"chunk {number}", first_of_all=start):
+        if isinstance(columns, list):
+            return count(NamedMatrix(np.asarray(scores), columns), y, weight)
+        if scores.shape[1] != columns:  # Dask believes what it is told of chunks
+            raise errors.ShapeError(f"scores has {scores.shape[1]} columns, but needs {columns}")
+        return count(scores, y, weight)
 
 
 def _is_frame(given: Any) -> bool:
@@ -166,50 +172,39 @@ def _partitions(frame: Any) -> Any:
 
 
 def _take(part: Any, columns: Any = None) -> Any:
-    """Columns of a partition, without their index."""
+    """Return columns of a partition, without their index."""
     return (part if columns is None else part[columns]).to_numpy()
 
 
-def values(frame: Any) -> Any:
-    """Return a Dask array of a data frame or a series, a chunk for each of its partitions."""
-    if not _is_frame(frame):
-        return frame
-    dtype, shape = frame._meta.to_numpy().dtype, (math.nan, *frame.shape[1:])  # noqa: SLF001
-    taken = map(dask.delayed(_take), _partitions(frame))
-    chunks = [da.from_delayed(part, shape, dtype) for part in taken]
-    return da.concatenate(chunks, allow_unknown_chunksizes=True)
-
-
-def to_array(scores: Any, name: str = "scores") -> Any:
+def to_array(scores: Any) -> Any:
     """Return a Dask array with all classes in a chunk."""
-    matrix = values(scores)
-    if isinstance(matrix, da.Array) and matrix.ndim == 1:  # of the positive class of two
-        matrix = matrix[:, None]
+    matrix = scores
+    if _is_frame(scores):  # a chunk for each partition
+        dtype, shape = scores._meta.to_numpy().dtype, (math.nan, *scores.shape[1:])  # noqa: SLF001
+        taken = map(dask.delayed(_take), _partitions(scores))
+        chunks = [da.from_delayed(part, shape, dtype) for part in taken]
+        matrix = da.concatenate(chunks, allow_unknown_chunksizes=True)
     if not isinstance(matrix, da.Array):
         raise errors.ContainerError(
-            f"{name} is a {type(scores).__name__}, but the labels are a Dask collection; call "
-            f"compute() on the labels, or make {name} one with dask.array.from_array"
+            f"scores is a {type(scores).__name__}, but the labels are a Dask collection; call "
+            "compute() on the labels, or make scores one with dask.array.from_array"
         )
+    if matrix.ndim == 1:  # of the positive class of two
+        matrix = matrix[:, None]
     if matrix.ndim != 2:
         raise errors.ShapeError(
-            f"{name} has {matrix.ndim} dimensions; pass one row per sample and one column per class"
+            f"scores has {matrix.ndim} dimensions; pass one row per sample and one column per class"
         )
     if matrix.numblocks[1] != 1:
         raise errors.ShapeError(
-            f"{name} has its columns in {matrix.numblocks[1]} chunks; a chunk needs all classes: "
-            f"{name}.rechunk({{1: -1}})"
+            f"scores has its columns in {matrix.numblocks[1]} chunks; a chunk needs all classes: "
+            "scores.rechunk({1: -1})"
         )
     if math.isnan(matrix.shape[1]):
         raise errors.ShapeError(
-            f"{name} has an unknown number of columns; call {name}.compute_chunk_sizes()"
+            "scores has an unknown number of columns; call scores.compute_chunk_sizes()"
         )
     return matrix
-
-
-def _starts(sizes: Sequence[float]) -> list[int | None]:
-    """First row of each chunk, as far as it is known."""
-    starts = np.cumsum([0.0, *sizes[:-1]])
-    return [None if math.isnan(start) else int(start) for start in starts]
 
 
 def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") -> Any:
@@ -228,8 +223,8 @@ def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") ->
     Returns
     -------
     probabilities : dask.array.Array or dask.dataframe.DataFrame
-        One chunk for each chunk of the scores. Of a data frame it is one, with its index, and with
-        a column for each class, named as the class.
+        One chunk for each chunk of the scores. The prediction of a data frame is a data frame with
+        the same index, and a column for each class, named as the class.
 
     Examples
     --------
@@ -251,8 +246,8 @@ def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") ->
     if on_bad_row == "raise":
         return lazy
     dtype = lazy.dtypes.iloc[0] if _is_frame(lazy) else lazy.dtype
-    about = scores, dtype, lazy.shape[1], on_bad_row
-    return map_rows(to_send(calibrator), "predict_proba", *about)
+    sent = to_send(calibrator)
+    return map_rows(sent, "predict_proba", scores, dtype, lazy.shape[1], on_bad_row)
 
 
 def map_rows(
@@ -270,18 +265,22 @@ def map_rows(
     if _is_frame(scores) and n_columns is not None:
         classes = calibrator.get_feature_names_out()
         empty = pd.DataFrame(np.empty((0, n_columns), dtype), scores._meta.index, classes)  # noqa: SLF001
-        about = calibrator, method, classes, on_bad_row
-        return scores.map_partitions(_apply_to_frame, *about, meta=empty)
+        return scores.map_partitions(
+            _apply_to_frame, calibrator, method, classes, on_bad_row, meta=empty
+        )
     matrix, names = to_array(scores), column_names(scores)
-    options: dict[str, Any] = {"dtype": dtype, "meta": np.empty((0,), dtype=dtype)}
-    if n_columns is None:
-        options["drop_axis"] = 1
-    else:
-        sizes = matrix.chunks[0]
-        sizes = (math.nan,) * len(sizes) if on_bad_row == "skip" else sizes
-        options["chunks"] = (sizes, (n_columns,))
-        options["meta"] = np.empty((0, n_columns), dtype=dtype)
-    return matrix.map_blocks(_apply, calibrator, method, names, on_bad_row, **options)
+    sizes = tuple(math.nan if on_bad_row == "skip" else size for size in matrix.chunks[0])
+    return matrix.map_blocks(
+        _apply,
+        calibrator,
+        method,
+        names,
+        on_bad_row,
+        _starts(matrix),
+        drop_axis=1 if n_columns is None else None,
+        chunks=None if n_columns is None else (sizes, (n_columns,)),
+        meta=np.empty((0,) if n_columns is None else (0, n_columns), dtype=dtype),
+    )
 
 
 def _apply(
@@ -290,9 +289,12 @@ def _apply(
     method: str,
     names: list[Any] | None,
     on_bad_row: str,
+    starts: list[int | None],
     block_id: tuple[int, ...] = (0,),
 ) -> NDArray[Any]:
-    with chunk_named(_place(block_id[0])):
+    """Calibrate a chunk of an array."""
+    number = block_id[0]
+    with located(f"chunk {number}", first_of_all=starts[number]):
         return predict_chunk(calibrator, method, block, names, on_bad_row)[0]
 
 
@@ -307,10 +309,10 @@ def _apply_to_frame(
     """Calibrate a partition of a data frame, or of a series."""
     names = column_names(part) if part.ndim == 2 else None
     block = part.to_numpy() if part.ndim == 2 else part.to_numpy()[:, None]
-    with chunk_named(_place(partition_info["number"] if partition_info else 0)):
-        found, good = predict_chunk(calibrator, method, block, names, on_bad_row)
-    index = part.index[good] if len(found) < len(part) else part.index
-    return pd.DataFrame(found, index, classes)
+    with located(f"chunk {partition_info['number'] if partition_info else 0}"):
+        rows, good = predict_chunk(calibrator, method, block, names, on_bad_row)
+    index = part.index[good] if len(rows) < len(part) else part.index
+    return pd.DataFrame(rows, index, classes)
 
 
 def __dir__() -> list[str]:

@@ -6,33 +6,33 @@ Partitions are read, counted and merged by Spark. All of it goes through data fr
 
 from __future__ import annotations
 
+import pickle
 import re
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from calibrant import _extras as extras
-from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.scale._bad_rows import ON_BAD_ROW, predict_chunk, to_send
-from calibrant.scale._chunks import Chunks, chunk_named
+from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
+from calibrant._simplex import check_option
+from calibrant.scale._chunks import Chunks, located
 
 try:
     import pyarrow as pa
     from pyspark.errors import PySparkException
-    from pyspark.serializers import CPickleSerializer
     from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-    from pyspark.sql import types as T  # noqa: N812
+    from pyspark.sql import types
 
     from calibrant.scale._spark_columns import (
         Scores,
         by_name,
         label_column,
         output_fields,
-        to_numpy,
         weight_column,
     )
+    from calibrant.scale._tables import to_numpy
 except ImportError as error:
     raise extras.needed(error, "calibrant.scale.spark", "spark") from error
 
@@ -41,19 +41,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["fit", "predict_proba", "rows"]
+__all__ = ["predict_proba", "rows"]
 
 FAN_IN = 4
 """Results that a task merges at once, so that nobody holds them all."""
 
-CELLS = 1 << 20
-"""Scores that are counted at once, or more: each time costs as much as some of them."""
-
-SERIALIZER = CPickleSerializer()
-"""Spark's own way to send what its tasks return."""
-
-Estimator = TypeVar("Estimator")
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 def rows(
@@ -78,7 +71,7 @@ def rows(
     Returns
     -------
     chunks : SparkChunks
-        For ``calibrator.fit(chunks)`` and ``metrics.evaluate(None, chunks)``.
+        For ``calibrator.fit(chunks)`` and ``metrics.evaluate(chunks)``.
 
     Examples
     --------
@@ -92,42 +85,6 @@ def rows(
     ['a', 'b']
     """
     return SparkChunks(df, scores, label, weight)
-
-
-def fit(
-    calibrator: Estimator,
-    df: Any,
-    *,
-    scores: str | Sequence[str],
-    label: str = "label",
-    weight: str | None = None,
-) -> Estimator:
-    """Fit a calibrator to all rows of a data frame.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        Calibrator of any method.
-    df, scores, label, weight
-        As in ``rows``.
-
-    Returns
-    -------
-    calibrator : Calibrator
-        The same object, fitted.
-
-    Examples
-    --------
-    >>> from calibrant import FlattenedIsotonic
-    >>> from calibrant.scale import spark
-    >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100
-    >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
-    >>> spark.fit(FlattenedIsotonic(), df, scores=["a", "b"]).n_features_in_  # doctest: +SKIP
-    2
-    """
-    chunks: Any = rows(df, scores=scores, label=label, weight=weight)
-    fitted: Estimator = calibrator.fit(chunks)  # type: ignore[attr-defined]
-    return fitted
 
 
 def predict_proba(
@@ -165,37 +122,36 @@ def predict_proba(
     >>> from calibrant.scale import spark
     >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100
     >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
-    >>> calibrator = spark.fit(FlattenedIsotonic(), df, scores=["a", "b"])  # doctest: +SKIP
+    >>> calibrator = FlattenedIsotonic().fit(spark.rows(df, scores=["a", "b"]))  # doctest: +SKIP
     >>> spark.predict_proba(calibrator, df, scores=["a", "b"]).count()  # doctest: +SKIP
     200
     """
-    simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
     if hasattr(calibrator, "for_group"):
         raise errors.ContainerError(
             f"{type(calibrator).__name__} needs the group of each row, which is not passed here; "
             "calibrate the rows of each group, df.where(df.group == name), with for_group(name)"
         )
-    found = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
-    found = found.in_order_of(df, calibrator)
+    given = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
+    given = given.in_order_of(df, calibrator)
     # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
-    nothing = calibrator.predict_proba(found.named(np.empty((0, found.n_classes), found.dtype)))
-    kind = T.FloatType() if nothing.dtype == np.float32 else T.DoubleType()
+    nothing = calibrator.predict_proba(given.named(np.empty((0, given.n_classes), given.dtype)))
+    kind = types.FloatType() if nothing.dtype == np.float32 else types.DoubleType()
     new = output_fields(df, output, nothing.shape[1], kind)
     fields = df.schema.fields
     # Spark looks columns up by their names before it sends them, and takes a dot for a field.
     plain = df.toDF(*(f"c{i}" for i in range(len(fields))))
     names = [field.name for field in fields]
-    places = [names.index(name) for name in found.columns]
-    extra = found.expressions([F.col(f"c{place}") for place in places])
-    if all(fields[place].dataType.simpleString() == found.type for place in places):
-        extra = []  # as they are
+    places = [names.index(name) for name in given.columns]
+    sent = given.expressions([F.col(f"c{place}") for place in places])
+    if all(fields[place].dataType.simpleString() == given.type for place in places):
+        sent = []  # they are sent as they are
     else:
-        places = list(range(len(fields), len(fields) + len(extra)))
-    given = plain.select("*", *extra, F.spark_partition_id().alias("place"))
-    schema = T.StructType([*fields, *new])
-    sent = to_send(calibrator)
-    calibrate = _calibrating(sent, found, places, schema, len(new), on_bad_row)
-    return given.mapInArrow(calibrate, schema)
+        places = list(range(len(fields), len(fields) + len(sent)))
+    schema = types.StructType([*fields, *new])
+    calibrate = _calibrating(to_send(calibrator), given, places, schema, len(new), on_bad_row)
+    number = F.spark_partition_id().alias("place")
+    return plain.select("*", *sent, number).mapInArrow(calibrate, schema)
 
 
 class SparkChunks(Chunks):
@@ -217,8 +173,8 @@ class SparkChunks(Chunks):
         used = F.col("y").isNotNull()  # a missing one is refused with its row, when it is counted
         used = used if self._weight is None else used & (F.col("w") != 0)
         most = max(self.n_columns, 2)  # metrics take the positive class alone
-        found = self._df.where(used).select("y").distinct().limit(most + 2)
-        labels = [value for (value,) in _run(found) if value == value]  # noqa: PLR0124  (NaN)
+        distinct = self._df.where(used).select("y").distinct().limit(most + 2)
+        labels = [value for (value,) in _run(distinct) if value == value]  # noqa: PLR0124  (NaN)
         if len(labels) > most:
             raise errors.LabelError(
                 f"column {self._label!r} has more than {most} distinct labels, "
@@ -232,22 +188,25 @@ class SparkChunks(Chunks):
         (last,) = _run(self._df.agg(F.max("place")))[0]
         return 0 if last is None else last + 1
 
-    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+    def reduce(
+        self, count: Callable[..., Result], merge: Callable[[Result, Result], Result]
+    ) -> Result:
         """Count every partition where it is, and merge a few neighbours at a time."""
         schema = "place long, result binary"
         counting = _counting(count, merge, self._scores, self._label, self._weight)
         counted = self._df.mapInArrow(counting, schema)
         n_left = self._n_partitions
+        if n_left == 0:
+            raise errors.ShapeError("the data frame has no row; pass at least one")
         while n_left > FAN_IN:  # a few neighbours each, whichever task they come to
             groups = counted.groupBy(F.expr(f"place div {FAN_IN}"))
-            counted = groups.applyInPandas(partial(_merge, merge), schema)
+            counted = groups.applyInPandas(_merging(merge), schema)
             n_left = -(-n_left // FAN_IN)
-        found = sorted(_run(counted), key=lambda row: row[0])
-        if not found:
-            raise errors.ShapeError("the data frame has no row; pass at least one")
-        return reduce(merge, (SERIALIZER.loads(bytes(data)) for _, data in found))
+        results = sorted(_run(counted), key=lambda row: row[0])
+        merged: Result = reduce(merge, (pickle.loads(bytes(data)) for _, data in results))  # noqa: S301  (ours)
+        return merged
 
-    def map(self, predict: Callable[[Any], Any]) -> Any:
+    def map(self, predict: Callable[[Any], Any]) -> Any:  # noqa: ARG002
         """Refuse: the scores alone are no data frame."""
         raise errors.ContainerError(
             "rows of Spark are calibrated by calibrant.scale.spark.predict_proba(calibrator, df, "
@@ -256,59 +215,50 @@ class SparkChunks(Chunks):
 
 
 def _counting(
-    count: Callable[..., T],
-    merge: Callable[[T, T], T],
+    count: Callable[..., Result],
+    merge: Callable[[Result, Result], Result],
     scores: Scores,
     label: str,
     weight: str | None,
-) -> Callable[..., Any]:
-    """Return what counts the rows of a partition."""
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return the function that counts the rows of a partition."""
+    columns = {"scores": scores.place, "y": label, "sample_weight": weight}
 
     def count_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        result, number, n_rows = None, 0, 0
-        for batch in _gather(batches, CELLS // scores.n_classes):
+        results: list[Result] = []
+        n_rows = 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
             number = batch.column("place")[0].as_py()
-            with chunk_named(f"partition {number}, rows from {n_rows:,} on"):
+            with located(f"partition {number}", first_row=n_rows, columns=columns):
                 matrix = scores.matrix(batch.columns[: len(scores.columns)])
-                y = to_numpy(batch.column("y"))
                 w = None if weight is None else to_numpy(batch.column("w"))
-                found = count(scores.named(matrix), y, w)
-            result = found if result is None else merge(result, found)
+                result = count(scores.named(matrix), to_numpy(batch.column("y")), w)
+            results = [reduce(merge, [*results, result])]
             n_rows += batch.num_rows
-        if result is not None:
-            data = SERIALIZER.dumps(result)
+        for result in results:  # of a partition that has rows
+            data = pickle.dumps(result)
             yield pa.RecordBatch.from_pydict({"place": [number], "result": [data]})
 
     return count_partition
 
 
-def _gather(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:
-    """Yield batches of so many rows, or what is left of them: Spark's are small."""
-    waiting: list[Any] = []
-    for batch in batches:
-        waiting += [batch] if batch.num_rows > 0 else []
-        if sum(found.num_rows for found in waiting) >= n_rows:
-            yield _join(waiting)
-            waiting = []
-    if waiting:
-        yield _join(waiting)
+def _merging(merge: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return the function that merges the results of a few partitions, in their order."""
 
+    def merge_some(place: tuple[int], frame: Any) -> Any:
+        counted = frame.sort_values("place")["result"]
+        result = reduce(merge, map(pickle.loads, counted))
+        return type(frame)({"place": [place[0]], "result": [pickle.dumps(result)]})
 
-def _join(batches: list[Any]) -> Any:
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-
-
-def _merge(merge: Callable[[T, T], T], place: tuple[int], frame: Any) -> Any:
-    """Merge the results of a few partitions, in their order."""
-    counted = frame.sort_values("place")["result"]
-    found = reduce(merge, map(SERIALIZER.loads, counted))
-    return type(frame)({"place": [place[0]], "result": [SERIALIZER.dumps(found)]})
+    return merge_some
 
 
 def _calibrating(
     calibrator: Any, scores: Scores, places: list[int], schema: Any, n_new: int, on_bad_row: str
-) -> Callable[..., Any]:
-    """Return what adds probabilities to the rows of a partition."""
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return the function that adds probabilities to the rows of a partition."""
 
     def calibrate(batches: Iterable[Any]) -> Iterator[Any]:
         n_rows = 0
@@ -316,19 +266,20 @@ def _calibrating(
             if batch.num_rows == 0:
                 continue
             number = batch.columns[-1][0].as_py()
-            with chunk_named(f"partition {number}, rows from {n_rows:,} on"):
-                own = [batch.columns[place] for place in places]
-                matrix = scores.matrix(own, is_strict=on_bad_row == "raise")
-                about = calibrator, "predict_proba", matrix, scores.names, on_bad_row
-                found, good = predict_chunk(*about)
+            with located(f"partition {number}", first_row=n_rows, columns={"scores": scores.place}):
+                given = [batch.columns[place] for place in places]
+                matrix = scores.matrix(given, is_strict=on_bad_row == "raise")
+                rows, good = predict_chunk(
+                    calibrator, "predict_proba", matrix, scores.names, on_bad_row
+                )
             n_rows += batch.num_rows
             if n_new > 1:
-                new = [pa.array(column) for column in found.T]
+                new = [pa.array(column) for column in rows.T]
             else:
-                ends = np.arange(0, found.size + 1, found.shape[1], dtype=np.int32)
-                new = [pa.ListArray.from_arrays(ends, found.ravel())]
+                ends = np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32)
+                new = [pa.ListArray.from_arrays(ends, rows.ravel())]
             kept = batch.columns[: len(schema.names) - n_new]
-            if len(found) < batch.num_rows:
+            if len(rows) < batch.num_rows:
                 kept = [column.filter(pa.array(good)) for column in kept]
             yield pa.RecordBatch.from_arrays([*kept, *new], names=schema.names)
 
@@ -344,12 +295,12 @@ _REFUSED = re.compile(
 def _run(df: Any) -> list[Any]:
     """Return the few rows of a data frame; what was refused in a task is refused here."""
     try:
-        found: list[Any] = df.collect()
+        few: list[Any] = df.collect()
     except PySparkException as error:
         for name, message in reversed(_REFUSED.findall(str(error))):
             raise getattr(errors, name)(message) from error
         raise
-    return found
+    return few
 
 
 def __dir__() -> list[str]:

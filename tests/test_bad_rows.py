@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from calibrant import TemperatureScaling, errors
+from calibrant._bad_rows import bad_rows, predict_good
 from calibrant.datasets import simulated_scores
-from calibrant.scale._bad_rows import bad_rows, predict_good
 
 SCORES, Y = simulated_scores(200)
 CALIBRATOR = TemperatureScaling().fit(SCORES, Y)

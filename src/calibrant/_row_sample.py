@@ -81,31 +81,53 @@ class _Entries(NamedTuple):
     def take(self, rows: Any) -> _Entries:
         return _Entries(*(array[rows] for array in self))
 
+    def below(self, bounds: NDArray[np.uint64]) -> _Entries:
+        """Return the rows whose hashes are not above the bound of their class."""
+        is_below = self.hashes <= bounds[self.class_index]
+        return self if is_below.all() else self.take(is_below)
+
     @classmethod
     def join(cls, parts: list[_Entries]) -> _Entries:
         """Sort entries by class and hash, ties by content, and count equal ones together."""
-        arrays: Any = map(np.concatenate, zip(*parts, strict=True))
-        rows = parts[0] if len(parts) == 1 else cls(*arrays)
-        order = np.argsort(rows.hashes)
-        # Numbers of 16 bits are sorted by counting them.
-        small = np.min_scalar_type(rows.class_index.max(initial=0))
-        order = order[np.argsort(rows.class_index[order].astype(small), kind="stable")]
-        hashes, index = rows.hashes[order], rows.class_index[order]
-        is_new = np.append(True, (hashes[1:] != hashes[:-1]) | (index[1:] != index[:-1]))
-        if is_new.all():
-            return rows.take(order)
-        tied = ~is_new
-        tied[:-1] |= ~is_new[1:]
-        place = np.flatnonzero(tied)
-        some = rows.take(order[place])
-        sub_order, is_other = order_rows(
-            some.class_index, some.hashes, (some.weight,), lambda own: some.scores[own]
-        )
-        weight = some.weight[sub_order]
-        order[place] = order[place][sub_order]
-        is_new[place] = is_other | np.append(True, weight[1:] != weight[:-1])
+        hashes, index, order, is_new = _order_entries(parts)
         starts = np.flatnonzero(is_new)
-        return rows.take(order[starts])._replace(times=np.add.reduceat(rows.times[order], starts))
+        times = np.concatenate([part.times for part in parts])[order]
+        times = np.add.reduceat(times, starts) if len(times) else times
+        order = order[starts]
+        # A column at a time: of samples of 128 MiB, a copy of all columns is much.
+        scores = np.concatenate([part.scores for part in parts])[order]
+        weight = np.concatenate([part.weight for part in parts])[order]
+        return cls(hashes[order], scores, index[order], weight, times)
+
+
+def _order_entries(
+    parts: list[_Entries],
+) -> tuple[NDArray[np.uint64], Wholes, Wholes, NDArray[np.bool_]]:
+    """Return all hashes and classes, their order, and where in it another entry begins."""
+    hashes = np.concatenate([part.hashes for part in parts])
+    index = np.concatenate([part.class_index for part in parts])
+    order = np.argsort(hashes)
+    # Numbers of 16 bits are sorted by counting them.
+    small = np.min_scalar_type(index.max(initial=0))
+    order = order[np.argsort(index[order].astype(small), kind="stable")]
+    sorted_hashes, sorted_index = hashes[order], index[order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
+    is_new[1:] |= sorted_index[1:] != sorted_index[:-1]
+    has_twin = ~is_new
+    has_twin[:-1] |= ~is_new[1:]
+    place = np.flatnonzero(has_twin)
+    if len(place):
+        tied = order[place]
+        weight = np.concatenate([part.weight for part in parts])[tied]
+        scores = np.concatenate([part.scores for part in parts])[tied]
+        sub_order, is_other = order_rows(
+            index[tied], hashes[tied], (weight,), lambda rows: scores[rows]
+        )
+        weight = weight[sub_order]
+        order[place] = tied[sub_order]
+        is_new[place] = is_other | np.append(True, weight[1:] != weight[:-1])
+    return hashes, index, order, is_new
 
 
 class RowSample:
@@ -131,10 +153,6 @@ class RowSample:
     ----------
     n_rows : int
         Number of rows that were counted, those of weight 0 left out.
-    n_kept : int
-        Number of distinct rows that are kept.
-    is_complete : bool
-        Whether every row is kept.
 
     Examples
     --------
@@ -314,8 +332,7 @@ class RowSample:
 
     def _wait(self, rows: _Entries) -> None:
         """Take rows that are not above the bound of their class; sort many at a time."""
-        near = rows.hashes <= self._bounds[rows.class_index]
-        self._waiting.append(rows if near.all() else rows.take(near))
+        self._waiting.append(rows.below(self._bounds))
         if sum(len(own.hashes) for own in self._waiting) >= max(self._room // 4, FEWEST_WAITING):
             self._settle()
 
@@ -323,38 +340,38 @@ class RowSample:
         """Sort what waits into the kept rows, and drop those that are too many."""
         if not self._waiting:
             return
+        if len(self._kept.hashes) + sum(len(rows.hashes) for rows in self._waiting) > self._room:
+            self._lower(self._find_bounds([self._kept, *self._waiting]))
         self._kept, self._waiting = _Entries.join([self._kept, *self._waiting]), []
-        if len(self._kept.hashes) > self._room:
-            self._lower(self._find_bounds())
 
-    def _find_bounds(self) -> NDArray[np.uint64]:
+    def _find_bounds(self, parts: list[_Entries]) -> NDArray[np.uint64]:
         """Return the largest hash to keep of each class, so that all rows fit into the room.
 
         A class keeps its share of the room, an equal part, or all of its rows if they are fewer;
         what is left of the room goes to the smallest of all other hashes.
         """
-        rows, n_classes = self._kept, len(self.classes)
-        starts = np.searchsorted(rows.class_index, np.arange(n_classes + 1))
+        hashes, index, order, is_new = _order_entries(parts)
+        order = order[is_new]
+        if len(order) <= self._room:
+            return self._bounds
+        hashes, index, n_classes = hashes[order], index[order], len(self.classes)
+        starts = np.searchsorted(index, np.arange(n_classes + 1))
         sizes, share = np.diff(starts), self._room // n_classes
         # Rows are sorted by class and hash: the rank of a row is its place in its class.
-        rank = np.arange(len(rows.hashes)) - starts[rows.class_index]
-        others = rows.hashes[rank >= share]
+        rank = np.arange(len(hashes)) - starts[index]
+        others = hashes[rank >= share]
         n_others = self._room - int(np.minimum(sizes, share).sum())
         last = np.partition(others, n_others - 1)[n_others - 1] if n_others > 0 else np.uint64(0)
         ends = starts[:-1] + np.minimum(sizes, max(share, 1)) - 1
-        bounds = np.where(sizes > 0, rows.hashes[np.maximum(ends, 0)], last)
+        bounds = np.where(sizes > 0, hashes[np.maximum(ends, 0)], last)
         bounds = np.maximum(bounds, last)
-        largest = np.where(sizes > 0, rows.hashes[np.maximum(starts[1:] - 1, 0)], np.uint64(0))
+        largest = np.where(sizes > 0, hashes[np.maximum(starts[1:] - 1, 0)], np.uint64(0))
         return np.where(largest <= bounds, self._bounds, bounds)
 
     def _lower(self, bounds: NDArray[np.uint64]) -> None:
         """Drop the rows above some bounds."""
         self._bounds = bounds
-
-        def below(rows: _Entries) -> _Entries:
-            return rows.take(rows.hashes <= bounds[rows.class_index])
-
-        self._kept, self._waiting = below(self._kept), [below(own) for own in self._waiting]
+        self._kept, *self._waiting = [rows.below(bounds) for rows in (self._kept, *self._waiting)]
 
     def state(self) -> dict[str, Any]:
         """Return all that the sample holds, as plain values and arrays of 64-bit numbers.
@@ -362,9 +379,7 @@ class RowSample:
         Returns
         -------
         state : dict
-            The parameters by their names, ``n_rows``, what is kept of every class (``bounds``,
-            ``counts``, ``rests``) and the kept rows (``rows``, ``hashes``, ``class_index``,
-            ``weight``, ``times``).
+            Parameters, counts and arrays by the names that model files have for them.
         """
         self._settle()
         kept = _Entries.join([self._kept])  # since a decay may have made weights equal
@@ -401,19 +416,10 @@ class RowSample:
         for names, dtype in ((WHOLE_ARRAYS, np.int64), (FLOAT_ARRAYS, np.float64)):
             for name in names:
                 require(state[name].dtype == dtype, f"{name} has the dtype {state[name].dtype}")
-        sample = cls(
-            state["classes"],
-            scores=state["scores"],
-            normalize=state["normalize"],
-            max_cells=state["max_cells"],
-        )
-        kept = _Entries(
-            state["hashes"].view(np.uint64),
-            state["rows"],
-            state["class_index"].astype(np.intp),
-            state["weight"],
-            state["times"],
-        )
+        kind, normalize, max_cells = state["scores"], state["normalize"], state["max_cells"]
+        sample = cls(state["classes"], scores=kind, normalize=normalize, max_cells=max_cells)
+        hashes, index = state["hashes"].view(np.uint64), state["class_index"].astype(np.intp)
+        kept = _Entries(hashes, state["rows"], index, state["weight"], state["times"])
         _check_rows(kept, sample._kind, len(sample.classes))
         check_number("n_rows", state["n_rows"], low=len(kept.hashes), whole=True)
         sample.n_rows, sample._kept = int(state["n_rows"]), kept
@@ -465,14 +471,8 @@ def _check_rows(rows: _Entries, kind: str, n_classes: int) -> None:
     require(shapes == wanted, f"the arrays of the kept rows have the shapes {shapes}")
     if n_rows == 0:
         return
-    batch = check_batch(
-        rows.scores,
-        rows.class_index,
-        rows.weight,
-        kind=kind,
-        classes=np.arange(n_classes),
-        is_chunk=True,
-    )
+    given = rows.scores, rows.class_index, rows.weight
+    batch = check_batch(*given, kind=kind, classes=np.arange(n_classes), is_chunk=True)
     require(batch.n_rows == n_rows, "a kept row has the weight 0")
     require((rows.weight <= LARGEST_WEIGHT).all(), "a kept row has too large a weight")
     is_same = np.array_equal(batch.scores, rows.scores)
