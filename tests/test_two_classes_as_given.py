@@ -4,6 +4,7 @@ A vector, one column, two columns or margins, with labels 0 and 1, False and Tru
 """
 
 import dataclasses
+import inspect
 import json
 from functools import cache
 
@@ -70,15 +71,9 @@ def drawn(axes):
 
 
 def of_metrics(name, **options):
-    if "n_resamples" in getattr(metrics, name).__signature__.parameters:
+    if "n_resamples" in inspect.signature(getattr(metrics, name)).parameters:
         options["n_resamples"] = 20
     return lambda y, p, **told: getattr(metrics, name)(y, p, **told, **options)
-
-
-def counted(y, p, pos_label=None):
-    del pos_label
-    known = sorted(set(y.tolist()))
-    return metrics.MetricStatistics(known).update(p, y).solve(n_resamples=0)
 
 
 def displayed(y, p, **told):
@@ -104,15 +99,8 @@ def of_plots(name):
 
 
 METRICS = {
-    **{
-        name: of_metrics(name)
-        for name in metrics.__all__
-        if name not in ("MetricStatistics", "post_hoc_improvement")
-    },
-    "MetricStatistics": counted,
-    "post_hoc_improvement": lambda y, p, **told: metrics.post_hoc_improvement(
-        y, p, p, n_resamples=20, **told
-    ),
+    **{name: of_metrics(name) for name in metrics.__all__ if name != "Predictions"},
+    "Predictions": lambda y, p, **told: metrics.accuracy(metrics.Predictions.read(y, p, **told)),
     "ReliabilityDisplay": displayed,
     "compute_classwise": lambda y, p, **told: plots.compute_classwise(y, p, n_resamples=20, **told),
     "compute_confidence_histogram": plots.compute_confidence_histogram,

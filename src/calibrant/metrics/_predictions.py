@@ -56,6 +56,10 @@ class EventRows(NamedTuple):
     hits: NDArray[np.bool_]
     weight: Floats
 
+    def take(self, rows: NDArray[Any]) -> EventRows:
+        """Return some of the rows, by index or mask."""
+        return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
+
 
 def usual_column(n_classes: int) -> int | None:
     """Column that predictions are judged by: the positive one of two; None for the confidence."""
@@ -147,8 +151,9 @@ class Predictions:
 
     def take(self, rows: Any) -> Predictions:
         """Return some of the rows, by index or mask."""
-        rows_of: Any = self.rows[rows], self.class_index[rows], self.weight[rows]
-        return Predictions(*rows_of, self.classes, self.n_counted)
+        return Predictions(
+            self.rows[rows], self.class_index[rows], self.weight[rows], self.classes, self.n_counted
+        )
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
         """Return the sums of some statistics over the rows."""

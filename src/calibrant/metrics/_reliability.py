@@ -11,7 +11,7 @@ from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number
 from calibrant.metrics._calibration_error import check_bins, mass_bins, mass_edges
 from calibrant.metrics._intervals import generator
-from calibrant.metrics._predictions import EventRows, column_of, name_of, read_rows
+from calibrant.metrics._predictions import column_of, name_of, read_rows
 from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value, seeded_draws
 from calibrant.metrics._statistic import bin_edges, errors_in, sums_in_bins, uniform_bins
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions
+    from calibrant.metrics._predictions import EventRows, Predictions
     from calibrant.scale import Chunks
 
 
@@ -132,7 +132,8 @@ def reliability_curve(
     column, level = column_of(rows.classes, kind), float(consistency_level)
     events = rows.events(column)
     if strategy == "uniform":
-        edges, bins = bin_edges(int(n_bins)), uniform_bins(events.values, int(n_bins))
+        edges = bin_edges(int(n_bins))
+        bins: NDArray[Any] = uniform_bins(events.values, int(n_bins))
     else:
         edges, bins = mass_edges(
             events.values, mass_bins(events.values, events.weight, int(n_bins))
@@ -163,7 +164,7 @@ def _null_sums(
     """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
     # As in the test: draws belong to places in an order of the rows' own.
     order = np.lexsort((events.hits, events.weight, events.values))
-    bins, events = bins[order], EventRows(*(part[order] for part in events))
+    bins, events = bins[order], events.take(order)
     values, _, weight = events
     if len(values) <= MOST_ROWS_DRAWN:
         is_seed = type(random_state) is int and random_state >= 0

@@ -187,7 +187,7 @@ def calibration_test(
     threads.check_jobs("n_jobs", n_jobs)
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
     tested = tested_metric(metric, rows.n_classes)
-    strategy = tested_strategy(strategy, tested)
+    binned = tested_strategy(strategy, tested)
     replace = tested == "confidence" if resample_rows is None else bool(resample_rows)
     draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=replace)
     with threads.jobs(n_jobs):
@@ -195,11 +195,11 @@ def calibration_test(
             sums = ClassBins(int(n_bins)).sums(rows)
             return _result(tested, float(errors_in(sums).mean()), class_null(rows, n_bins, draws))
         events = rows.events(usual_column(2) if tested == "positive" else None)
-        if strategy == "uniform":
+        if binned == "uniform":
             bins: NDArray[Any] = uniform_bins(events.values, int(n_bins))
         else:
             bins = mass_bins(events.values, events.weight, int(n_bins))
-        return _test_problem(tested, events, bins, strategy, draws)
+        return _test_problem(tested, events, bins, binned, draws)
 
 
 def tested_strategy(strategy: str | None, metric: str) -> str:
@@ -279,11 +279,11 @@ def _test_problem(
 ) -> CalibrationTest:
     """Test the predictions of one event by their error in bins and, of a class, by the trend."""
     # Draws belong to places: in an order of the rows' own, that of the data changes nothing.
-    order = np.lexsort((events.hits, events.weight, events.values))
-    bins, events = bins[order], EventRows(*(part[order] for part in events))
-    values, hits, weight = events
     n_bins = 1 + int(bins.max())
-    statistic = float(errors_in(sums_in_bins(values, hits, weight, bins, n_bins)[None])[0])
+    statistic = float(errors_in(sums_in_bins(*events, bins, n_bins)[None])[0])
+    order = np.lexsort((events.hits, events.weight, events.values))
+    bins, events = bins[order], events.take(order)
+    values, hits, weight = events
     score, factor = Score.of(events)
     total = float(weight.sum())
     if len(values) <= MOST_ROWS_DRAWN:
