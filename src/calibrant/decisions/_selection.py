@@ -11,9 +11,9 @@ from scipy.special import bdtr, betainc, psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._predictions import column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
 from calibrant.metrics._intervals import check_level
-from calibrant.metrics._predictions import column_of, name_of, read, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import EventRows, Predictions, Source
+    from calibrant._predictions import EventRows, Predictions, Source
     from calibrant.scale import Chunks
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._predictions import Statistic, column_of, name_of, read
 from calibrant._result import Result, doc, result
 from calibrant.decisions._cost_tables import read_costs, split_positive, threshold_of
 from calibrant.decisions._row_means import standard_error
-from calibrant.metrics._predictions import column_of, name_of, read
-from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions, Source
+    from calibrant._predictions import Predictions, Source
     from calibrant.scale import Chunks
 
 

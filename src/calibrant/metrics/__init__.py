@@ -1,5 +1,6 @@
 """Scores, calibration errors, intervals and tests of predicted probabilities."""
 
+from calibrant._predictions import Predictions
 from calibrant.metrics._binary import binary_summary
 from calibrant.metrics._calibration_error import (
     classwise_ece,
@@ -8,15 +9,14 @@ from calibrant.metrics._calibration_error import (
     thresholded_ece,
 )
 from calibrant.metrics._cumulative import class_shares, cumulative_differences
-from calibrant.metrics._decomposition import score_decomposition
 from calibrant.metrics._evaluation import evaluate
-from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._scores import (
     accuracy,
     brier_score,
     negative_log_likelihood,
     ranked_probability_score,
+    score_decomposition,
 )
 from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._smooth import kernel_density_ece, smooth_ece

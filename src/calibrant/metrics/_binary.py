@@ -15,10 +15,10 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._predictions import read_rows, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._solvers.logistic import FREE, minimise_logistic
 from calibrant.metrics._intervals import check_level
-from calibrant.metrics._predictions import read_rows, usual_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import EventRows, Predictions
+    from calibrant._predictions import EventRows, Predictions
     from calibrant.scale import Chunks
 
 SMALLEST_ODDS = 1e-12
@@ -183,18 +183,13 @@ def binary_summary(
     y_true : array-like of shape (n_rows,), Predictions or Chunks
         True labels, or one-hot rows; or predictions with their labels.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A weight is a repetition: weight 2 counts a row twice, also in intervals.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------

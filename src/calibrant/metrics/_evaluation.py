@@ -13,10 +13,11 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._html import table
 from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
+from calibrant._predictions import Predictions, Statistic, read, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._simplex import check_number, check_option
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
-from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins
+from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins, uniform_bins
 from calibrant.metrics._groups import judge_groups
 from calibrant.metrics._intervals import (
     check_level,
@@ -25,17 +26,15 @@ from calibrant.metrics._intervals import (
     model_labels,
     tell_enough,
 )
-from calibrant.metrics._predictions import Predictions, read, usual_column
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
-from calibrant.metrics._statistic import Statistic, uniform_bins
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
+    from calibrant._predictions import Source
     from calibrant.metrics._groups import GroupTable
-    from calibrant.metrics._predictions import Source
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8

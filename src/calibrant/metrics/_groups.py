@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
 
 FEW_ROWS, SIGNIFICANT = 100, 0.05
 FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25

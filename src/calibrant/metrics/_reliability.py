@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant import _threads as threads
+from calibrant._predictions import column_of, name_of, read_rows
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number
-from calibrant.metrics._calibration_error import check_bins, mass_bins, mass_edges
+from calibrant.metrics._calibration_error import (
+    bin_edges,
+    check_bins,
+    errors_in,
+    mass_bins,
+    mass_edges,
+    sums_in_bins,
+    uniform_bins,
+)
 from calibrant.metrics._intervals import generator
-from calibrant.metrics._predictions import column_of, name_of, read_rows
 from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value, seeded_draws
-from calibrant.metrics._statistic import bin_edges, errors_in, sums_in_bins, uniform_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import EventRows, Predictions
+    from calibrant._predictions import EventRows, Predictions
     from calibrant.scale import Chunks
 
 
@@ -67,12 +74,10 @@ def reliability_curve(
     y_true : array-like of shape (n_rows,), Predictions or Chunks
         True labels, or one-hot rows; or predictions with their labels.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
     kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
+        Whether the largest probability of each row, or the probability of one class, is compared
+        with labels. None is the positive (second) class of two, and the confidence for more.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -87,16 +92,11 @@ def reliability_curve(
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
-        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
-        setting of ``joblib.parallel_config``, else 1.
+        Number of threads, as in :func:`evaluate`; results do not depend on it.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------

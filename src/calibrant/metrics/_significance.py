@@ -21,12 +21,19 @@ from scipy.special import logit
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels import metrics as kernels
+from calibrant._predictions import EventRows, read_rows, usual_column
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number, check_option
-from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins
+from calibrant.metrics._calibration_error import (
+    BIN_STRATEGIES,
+    ClassBins,
+    check_bins,
+    errors_in,
+    mass_bins,
+    sums_in_bins,
+    uniform_bins,
+)
 from calibrant.metrics._intervals import generator
-from calibrant.metrics._predictions import EventRows, read_rows, usual_column
-from calibrant.metrics._statistic import ClassBins, errors_in, sums_in_bins, uniform_bins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
 TESTED_METRICS = ("positive", "confidence", "classwise")
@@ -118,8 +125,7 @@ def calibration_test(
     y_true : array-like of shape (n_rows,), Predictions or Chunks
         True labels, or one-hot rows; or predictions with their labels.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
     metric : {None, "positive", "confidence", "classwise"}, default=None
         Test statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
         is "positive" for two classes, and "confidence" for more.
@@ -136,16 +142,11 @@ def calibration_test(
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
-        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
-        setting of ``joblib.parallel_config``, else 1.
+        Number of threads, as in :func:`evaluate`; results do not depend on it.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double, not two events.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------

@@ -6,17 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calibrant.metrics._calibration_error import problem_error, thresholded_error
-from calibrant.metrics._predictions import usual_column
+from calibrant._predictions import usual_column
+from calibrant.metrics._calibration_error import (
+    ClassBins,
+    ProblemBins,
+    problem_error,
+    thresholded_error,
+)
 from calibrant.metrics._scores import ROW_MEANS
 from calibrant.metrics._smooth import DensityGrid
-from calibrant.metrics._statistic import ClassBins, ProblemBins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from calibrant.metrics._predictions import Predictions
-    from calibrant.metrics._statistic import Statistic
+    from calibrant._predictions import Predictions, Statistic
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._predictions import read
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number
-from calibrant.metrics._calibration_error import check_bins
-from calibrant.metrics._predictions import read
+from calibrant.metrics._calibration_error import ClassBins, check_bins, errors_in
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._statistic import ClassBins, errors_in
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import add_legend, draw_panel
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.scale import Chunks
 

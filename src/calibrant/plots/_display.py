@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.scale import Chunks
 

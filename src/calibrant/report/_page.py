@@ -15,9 +15,9 @@ from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
+from calibrant._predictions import usual_column
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics._predictions import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
 from calibrant.report import _figures as figures

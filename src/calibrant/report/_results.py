@@ -14,11 +14,11 @@ from calibrant import _simplex as simplex
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
 from calibrant._html import table
+from calibrant._predictions import read_predictions
 from calibrant._result import doc, result
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._cumulative import holm
-from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._scores import LogLoss
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._classwise import class_curves, compute_classwise
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._maps.base import Floats
+    from calibrant._predictions import Predictions
     from calibrant._simplex import SimplexBatch
     from calibrant.metrics._cumulative import ClassShares
     from calibrant.metrics._evaluation import Evaluation
     from calibrant.metrics._groups import GroupTable
-    from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Metric

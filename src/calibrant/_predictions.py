@@ -1,7 +1,12 @@
-"""``Predictions``: labels and probabilities that are checked once; every metric takes them."""
+"""``Predictions``: labels and probabilities that are checked once; every metric takes them.
+
+A metric is a ``Statistic``: sums over rows, and a value of the sums. The sums of rows in memory and
+of chunks anywhere are of the same form, and add up.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._statistic import Statistic
 
 
 class MetricArguments(errors.Arguments):
@@ -197,6 +201,23 @@ class ChunkedPredictions:
 
 
 Source = Predictions | ChunkedPredictions
+
+
+class Statistic(ABC):
+    """Sums over rows, and the metric that they give; a frozen dataclass of its options."""
+
+    @abstractmethod
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums over rows, an array of fixed shape."""
+
+    def value(self, sums: Floats) -> float:
+        """Return the metric of rows that have these sums."""
+        raise TypeError(f"{type(self).__name__} of shape {sums.shape} is not one number")
+
+
+def measure(source: Source, statistic: Statistic) -> float:
+    """Return a metric of all rows."""
+    return statistic.value(source.add_up({"metric": statistic})["metric"])
 
 
 def _count(
