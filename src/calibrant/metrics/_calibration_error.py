@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import Predictions, Source
+    from calibrant._predictions import EventRows, Predictions, Source
     from calibrant.scale import Chunks
 
 ERROR_NORMS = ("l1", "l2", "max")
@@ -278,9 +278,16 @@ def problem_error(
     check_bins(n_bins, norm, strategy)
     if strategy == "uniform":
         return measure(source, ProblemBins(int(n_bins), column, norm))
-    values, hits, weight = source.in_memory().events(column)
-    bins = mass_bins(values, weight, int(n_bins))
-    return float(errors_in(sums_in_bins(values, hits, weight, bins, int(n_bins))[None], norm)[0])
+    events = source.in_memory().events(column)
+    sums = sums_in_bins(*events, find_bins(events, int(n_bins), strategy), int(n_bins))
+    return float(errors_in(sums[None], norm)[0])
+
+
+def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
+    """Return the bin of every row, of equal width ("uniform") or of equal mass."""
+    if strategy == "uniform":
+        return uniform_bins(events.values, n_bins)
+    return mass_bins(events.values, events.weight, n_bins)
 
 
 def mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int64]:

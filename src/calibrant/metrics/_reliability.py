@@ -14,13 +14,12 @@ from calibrant.metrics._calibration_error import (
     bin_edges,
     check_bins,
     errors_in,
-    mass_bins,
+    find_bins,
     mass_edges,
     sums_in_bins,
-    uniform_bins,
 )
 from calibrant.metrics._intervals import generator
-from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value, seeded_draws
+from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -131,13 +130,9 @@ def reliability_curve(
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
     column, level = column_of(rows.classes, kind), float(consistency_level)
     events = rows.events(column)
-    if strategy == "uniform":
-        edges = bin_edges(int(n_bins))
-        bins: NDArray[Any] = uniform_bins(events.values, int(n_bins))
-    else:
-        edges, bins = mass_edges(
-            events.values, mass_bins(events.values, events.weight, int(n_bins))
-        )
+    edges, bins = bin_edges(int(n_bins)), find_bins(events, int(n_bins), strategy)
+    if strategy == "quantile":
+        edges, bins = mass_edges(events.values, bins)
     sums = sums_in_bins(*events, bins, len(edges) - 1)
     weight, happened, said = sums.T
     ece = float(errors_in(sums[None])[0])
@@ -162,16 +157,10 @@ def _null_sums(
     replace: bool,
 ) -> Floats:
     """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
-    # As in the test: draws belong to places in an order of the rows' own.
-    order = np.lexsort((events.hits, events.weight, events.values))
-    bins, events = bins[order], events.take(order)
     values, _, weight = events
     if len(values) <= MOST_ROWS_DRAWN:
-        is_seed = type(random_state) is int and random_state >= 0
-        make: Any = seeded_draws if is_seed else Draws
-        draws = make(len(values), n_resamples, random_state, replace=replace)
-        found: Floats = draws.sums(events, bins, len(sums))
-        return found
+        draws = Draws(len(values), n_resamples, random_state, replace=replace)
+        return draws.sums(events, bins, len(sums))[0]
     # Of many rows the sums are normal: the labels, and with ``replace`` the rows as well.
     of_labels, of_rows = (
         np.bincount(bins, weight**2 * spread, len(sums))
@@ -181,11 +170,9 @@ def _null_sums(
         )
     )
     noise = generator(random_state).standard_normal((2, n_resamples, len(sums)))
-    found = np.empty((n_resamples, len(sums), 3))
-    found[:, :, 0] = sums[:, 0]
-    found[:, :, 2] = sums[:, 2] + (np.sqrt(of_rows) * noise[1] if replace else 0.0)
-    found[:, :, 1] = found[:, :, 2] + np.sqrt(of_labels) * noise[0]
-    return found
+    said = sums[:, 2] + (np.sqrt(of_rows) * noise[1] if replace else np.zeros_like(noise[1]))
+    weights = np.broadcast_to(sums[:, 0], said.shape)
+    return np.stack([weights, said + np.sqrt(of_labels) * noise[0], said], axis=2)
 
 
 def _bars(null: Floats, level: float) -> tuple[Floats, ...]:
