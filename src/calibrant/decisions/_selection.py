@@ -101,7 +101,8 @@ def risk_coverage(
     values, weight, hits = _groups(rows.events(None))
     wrong = np.maximum(weight - hits, 0.0)
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
-    rate = (wrong - missed) / (weight - before)
+    added = weight - before  # zero where rows weigh less than the rounding of the others
+    rate = np.divide(wrong - missed, added, out=np.zeros_like(added), where=added > 0.0)
     # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
     ranks = psi(weight + 1.0) - psi(before + 1.0)
     area = math.fsum(wrong - missed) + math.fsum((missed - rate * before) * ranks)

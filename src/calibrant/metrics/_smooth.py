@@ -315,6 +315,4 @@ def smoothed_size(coef: Floats, sigma: float) -> float:
     x = first / (first - last)
     at_root = start + x * x * (3.0 - 2.0 * x) * (end - start)
     at_root += x * (1.0 - x) * ((1.0 - x) * first - x * last) / n_steps
-    sizes = np.abs(np.diff(integral))
-    sizes[step] = np.abs(at_root - start) + np.abs(end - at_root)
-    return float(sizes.sum())
+    return float(np.abs(np.diff(np.concatenate([[0.0], at_root, integral[-1:]]))).sum())
