@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from calibrant import errors, metrics
-from calibrant.metrics import Predictions, evaluate
 from calibrant.decisions import risk_coverage
+from calibrant.metrics import Predictions, evaluate
 from calibrant.metrics import _intervals as intervals
 from calibrant.metrics._scores import ROW_MEANS
 from calibrant.metrics._table import METRICS, headline, metrics_of

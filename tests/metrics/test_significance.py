@@ -76,7 +76,7 @@ def test_seed_decides(metric, test):
 
 @each_metric
 @each_way
-def test_null_errors_are_those_of_drawn_labels(metric, resample_rows, monkeypatch):
+def test_null_errors_are_those_of_drawn_labels(metric, resample_rows):
     """Redo every resample by hand, with the metric itself."""
     proba, y, w = weighted(90)
     result = calibration_test(
