@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import logit
 
 from calibrant import _simplex as simplex
 from calibrant import errors
@@ -52,6 +53,9 @@ class MetricArguments(errors.Arguments):
 
 NAMED = MetricArguments()
 
+SMALLEST_ODDS = 1e-12
+"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
+
 
 class EventRows(NamedTuple):
     """One probability of each row, whether its event happened, and the row's weight."""
@@ -63,6 +67,39 @@ class EventRows(NamedTuple):
     def take(self, rows: NDArray[Any]) -> EventRows:
         """Return some of the rows, by index or mask."""
         return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
+
+
+class EventCells(NamedTuple):
+    """Distinct predictions of one event, increasing, and sums over their rows.
+
+    ``weight`` is the sum of the weights, ``hits`` that of rows whose event happened, and
+    ``squares`` the sum of the squared weights.
+    """
+
+    values: Floats
+    weight: Floats
+    hits: Floats
+    squares: Floats
+
+    @classmethod
+    def of_rows(cls, events: EventRows) -> EventCells:
+        """Return the cells of rows."""
+        order = np.argsort(events.values, kind="stable")
+        values, weight = events.values[order], events.weight[order]
+        hits = np.where(events.hits[order], weight, 0.0)
+        first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+        sums = (np.add.reduceat(terms, first) for terms in (weight, hits, weight * weight))
+        return cls(values[first], *sums)
+
+    def log_odds(self) -> Floats:
+        """Return the log-odds of each prediction."""
+        return log_odds(self.values)
+
+
+def log_odds(values: Floats) -> Floats:
+    """Return the log-odds of probabilities, finite for 0 and 1."""
+    odds: Floats = logit(np.clip(values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
+    return odds
 
 
 def usual_column(n_classes: int) -> int | None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammainc
 
-from calibrant._predictions import Statistic, column_of, name_of, read, read_rows
+from calibrant._predictions import EventCells, Statistic, column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
-from calibrant.metrics._binary import EventCells
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -58,10 +57,8 @@ def cumulative_differences(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
         Whether the largest probability of each row, or the probability of one class, is compared
         with labels. None is the positive (second) class of two, and the confidence for more.
@@ -191,10 +188,8 @@ def class_shares(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice in shares; p-values have one event of weight 2.
     classes, pos_label : array-like of shape (n_classes,) and object, optional

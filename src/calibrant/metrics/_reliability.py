@@ -70,10 +70,8 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
         Whether the largest probability of each row, or the probability of one class, is compared
         with labels. None is the positive (second) class of two, and the confidence for more.

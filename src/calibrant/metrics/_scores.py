@@ -14,10 +14,9 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
-from calibrant._predictions import Statistic, measure, read, read_rows
+from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number, check_option
-from calibrant.metrics._binary import EventCells
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,14 +43,10 @@ def accuracy(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -80,17 +75,13 @@ def negative_log_likelihood(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     min_probability : float, default=1e-12
         Smaller probabilities of the label are replaced by this, so one exact zero costs 27.6 and
         not infinity. With 0 it costs infinity.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -125,14 +116,10 @@ def brier_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -172,14 +159,10 @@ def ranked_probability_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -238,16 +221,8 @@ class RowMean(Statistic):
         """Return the sums of weight, weight * term, and (weight * term)^2 and its parts."""
         weight, terms = rows.weight, self.terms(rows)
         squares, products = weight * weight, weight * terms
-        return np.array(
-            [
-                weight.sum(),
-                products.sum(),
-                squares.sum(),
-                (weight * products).sum(),
-                (products * products).sum(),
-                len(weight),
-            ]
-        )
+        parts = weight, products, squares, weight * products, products * products
+        return np.array([*(part.sum() for part in parts), len(weight)])
 
     def value(self, sums: Floats) -> float:
         """Return the mean."""
@@ -277,14 +252,15 @@ class LogLoss(RowMean):
 
     def terms(self, rows: Predictions) -> Floats:
         """Return -log of the probability of each row's label."""
-        with np.errstate(divide="ignore"):
-            losses: Floats = -np.log(np.maximum(rows.own(), self.min_probability))
-        return losses
+        return self._losses(rows.own())
 
     def table(self, rows: Predictions) -> Floats:
         """Return -log of every probability."""
+        return self._losses(rows.rows)
+
+    def _losses(self, probabilities: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            losses: Floats = -np.log(np.maximum(rows.rows, self.min_probability))
+            losses: Floats = -np.log(np.maximum(probabilities, self.min_probability))
         return losses
 
 
@@ -300,8 +276,8 @@ class Brier(RowMean):
 
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
-        squares = np.einsum("ij,ij->i", rows.rows, rows.rows)[:, None]
-        return np.maximum(squares - 2.0 * rows.rows + 1.0, 0.0) / rows.n_classes
+        squares: Floats = np.einsum("ij,ij->i", rows.rows, rows.rows)
+        return np.maximum(squares[:, None] - 2.0 * rows.rows + 1.0, 0.0) / rows.n_classes
 
 
 @dataclass(frozen=True)
@@ -312,8 +288,7 @@ class RankedProbability(RowMean):
         """Return the score of each row."""
         gaps = np.cumsum(rows.rows[:, :-1], axis=1)
         gaps -= rows.class_index[:, None] <= np.arange(gaps.shape[1])
-        found: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
-        return found
+        return np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
 
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
@@ -361,19 +336,15 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     score : {"brier", "log"}, default="brier"
         Squared error, or binary log loss, of each class; averaged over rows and classes. With
         "brier" the score is :func:`brier_score`. With "log" it is not the negative
         log-likelihood, which looks at the label's probability alone; a probability of exactly 0
         or 1 on the wrong side makes it infinite.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------

@@ -15,15 +15,13 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import logit
 
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels import metrics as kernels
-from calibrant._predictions import read_rows, usual_column
+from calibrant._predictions import log_odds, read_rows, usual_column
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number, check_option
-from calibrant.metrics._binary import SMALLEST_ODDS
 from calibrant.metrics._calibration_error import (
     BIN_STRATEGIES,
     ClassBins,
@@ -113,10 +111,8 @@ def calibration_test(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, columns in the order of ``classes``; one is the positive class.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     metric : {None, "positive", "confidence", "classwise"}, default=None
         Test statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
         is "positive" for two classes, and "confidence" for more.
@@ -318,8 +314,8 @@ class Score(NamedTuple):
         squares = events.weight**2
         variance = squares * events.values * (1.0 - events.values)
         total = float(variance.sum())
-        log_odds = logit(np.clip(events.values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
-        factor = log_odds - (float(variance @ log_odds) / total if total > 0.0 else 0.0)
+        factor = log_odds(events.values)
+        factor -= float(variance @ factor) / total if total > 0.0 else 0.0
         rounding = ROUNDING * math.sqrt(float(squares.sum()))
         return cls(total, float(variance @ (factor * factor)), rounding), factor
 

@@ -11,9 +11,9 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._containers import is_vector
 from calibrant._labels import check_weights
-from calibrant._predictions import Predictions, read
+from calibrant._predictions import Predictions, Statistic, read
 from calibrant._result import Result, doc, result
-from calibrant.metrics._calibration_error import ProblemBins, Statistic, bin_edges, check_bins
+from calibrant.metrics._calibration_error import ProblemBins, bin_edges, check_bins
 from calibrant.plots import _style as style
 
 if TYPE_CHECKING:
