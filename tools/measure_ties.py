@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from calibrant import AutoCalibrator
-from calibrant._calibrators.auto_search import make_stage
+from calibrant._calibrators.auto_search import make_candidate
 from calibrant.metrics import negative_log_likelihood
 
 N_TRAIN, N_TEST = 2000, 20_000
@@ -68,7 +68,7 @@ def random_folds(scores, y, names):
     own = np.empty((len(y), len(names)))
     for rest, out in StratifiedKFold(5, shuffle=True, random_state=1).split(scores, y):
         for i, name in enumerate(names):
-            found = make_stage(name).fit(scores[rest], y[rest]).predict_proba(scores[out])
+            found = make_candidate(name).fit(scores[rest], y[rest]).predict_proba(scores[out])
             own[out, i] = found[np.arange(len(out)), y[out]]
     return own
 
@@ -85,7 +85,7 @@ def measure(scores, y, new_scores, new_y):
     errors = np.abs(told - losses.mean(axis=0)) / (losses.std(axis=0) / np.sqrt(len(y)))
     alone = {
         name: negative_log_likelihood(
-            new_y, make_stage(name).fit(scores, y).predict_proba(new_scores)
+            new_y, make_candidate(name).fit(scores, y).predict_proba(new_scores)
         )
         for name in names
     }

@@ -67,17 +67,22 @@ def distinct_scores(values: NDArray[np.float64], least: float = 0.0) -> NDArray[
     return np.flatnonzero(first_of_scores(values, score_rounding(values, least)))
 
 
-def start_segments(scores: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
+def start_segments(
+    scores: NDArray[np.float64], least: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the starts of segments, 0 and just below each of the distinct scores, increasing.
 
-    What differs from a score by rounding only, or by the ``least``, is in its segment.
+    What differs from a score by rounding only, or by the ``least``, is in its segment. Returns the
+    segment of each of the scores, which are increasing, too.
     """
-    scores = scores[distinct_scores(scores, least)]
-    starts = np.maximum(scores - score_rounding(scores, least), 0.0)
+    is_first = first_of_scores(scores, score_rounding(scores, least))
+    distinct = scores[is_first]
+    starts = np.maximum(distinct - score_rounding(distinct, least), 0.0)
+    segment = np.cumsum(is_first) - 1
     if starts[0] > 0.0:
-        starts = np.append(0.0, starts)
+        starts, segment = np.append(0.0, starts), segment + 1
     starts[0] = 0.0  # not -0.0
-    return starts
+    return starts, segment
 
 
 def bound_blocks(

@@ -30,7 +30,7 @@ QUICK = {
         "weights": "fit",
         "cv": 3,
     },
-    "AutoCalibrator": {"candidates": ("structured", "structured > na-fir"), "cv": 2},
+    "AutoCalibrator": {"candidates": ("structured", "na-fir"), "cv": 2},
 }
 
 # Without cross-validation, whose choice is a matter of folds; and without a prior, which is a

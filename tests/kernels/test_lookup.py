@@ -12,13 +12,14 @@ unit = st.floats(0, 1)
 def blocks(thresholds, cells):
     """The block that each cell is added to."""
     lookup = build_lookup(thresholds)
-    bits = np.ascontiguousarray(cells, dtype=float).view(np.int64)
+    cells = np.ascontiguousarray(cells, dtype=float)[:, None]
     found = np.empty(len(cells), dtype=int)
     for i in range(len(cells)):
-        out = np.zeros(len(thresholds))
-        add_cells(bits[i : i + 1, None], np.ones(1), *lookup, out)
-        assert out.sum() == 1.0
-        found[i] = np.argmax(out)
+        out = np.zeros((len(thresholds), 2))
+        one = cells[i : i + 1]
+        add_cells(one, one.view(np.int64), np.ones(1), *lookup, out)
+        assert out.sum(axis=0).tolist() == [1.0, one.item()]
+        found[i] = np.argmax(out[:, 0])
     return found
 
 

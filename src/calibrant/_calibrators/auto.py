@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calibrant._calibrators.auto_report import BASELINE, AutoReport, report_of
-from calibrant._calibrators.auto_search import FINISH, STAGES, Search, make_stage, most_judged
+from calibrant._calibrators.auto_search import (
+    CANDIDATES,
+    FINISH,
+    Search,
+    make_candidate,
+    most_judged,
+)
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number
@@ -21,57 +28,67 @@ from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from calibrant._maps.base import CalibrationMap
     from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.report import SolverReport
 
 STRUCTURED = ("structured", "structured-wide", "structured-loose")
-"""Stages that tell classes apart: where no candidate does, no finishing stage does."""
+"""Candidates that distinguish classes. Without one of them, no final stage does so either."""
 
-FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "structured-loose": 0.4}
-FAVOURITES |= {"ts": 0.16, "identity": 0.16}
-"""Parts of the prior: what is good where there is too little to tell.
+NAMES = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
+NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
+NAMES_OF_TWO = ("ts", "two-class", "ir-ovr", "scir")
+"""Default candidates: of several classes, of more than ``MANY``, and of two."""
 
-Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
-and cut to 200 rows (see docs/explanation/auto.md).
-"""
-PATHS = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
-PATHS_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
 MANY = 100
-"""What is tried by default, and of more classes than this: there, others cost more than they
-gain."""
+"""Number of classes above which other candidates cost more time than they gain."""
 
 OF_TWO = "two-class"
-PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr", "scir")
-FINISH_OF_TWO = 40.0
-"""What is tried by default of two classes, and which of it the mixture is held to. That is an
-average of many maps itself: much more loss, 600 nats, is needed for the finish to have half of the
-result."""
-
-PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
-"""What the price of leaving temperature scaling is counted on: about so many cells, and rows at
-least."""
+"""Candidate that the mixture of two classes is shrunk to."""
 
 PLAIN = ("ts", "identity")
-"""Candidates that need no finishing stage."""
+"""Candidates that need no final stage."""
 
-UNPROVEN, CLEAR_GAIN = 0.6, 1.5
-"""Share of the scores as they are where nothing proves them wrong, and nats that the mixture has to
-gain on held-out rows for half of it; a nat more leaves e times less. Without a mistake there is no
-such share."""
 
-MANY_NATS, LOW_LOSS, FEW_NATS = 100.0, 0.05, 10.0
-"""Held-out loss of temperature scaling, on all rows in nats, and on a row, at which half is known
-of rare mistakes; below the last, it knows as little."""
+@dataclass(frozen=True)
+class Constants:
+    """Numbers chosen on validation parts of real classifiers, whole and cut to 200 rows.
 
-FLOOR, FLOOR_NATS = 1e-12, 0.01
-"""Of the mixture's probabilities: at least the first, and in all of the rows at most so many nats
-of loss, or such a part of the mixture's. Farther down than any label of the calibration set they
-are a guess, and nothing bounds what it may cost."""
+    docs/explanation/auto.md says what each does, docs/evidence/choices.md how it was chosen.
+    """
 
-LEAST_WEIGHT = 1e-3
-"""Smaller ones are not worth their time."""
+    # Factor of ``finish`` for two classes: two-class scaling is an average of many maps already.
+    finish_of_two: float = 40.0
+    # The price of leaving the reference is computed on about this many cells, and these rows.
+    priced_cells: int = 1 << 13
+    priced_rows: int = 64
+    # Share of temperature scaling where there are few errors: see ``share_of_few_errors``.
+    enough_loss: float = 100.0
+    common_loss: float = 0.05
+    some_loss: float = 10.0
+    # Share of the uncalibrated scores where no gain proves them wrong, and the gain, in nats, that
+    # halves it.
+    unproven_share: float = 0.6
+    clear_gain: float = 1.5
+    # Smallest probability of the mixture, and the loss, in nats, that a larger one may cost.
+    floor: float = 1e-12
+    floor_loss: float = 0.01
+    # Candidates and final stages of a smaller weight are left out.
+    least_weight: float = 1e-3
+
+
+CHOSEN = Constants()
+
+PRIOR_PARTS = {
+    "structured": 0.5,
+    "structured-wide": 0.18,
+    "structured-loose": 0.4,
+    "ts": 0.16,
+    "identity": 0.16,
+}
+"""Parts of the prior of the weights, by candidate; it decides where there are few rows."""
 
 
 class AutoCalibrator(Composed):
@@ -83,17 +100,16 @@ class AutoCalibrator(Composed):
     has to gain. An average of calibrated probabilities is under-confident, so a monotone spline and
     structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
     with the number of errors to learn from. For two classes the mixture consists of two-class
-    scaling, to which it is shrunk, and isotonic methods, and only the spline is fitted to its
-    output, with half of its weight at forty times the loss.
+    scaling, to which it is shrunk, and isotonic methods; only the spline is fitted to its output,
+    and its weight grows forty times more slowly.
 
     Parameters
     ----------
     candidates : sequence of str, optional
         Methods out of "ts", "identity", "structured", "structured-wide" (which distinguishes the
         smallest probabilities), "structured-loose" (with a weak penalty), "na-fir", "scir",
-        "spline", "two-class" and "ir-ovr", or two of them in sequence, such as "structured >
-        na-fir". The default depends on the number of classes; for two it is "two-class" and
-        "ir-ovr". Temperature scaling is always included.
+        "spline", "two-class" and "ir-ovr". The default depends on the number of classes; for two it
+        is "two-class", "ir-ovr" and "scir". Temperature scaling is always included.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
@@ -118,7 +134,7 @@ class AutoCalibrator(Composed):
     report_ : AutoReport
         Table of the candidates, and the reason of the choice; print it.
     paths_ : list of list of calibrators
-        The fitted stages of each candidate with a positive weight.
+        The fitted calibrator of each candidate with a positive weight, in a list of its own.
     weights_ : ndarray
         Weight of each candidate in ``paths_``.
     finish_ : list of calibrators or None
@@ -164,83 +180,98 @@ class AutoCalibrator(Composed):
         given = self.candidates
         if isinstance(given, str) or not (
             given is None
-            or (isinstance(given, Iterable) and all(isinstance(path, str) for path in given))
+            or (isinstance(given, Iterable) and all(isinstance(name, str) for name in given))
         ):
             raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
-        for path in () if given is None else given:
-            stages = path.split(" > ")
-            if len(stages) > 2 or not all(stage in STAGES for stage in stages):
+        for name in () if given is None else given:
+            if name not in CANDIDATES:
                 raise ParameterError(
-                    f"candidates has {in_words(path)}; use one of {', '.join(STAGES)}, or two of "
-                    "them such as 'structured > na-fir'"
+                    f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
                 )
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        """As the largest stage; besides it there are the held-out outputs of all candidates."""
-        paths = self._paths(n_classes)
-        stages = {stage for path in paths for stage in path.split(" > ")}
+        """Memory of the largest candidate, and of the held-out outputs of all of them."""
+        names = self._names(n_classes)
         largest = max(
-            make_stage(stage)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
-            for stage in stages
+            make_candidate(name)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+            for name in names
         )
         n_judged = min(n_rows, most_judged(n_classes))
-        held_out = 8 * len(paths) * n_judged * n_classes
+        held_out = 8 * len(names) * n_judged * n_classes
         return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
 
-    def _paths(self, n_classes: int, n_labels: int = 2) -> list[str]:
-        """Return what is tried: what was asked for, or what is good for so many classes.
+    def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
+        """Return the candidates that are asked for, or the default ones.
 
         Where all labels are the same, maps of two classes leave the other one as likely as it was.
         """
-        of_two = n_classes == 2 and n_labels == 2
-        given = PATHS_OF_TWO if of_two else PATHS_OF_MANY if n_classes > MANY else PATHS
-        given = given if self.candidates is None else tuple(self.candidates)
-        return list(dict.fromkeys([BASELINE, *given]))
+        is_of_two = n_classes == 2 and n_labels == 2
+        names = NAMES_OF_TWO if is_of_two else NAMES_OF_MANY if n_classes > MANY else NAMES
+        names = names if self.candidates is None else tuple(self.candidates)
+        return list(dict.fromkeys([BASELINE, *names]))
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        paths = self._paths(batch.n_classes, len(np.unique(batch.class_index)))
-        with progress("AutoCalibrator", len(paths) + 2, verbose=self.verbose) as start:
-            return self._mix(batch, paths, start)
+        names = self._names(batch.n_classes, len(np.unique(batch.class_index)))
+        with progress("AutoCalibrator", len(names) + 2, verbose=self.verbose) as start:
+            search = Search(batch, self.cv)
+            search.hold_out(names, start)
+            start("mixture")
+            reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
+            own = np.column_stack([search.own(name) for name in names])
+            weights, few, report = self._weigh(search, own, names, reference)
+            start("finish")
+            return self._finish(search, own, names, weights, few, reference) | {
+                "solver_report_": report
+            }
 
-    def _mix(
-        self, batch: SimplexBatch, paths: list[str], start: Callable[[str], None]
-    ) -> dict[str, Any]:
-        search = Search(batch, self.cv)
-        search.hold_out(paths, start)
-        start("mixture")
-        own = np.column_stack([search.own(path) for path in paths])
-        home = OF_TWO if batch.n_classes == 2 and OF_TWO in paths else BASELINE
-        favourites = {OF_TWO: 1.0} if home == OF_TWO else FAVOURITES
+    def _weigh(
+        self, search: Search, own: NDArray[np.float64], names: list[str], reference: str
+    ) -> tuple[NDArray[np.float64], float, SolverReport]:
+        """Return the weights of the mixture, and the share that temperature scaling kept.
+
+        ``own`` has the probability of each row's label by each candidate.
+        """
+        parts = {OF_TWO: 1.0} if reference == OF_TWO else PRIOR_PARTS
+        cells, cell_weights = _priced_cells(search, names, reference)
         weights, report = solve_priced_mixture(
             own,
             search.batch.weight,
-            *_priced_cells(search, paths, home),
-            paths.index(home),
+            cells,
+            cell_weights,
+            names.index(reference),
             strength=self.caution,
-            prior=self.prior_rows * np.array([favourites.get(path, 0.0) for path in paths]),
+            prior=self.prior_rows * np.array([parts.get(name, 0.0) for name in names]),
         )
         few = 0.0
-        if self.caution > 0.0 and home == BASELINE:
-            weights, few = _hold(weights, own, search.batch, paths)
-        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
-        weights /= weights.sum()
-        start("finish")
-        kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
-        nats = self.finish * (FINISH_OF_TWO if home == OF_TWO else 1.0)
-        used = {stage for path in paths for stage in path.split(" > ")}
-        stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]
-        loss = -float(search.batch.weight @ np.log(np.maximum(own @ weights, SMALLEST)))
-        cells = max(float(batch.weight.sum()), 1.0) * batch.n_classes
-        share = _share_of_finish(kept, loss, few, nats)
-        finish = search.finish(kept, stages) if share > 0.0 else None
+        if self.caution > 0.0 and reference == BASELINE:
+            weights, few = _keep_plain(weights, own, search.batch, names)
+        weights = np.where(weights < CHOSEN.least_weight, 0.0, weights)
+        return weights / weights.sum(), few, report
+
+    def _finish(
+        self,
+        search: Search,
+        own: NDArray[np.float64],
+        names: list[str],
+        weights: NDArray[np.float64],
+        few: float,
+        reference: str,
+    ) -> dict[str, Any]:
+        """Fit the candidates that have a weight to all rows, and the final stages."""
+        kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
+        batch = search.batch
+        loss = -float(batch.weight @ np.log(np.maximum(own @ weights, SMALLEST)))
+        nats = self.finish * (CHOSEN.finish_of_two if reference == OF_TWO else 1.0)
+        share = _share_of_final_stages(kept, loss, few, nats)
+        stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
+        cells = max(search.total_weight, 1.0) * batch.n_classes
         return {
-            "paths_": search.fit(list(kept)),
+            "paths_": [[fitted] for fitted in search.fit(list(kept))],
             "weights_": np.array(list(kept.values())),
-            "finish_": finish,
+            "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
-            "floor_": max(FLOOR, FLOOR_NATS * min(loss, 1.0) / cells),
-            "report_": report_of(paths, own, weights, search, share, home),
-            "solver_report_": report,
+            "floor_": max(CHOSEN.floor, CHOSEN.floor_loss * min(loss, 1.0) / cells),
+            "report_": report_of(names, own, weights, search, share, reference),
         }
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
@@ -251,12 +282,13 @@ class AutoCalibrator(Composed):
         yield from super()._complaints(batch, fitted)
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        # Model files of 1.0 may hold a candidate of two stages: hence lists of lists.
         parts = {id(part): part for path in found["paths_"] for part in path}
         stages = {key: stage_of(part) for key, part in parts.items()}
         chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in found["paths_"]]
         mixture = MixtureMap(tuple(chains), found["weights_"])
         floor = found["floor_"]
-        first = Stage(mixture, FLOOR if floor is None else floor)
+        first = Stage(mixture, CHOSEN.floor if floor is None else floor)
         if not found["finish_"]:
             return mixture if floor is None else ChainMap((first,))
         share = found["finish_share_"]
@@ -265,69 +297,85 @@ class AutoCalibrator(Composed):
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
-def _share_of_finish(weights: dict[str, float], loss: float, few: float, nats: float) -> float:
-    """Share of what comes after the mixture.
+def _share_of_final_stages(
+    weights: dict[str, float], loss: float, few: float, nats: float
+) -> float:
+    """Return the weight of the final stages in the result.
 
-    Where the mixture stays with temperature scaling, or with the scores, this does, too; and it
-    has less of a say where there are ``few`` mistakes, or a loss of few ``nats``.
+    With w the weight of temperature scaling and of the uncalibrated scores in the mixture, f the
+    share kept for ``few`` errors and E the held-out ``loss``, it is
+
+        (1 - f) (1 - w) E / (E + nats).
     """
-    share = (1.0 - few) * (1.0 - sum(weights.get(path, 0.0) for path in PLAIN))
+    share = (1.0 - few) * (1.0 - sum(weights.get(name, 0.0) for name in PLAIN))
     if nats > 0.0:
         share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= LEAST_WEIGHT else 0.0
+    return share if share >= CHOSEN.least_weight else 0.0
 
 
-def _hold(
-    weights: NDArray[np.float64],
-    own: NDArray[np.float64],
-    batch: SimplexBatch,
-    paths: list[str],
-) -> tuple[NDArray[np.float64], float]:
-    """Leave a share to temperature scaling where mistakes are few, and one to unrefuted scores.
+def share_of_few_errors(loss: float, total_weight: float) -> float:
+    """Return the share that temperature scaling keeps while there are few errors to learn from.
 
-    A price is not enough: what a few mistakes say is clear to the held-out likelihood, and all the
-    same a matter of luck. Returns the first share, too.
+    With E its held-out loss in nats and h = E / n the mean of that, the share is
+
+        A / (A + E) * b / (b + h) * E / (E + C).
+
+    The first factor falls as errors accumulate, the second where errors are common, and the third
+    is zero where there is no loss at all.
     """
-    weight = batch.weight
+    share = CHOSEN.enough_loss / (CHOSEN.enough_loss + loss)
+    share *= CHOSEN.common_loss / (CHOSEN.common_loss + loss / total_weight)
+    return share * loss / (loss + CHOSEN.some_loss)
+
+
+def _keep_plain(
+    weights: NDArray[np.float64], own: NDArray[np.float64], batch: SimplexBatch, names: list[str]
+) -> tuple[NDArray[np.float64], float]:
+    """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
+
+    Returns the new weights, and the first of the shares.
+    """
     logs = np.log(np.maximum(np.column_stack([own @ weights, own]), SMALLEST))
-    loss = -(weight @ logs)
-    # Its own mistakes are few: where it has many that others mend, its share would do harm.
-    own_loss = loss[1 + paths.index(BASELINE)]
-    few = MANY_NATS / (own_loss + MANY_NATS) * LOW_LOSS / (own_loss / weight.sum() + LOW_LOSS)
-    few *= own_loss / (own_loss + FEW_NATS)
-    held = (1.0 - few) * weights
-    held[paths.index(BASELINE)] += few
-    if "identity" in paths:
-        gain = loss[1 + paths.index("identity")] - loss[0]
-        # Without a mistake the whole loss is less than a clear gain, so nothing could refute the
+    mixture_loss, *losses = -(batch.weight @ logs)
+    # Twenty errors in 2,500 rows can favour a sharper map by luck; the held-out likelihood alone
+    # does not see that the one confident error that would punish it is missing.
+    baseline = names.index(BASELINE)
+    few = share_of_few_errors(float(losses[baseline]), float(batch.weight.sum()))
+    kept = (1.0 - few) * weights
+    kept[baseline] += few
+    if "identity" in names:
+        identity = names.index("identity")
+        gain = losses[identity] - mixture_loss
+        # Without an error the whole loss is less than a clear gain, so nothing could refute the
         # scores; what keeps T near 1 in temperature scaling is caution enough.
-        share = UNPROVEN * expit(CLEAR_GAIN - gain) * min(_count_mistakes(batch), 1.0)
-        held *= 1.0 - share
-        held[paths.index("identity")] += share
-    return held, float(few)
+        share = CHOSEN.unproven_share * expit(CHOSEN.clear_gain - gain)
+        share *= min(_count_errors(batch), 1.0)
+        kept *= 1.0 - share
+        kept[identity] += share
+    return kept, few
 
 
-def _count_mistakes(batch: SimplexBatch) -> float:
-    """Weight of the rows whose label does not have the largest score, or not alone."""
+def _count_errors(batch: SimplexBatch) -> float:
+    """Return the weight of the rows whose label does not have the largest score, or not alone."""
     own = batch.scores[np.arange(batch.n_rows), batch.class_index]
     n_as_large = np.count_nonzero(batch.scores >= own[:, None], axis=1)
     return float(batch.weight[n_as_large > 1].sum())
 
 
 def _priced_cells(
-    search: Search, paths: list[str], home: str
+    search: Search, names: list[str], reference: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities of each path in cells of some rows, and how likely ``home`` finds each.
+    """Return probabilities of the candidates in cells of some rows, and weights of these cells.
 
-    Rows are chosen as a fold is. Cells that make no difference to the sum are left out.
+    A cell weighs what the ``reference`` says of it. Rows are chosen as a fold is, and cells that
+    make no difference to the sum are left out.
     """
     batch = search.batch
-    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
+    n_parts = min(batch.scores.size // CHOSEN.priced_cells, batch.n_rows // CHOSEN.priced_rows)
     row, fold, weight = batch.deal(1 + n_parts)
     some = row[fold == 0]
-    baseline = search.held_out[home].scores[some]
-    share = weight[fold == 0, None] * baseline
+    share = weight[fold == 0, None] * search.held_out[reference].scores[some]
     share /= share.sum()
-    told = share > 1e-12 / share.size
-    cells = np.column_stack([search.held_out[path].scores[some][told] for path in paths])
-    return cells, share[told]
+    is_counted = share > 1e-12 / share.size
+    cells = [search.held_out[name].scores[some][is_counted] for name in names]
+    return np.column_stack(cells), share[is_counted]

@@ -1,4 +1,4 @@
-"""Held-out predictions of one method, or of one after the other, with all that they share."""
+"""Held-out predictions of the candidates of ``AutoCalibrator``, with all that they share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ import numpy as np
 
 from calibrant import _threads as threads
 from calibrant._calibrators.auto_report import BASELINE
-from calibrant._calibrators.composition import (
-    cross_fit,
-    fit_part,
-    on_simplex,
-    out_of_fold,
-    outputs_of,
-)
+from calibrant._calibrators.composition import cross_fit, fit_part, on_simplex, outputs_of
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._row_order import sample_rows
@@ -30,12 +24,13 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._maps.logits import TemperatureMap
     from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.structured import StructuredFit
 
 TOLERANCE, FOLD_TOLERANCE = 1e-4, 1e-3
 """Certificates asked for of structured scaling, and of all in folds: far below the noise of a
 held-out likelihood."""
 
-STAGES: dict[str, tuple[str, dict[str, Any]]] = {
+CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
     "identity": ("ts", {"prior_strength": HELD}),
     "ts": ("ts", {}),
     "structured": ("structured", {"tol": TOLERANCE}),
@@ -47,10 +42,11 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "two-class": ("two-class", {}),
     "ir-ovr": ("ir-ovr", {}),
 }
-"""What a path is made of: methods with parameters. Scores as they are have T = 1, and a reading of
-exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and mislead in
-most others: structured scaling is there with its usual bound on them, and with almost none. With
-weak penalties it is there, too: where few rows tell of a real bias, the evidence for it is weak.
+"""Method and parameters of each candidate. The uncalibrated scores ("identity") have T = 1, and a
+reading of exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and
+mislead in most others: structured scaling is there with its usual bound on them, and with almost
+none. With weak penalties it is there, too: where few rows tell of a real bias, the evidence for it
+is weak.
 
 None of them chooses a parameter by folds of its own: weights of the mixture do what a prior towards
 temperature scaling would do. Within the validation parts of real classifiers this is as good as
@@ -61,35 +57,25 @@ FINISH: dict[str, tuple[str, dict[str, Any]]] = {
     "spline": ("spline", {"strength": 1.0}),
     "structured": ("structured", {"tol": TOLERANCE}),
 }
-"""What is fitted to the mixture as a whole, one after the other: an average of honest probabilities
-is too timid."""
+"""Final stages, fitted to the mixture one after the other: an average of calibrated probabilities
+is under-confident."""
 
 MOST_CELLS_JUDGED = 1 << 18
 LEAST_ROWS_JUDGED = 5000
-"""Different rows that candidates are judged on: so many cells of them, but at least these rows."""
-
-ROWS_TO_TRUST_OUTPUTS = 100
-"""From here on, outputs for the rows that a first stage was fitted to are as good as held-out ones,
-where judging candidates did not need those of all rows."""
+"""Candidates are judged on a sample of at most this many cells, but at least this many rows."""
 
 
-def make_stage(name: str, *, in_folds: bool = False) -> Calibrator:
-    """Return the unfitted calibrator of a stage, or as it is fitted in folds."""
-    method, parameters = STAGES[name]
-    stage = make_calibrator(method, **parameters)
-    if in_folds and method != "ts" and getattr(stage, "tol", np.inf) < FOLD_TOLERANCE:
-        stage.set_params(tol=FOLD_TOLERANCE)
-    return stage
-
-
-def prefixes(path: str) -> list[str]:
-    """Return what a path begins with, and itself."""
-    first = path.rpartition(" > ")[0]
-    return [first, path] if first else [path]
+def make_candidate(name: str, *, in_folds: bool = False) -> Calibrator:
+    """Return the unfitted calibrator of a candidate, or as it is fitted in folds."""
+    method, parameters = CANDIDATES[name]
+    calibrator = make_calibrator(method, **parameters)
+    if in_folds and method != "ts" and getattr(calibrator, "tol", np.inf) < FOLD_TOLERANCE:
+        calibrator.set_params(tol=FOLD_TOLERANCE)
+    return calibrator
 
 
 def most_judged(n_classes: int) -> int:
-    """How many different rows candidates are judged on, if there are more."""
+    """Return how many different rows candidates are judged on, if there are more."""
     return max(MOST_CELLS_JUDGED // n_classes, LEAST_ROWS_JUDGED)
 
 
@@ -103,137 +89,112 @@ def judged_rows(batch: SimplexBatch) -> SimplexBatch:
 
 
 class Search:
-    """Paths, fitted without a fold each and judged on it; first stages are shared between them.
+    """Candidates, fitted without each fold and judged on it.
 
-    The second stage of a path is fitted to held-out outputs of the first, and judged on folds of
-    these: its few parameters see no row's own label.
+    Attributes
+    ----------
+    batch : SimplexBatch
+        Rows that candidates are judged on; ``folds`` has the fold of each.
+    n_rows : int
+        Number of these rows, before repeats were dealt to several folds.
+    held_out : dict of str to SimplexBatch
+        Probabilities of the rows by each candidate, from fits without the fold of a row.
+    seconds : dict of str to float
+        Time that each candidate took.
+    total_weight : float
+        Weight of all rows, judged or not.
     """
 
     def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
         self._all, self.n_folds = batch, n_folds
+        self.total_weight = float(batch.weight.sum())
         judged = judged_rows(batch)
         self.n_rows, self._judges_all = judged.n_rows, judged is batch
         self.batch, self.folds = judged.in_folds(n_folds)
         self.seconds: dict[str, float] = {}
-        self._wholes: dict[str, Calibrator] = {}
         self.held_out: dict[str, SimplexBatch] = {}
+        self._wholes: dict[str, Calibrator] = {}  # fits to all rows that are judged
+        self._by_evidence: StructuredFit | None = None  # the last one with penalties by evidence
 
-    def hold_out(self, paths: list[str], start: Callable[[str], None]) -> None:
-        """Find all probabilities of each row on each path, from a fit without the row's fold.
+    def hold_out(self, names: list[str], start: Callable[[str], None]) -> None:
+        """Predict each row by every candidate, fitted without the fold of the row.
 
-        Paths that begin with another one come after it.
+        The first of ``names`` is temperature scaling, from which others start. ``start`` is told
+        of each candidate.
         """
-        missing = list(dict.fromkeys(prefix for path in paths for prefix in prefixes(path)))
-        missing = [path for path in missing if path not in self.held_out]
-        for first in dict.fromkeys(path.rpartition(" > ")[0] for path in missing):
-            wave = [path for path in missing if path.rpartition(" > ")[0] == first]
-            for path in wave:
-                if path in paths:
-                    start(path)
-            self._hold_out(first, wave)
-        for path in missing:  # no candidate: its time is that of the first it leads to
-            if path not in paths:
-                owner = next(one for one in paths if path in prefixes(one))
-                self.seconds[owner] += self.seconds[path]
-
-    def _hold_out(self, first: str, wave: list[str]) -> None:
-        """Do so for paths that differ in their last stage."""
-        source = self.held_out[first] if first else self.batch
-        for path in wave:
-            if path.rpartition(" > ")[2] == "identity":  # which has no parameter but one of zeros
-                started = perf_counter()
-                rows = outputs_of(self._fit_whole(path, source), source.scores)
-                self.held_out[path] = self.batch.with_probabilities(rows)
-                self.seconds[path] = perf_counter() - started
-        wave = [path for path in wave if path not in self.held_out]
-        stages = [make_stage(path.rpartition(" > ")[2], in_folds=True) for path in wave]
-        begins = wave[:1] == [BASELINE if not first else f"{first} > {BASELINE}"]
-        known = self._fit_structured(first, source, wave)
-        found_by = cross_fit(
-            stages, source, self.folds, begins_with_temperature=begins, known=known
+        for name in names:
+            start(name)
+        known = [self._fit_before_folds(name) for name in names]
+        # The uncalibrated scores have no parameter but one of zeros: there is nothing to hold out.
+        in_folds = [i for i, name in enumerate(names) if name != "identity"]
+        results = cross_fit(
+            [make_candidate(names[i], in_folds=True) for i in in_folds],
+            self.batch,
+            self.folds,
+            begins_with_temperature=True,
+            known=[known[i] for i in in_folds],
         )
-        for path, found in zip(wave, found_by, strict=True):
-            self.held_out[path] = self.batch.with_probabilities(found.rows)
-            self.seconds[path] = found.seconds + self.seconds.get(path, 0.0)
+        for i, result in zip(in_folds, results, strict=True):
+            self.held_out[names[i]] = self.batch.with_probabilities(result.rows)
+            self.seconds[names[i]] += result.seconds
 
-    def _fit_whole(self, path: str, source: SimplexBatch) -> Calibrator:
-        """Fit the last stage of a path to all rows that are judged."""
-        if path not in self._wholes:
-            stage = make_stage(path.rpartition(" > ")[2])
-            self._wholes[path] = fit_part(stage, on_simplex(source))
-        return self._wholes[path]
+    def _fit_before_folds(self, name: str) -> dict[str, Any]:
+        """Fit a candidate to all rows that are judged, where its fits in folds need that.
 
-    def _fit_structured(
-        self, first: str, source: SimplexBatch, wave: list[str]
-    ) -> list[dict[str, Any]]:
-        """Fit structured scaling to all rows, which fits without a fold begin with.
-
-        They have its penalties, a few numbers that a row left out has hardly a part in; to find
-        them again costs most of the time of a fit. Those of the second begin with the first's.
+        Structured scaling has the penalties of this fit in every fold: a few numbers that a row
+        left out has hardly a part in, and to find them again costs most of the time of a fit. One
+        with penalties by evidence begins with those of the one before.
         """
-        known: dict[str, dict[str, Any]] = {}
-        like = None
-        for path in wave:
-            stage = make_stage(path.rpartition(" > ")[2], in_folds=not self._judges_all)
-            if isinstance(stage, StructuredScaling):
-                started = perf_counter()
-                start = self._fit_whole(f"{first} > {BASELINE}" if first else BASELINE, source)
-                temperature = cast("TemperatureMap", start.map_)
-                whole = stage._fit_whole(on_simplex(source), temperature, like)  # noqa: SLF001
-                like = whole if isinstance(stage.strength, str) else like
-                self._wholes[path] = fit_part(stage, source, whole=whole)
-                known[path] = {"whole": whole, "whole_weight": float(source.weight.sum())}
-                self.seconds[path] = perf_counter() - started
-        return [known.get(path, {}) for path in wave]
+        started, known = perf_counter(), {}
+        candidate = make_candidate(name, in_folds=not self._judges_all)
+        if name in (BASELINE, "identity"):
+            self._wholes[name] = fit_part(make_candidate(name), on_simplex(self.batch))
+        if name == "identity":
+            rows = outputs_of(self._wholes[name], self.batch.scores)
+            self.held_out[name] = self.batch.with_probabilities(rows)
+        if isinstance(candidate, StructuredScaling):
+            temperature = cast("TemperatureMap", self._wholes[BASELINE].map_)
+            whole = candidate._fit_whole(  # noqa: SLF001  (ours)
+                on_simplex(self.batch), temperature, self._by_evidence
+            )
+            if isinstance(candidate.strength, str):
+                self._by_evidence = whole
+            self._wholes[name] = fit_part(candidate, self.batch, whole=whole)
+            known = {"whole": whole, "whole_weight": float(self.batch.weight.sum())}
+        self.seconds[name] = perf_counter() - started
+        return known
 
-    def own(self, path: str) -> NDArray[np.float64]:
-        """Probability of each row's label, from a fit without its fold."""
+    def own(self, name: str) -> NDArray[np.float64]:
+        """Return the probability of each row's label, from a fit without its fold."""
         rows = np.arange(self.batch.n_rows)
-        own: NDArray[np.float64] = self.held_out[path].scores[rows, self.batch.class_index]
+        own: NDArray[np.float64] = self.held_out[name].scores[rows, self.batch.class_index]
         return own
 
-    def finish(self, weights: dict[str, float], stages: list[str]) -> list[Calibrator]:
-        """Fit stages, one after the other, to held-out outputs of a mixture of paths."""
-        rows = sum(weight * self.held_out[path].scores for path, weight in weights.items())
+    def fit_final_stages(self, weights: dict[str, float], stages: list[str]) -> list[Calibrator]:
+        """Fit stages, one after the other, to held-out outputs of a mixture of candidates."""
+        rows = sum(weight * self.held_out[name].scores for name, weight in weights.items())
         batch = self.batch.with_probabilities(np.asarray(rows))
-        found: list[Calibrator] = []
+        fitted: list[Calibrator] = []
         for name in stages:
             batch = on_simplex(batch)
             method, parameters = FINISH[name]
-            found.append(fit_part(make_calibrator(method, **parameters), batch))
-            batch = batch.with_probabilities(outputs_of(found[-1], batch.scores))
-        return found
+            fitted.append(fit_part(make_calibrator(method, **parameters), batch))
+            batch = batch.with_probabilities(outputs_of(fitted[-1], batch.scores))
+        return fitted
 
-    def fit(self, paths: list[str]) -> list[list[Calibrator]]:
-        """Fit the stages of paths to all rows, the second to held-out outputs of the first."""
-        needed = list(dict.fromkeys(prefix for path in paths for prefix in prefixes(path)))
-        fitted: dict[str, Calibrator] = {}
-        for n_stages in (1, 2):
-            wave = [path for path in needed if len(prefixes(path)) == n_stages]
-            firsts = dict.fromkeys(path.rpartition(" > ")[0] for path in wave)
-            sources = {first: on_simplex(self._whole_source(first, fitted)) for first in firsts}
-            starts = {first: fit_part(make_stage(BASELINE), sources[first]) for first in firsts}
-
-            def work(path: str, sources: Any = sources, starts: Any = starts) -> Calibrator:
-                first, _, last = path.rpartition(" > ")
-                if last == BASELINE:
-                    return starts[first]  # type: ignore[no-any-return]
-                if self._judges_all and path in self._wholes:
-                    return self._wholes[path]
-                return fit_part(make_stage(last), sources[first], starts[first].map_)
-
-            fitted |= zip(wave, threads.each(work, wave), strict=True)
-        return [[fitted[prefix] for prefix in prefixes(path)] for path in paths]
-
-    def _whole_source(self, first: str, fitted: dict[str, Calibrator]) -> SimplexBatch:
-        """Return what the stage after ``first`` is fitted to, where all rows are."""
-        if not first:
-            return self._all
+    def fit(self, names: list[str]) -> list[Calibrator]:
+        """Fit candidates to all rows; what was fitted to them already is not fitted again."""
+        batch = on_simplex(self._all)
         if self._judges_all:
-            return self.held_out[first]
-        batch, stage = self._all, make_stage(first)
-        n_parameters = stage._n_parameters(batch.n_classes)  # noqa: SLF001  (ours)
-        if batch.n_rows >= ROWS_TO_TRUST_OUTPUTS * n_parameters:
-            return batch.with_probabilities(outputs_of(fitted[first], batch.scores))
-        batch, folds = batch.in_folds(self.n_folds)
-        return batch.with_probabilities(out_of_fold(make_stage(first, in_folds=True), batch, folds))
+            temperature = self._wholes[BASELINE]
+        else:
+            temperature = fit_part(make_candidate(BASELINE), batch)
+
+        def work(name: str) -> Calibrator:
+            if name == BASELINE:
+                return temperature
+            if self._judges_all and name in self._wholes:
+                return self._wholes[name]
+            return fit_part(make_candidate(name), batch, cast("TemperatureMap", temperature.map_))
+
+        return list(threads.each(work, names))

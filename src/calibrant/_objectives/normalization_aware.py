@@ -94,7 +94,7 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
     if smallest is not None:
         n_octaves = OCTAVES_BELOW - int(np.floor(np.log2(smallest)))
         scores = np.union1d(scores, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
-    return start_segments(scores)
+    return start_segments(scores)[0]
 
 
 def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:

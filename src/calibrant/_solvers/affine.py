@@ -207,7 +207,10 @@ def _minimise(
         max_products=max(max_rounds, int(CHEAP_WORK / work)),  # no longer than what came before
     )
     violation, notes = found.violation, found.notes
-    if violation <= tol and _runs_away(problem, found.x):
+    # Pseudo-observations or a ridge on every parameter keep the minimum finite.
+    objective = problem.objective
+    is_free = not (objective.prior_gradient.any() or (objective.penalty_weights > 0.0).all())
+    if is_free and violation <= tol and _runs_away(problem, found.x):
         violation, notes = math.inf, (*notes, NO_MINIMUM)
     numbers = found.value, violation, tol, found.rounds + int(result.nit)
     return found.x, SolverReport("l-bfgs", *numbers, notes=notes)

@@ -17,7 +17,7 @@ import numpy as np
 from calibrant._kernels.lookup import add_cells
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.cells import SharedSteps
-from calibrant._row_order import bound_blocks, start_segments
+from calibrant._row_order import start_segments
 from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 
 if TYPE_CHECKING:
@@ -32,18 +32,16 @@ def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None)
     probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
     inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))
     own = probabilities[inside, label[inside]] + 0.0  # not -0.0
-    starts = start_segments(np.unique(own))
-    segment = np.searchsorted(starts, own, side="right") - 1
-    n_segments = len(starts)
-    positives = np.bincount(segment, weight[inside], minlength=n_segments).astype(np.float64)
-    cells = np.zeros(n_segments)
+    scores, score_of_row = np.unique(own, return_inverse=True)
+    starts, segment_of_score = start_segments(scores)
+    segment = segment_of_score[score_of_row]
+    positives = np.bincount(segment, weight[inside], minlength=len(starts)).astype(np.float64)
     part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
-    lookup = build_lookup(starts)
-    add_cells(part.view(np.int64), weight, *lookup, cells)
-    least, largest = bound_blocks(part, starts)
-    filled = cells > 0  # nothing may lie below the lowest positive value
-    about = least, largest, positives, cells
-    return BinaryProblem(*(array[filled] for array in about))
+    found = np.zeros((len(starts), 2))
+    add_cells(part, part.view(np.int64), weight, *build_lookup(starts), found)
+    filled = found[:, 0] > 0  # nothing may lie below the lowest positive value
+    cells, largest = np.ascontiguousarray(found[filled].T)
+    return BinaryProblem(starts[filled], largest, positives[filled], cells)
 
 
 def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:

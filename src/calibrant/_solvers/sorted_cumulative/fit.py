@@ -154,7 +154,7 @@ def lay_half_way(function: RankedStepFunction, sums: NDArray[np.float64]) -> Ran
     still rises from rank to rank.
     """
     scores = np.unique(function.thresholds)
-    starts = start_segments(scores, SAME_SUM)
+    starts, _ = start_segments(scores, SAME_SUM)
     least, largest = bound_blocks(sums, starts)
     laid = lay_thresholds(np.append(0.0, np.maximum.accumulate(largest[:-1])), least)
     laid[0] = 0.0
