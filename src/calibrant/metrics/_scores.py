@@ -277,7 +277,8 @@ class Brier(RowMean):
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
         squares: Floats = np.einsum("ij,ij->i", rows.rows, rows.rows)
-        return np.maximum(squares[:, None] - 2.0 * rows.rows + 1.0, 0.0) / rows.n_classes
+        scores: Floats = np.maximum(squares[:, None] - 2.0 * rows.rows + 1.0, 0.0)
+        return scores / rows.n_classes
 
 
 @dataclass(frozen=True)
@@ -288,7 +289,8 @@ class RankedProbability(RowMean):
         """Return the score of each row."""
         gaps = np.cumsum(rows.rows[:, :-1], axis=1)
         gaps -= rows.class_index[:, None] <= np.arange(gaps.shape[1])
-        return np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
+        scores: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
+        return scores
 
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
