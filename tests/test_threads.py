@@ -154,7 +154,7 @@ def test_the_number_of_threads_changes_no_bit(pools, cls, kind):
 @pytest.mark.parametrize(
     ("metric", "more"),
     [
-        (metrics.evaluate, {}),
+        (metrics.evaluate, {"groups": np.arange(240) % 2}),
         (metrics.calibration_test, {}),
         (metrics.calibration_test, {"metric": "classwise"}),
         (metrics.calibration_test, {"metric": "classwise", "resample_rows": False}),

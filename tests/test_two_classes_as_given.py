@@ -4,6 +4,7 @@ A vector, one column, two columns or margins, with labels 0 and 1, False and Tru
 """
 
 import dataclasses
+import inspect
 import json
 from functools import cache
 
@@ -70,15 +71,9 @@ def drawn(axes):
 
 
 def of_metrics(name, **options):
-    if "n_resamples" in getattr(metrics, name).__signature__.parameters:
+    if "n_resamples" in inspect.signature(getattr(metrics, name)).parameters:
         options["n_resamples"] = 20
     return lambda y, p, **told: getattr(metrics, name)(y, p, **told, **options)
-
-
-def counted(y, p, pos_label=None):
-    del pos_label
-    known = sorted(set(y.tolist()))
-    return metrics.MetricStatistics(known).update(p, y).solve(n_resamples=0)
 
 
 def displayed(y, p, **told):
@@ -87,9 +82,8 @@ def displayed(y, p, **told):
 
 def with_costs(name, *others):
     def call(y, p, **told):
-        options = {} if name == "cost_curve" else {"n_resamples": 20}
         more = [p for _ in others]
-        return getattr(decisions, name)(y, p, *more, COSTS, **told, **options)
+        return getattr(decisions, name)(y, p, *more, COSTS, **told)
 
     return call
 
@@ -104,15 +98,8 @@ def of_plots(name):
 
 
 METRICS = {
-    **{
-        name: of_metrics(name)
-        for name in metrics.__all__
-        if name not in ("MetricStatistics", "post_hoc_improvement")
-    },
-    "MetricStatistics": counted,
-    "post_hoc_improvement": lambda y, p, **told: metrics.post_hoc_improvement(
-        y, p, p, n_resamples=20, **told
-    ),
+    **{name: of_metrics(name) for name in metrics.__all__ if name != "Predictions"},
+    "Predictions": lambda y, p, **told: metrics.accuracy(metrics.Predictions.read(y, p, **told)),
     "ReliabilityDisplay": displayed,
     "compute_classwise": lambda y, p, **told: plots.compute_classwise(y, p, n_resamples=20, **told),
     "compute_reliability_grid": lambda y, p, **told: plots.compute_reliability_grid(
@@ -299,9 +286,6 @@ def test_chunks_give_the_same(scores):
         for rows in (slice(0, 100), slice(100, None)):
             made.partial_fit(given[rows], y[rows])
         np.testing.assert_allclose(made.predict_proba(given), expected, rtol=0, atol=1e-12)
-        kept = type(made.statistics_).from_bytes(made.statistics_.to_bytes())
-        again = getattr(calibrant, name)(scores=scores).fit_statistics(kept)
-        assert np.array_equal(again.predict_proba(given), made.predict_proba(given))
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -366,9 +350,8 @@ def test_the_command_gives_the_same(labels, tmp_path, capsys):
     found, rows = {}, {}
     for form, path, options in files(tmp_path, labels):
         draws = ("--resamples", 20)
-        for chunks in ([], ["--chunks"]) if path.suffix == ".csv" and form != "margins" else ([],):
-            told = said("evaluate", path, *options, *draws, *chunks)
-            found[form, *chunks] = {k: v for k, v in told.items() if k != "source"}
+        told = said("evaluate", path, *options, *draws)
+        found[(form,)] = {k: v for k, v in told.items() if k != "source"}
         model, out = tmp_path / "model.calibrant", tmp_path / "out.npz"
         said("fit", path, *options, "-m", "ts", "-o", model)
         said("apply", model, path, "-o", out)

@@ -31,7 +31,7 @@ TESTED = {
     "300 x 2, 2 % positive": (300, 2, 5.0, 1.5, False),
     "5,000 x 2, 2 % positive": (5000, 2, 5.0, 1.5, False),
 }
-"""Calibrated predictions: rows, classes, what the first logit is raised by, spread of logits, weights.
+"""Calibrated predictions: rows, classes, shift of the first logit, spread of logits, weights.
 
 Weights are of a gamma distribution of shape 1/2: a tenth of the rows has half of the weight.
 """

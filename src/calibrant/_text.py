@@ -11,7 +11,7 @@ from calibrant._html import visible
 
 if TYPE_CHECKING:
     from calibrant._result import Estimate
-    from calibrant.metrics._cumulative import ClassShares
+    from calibrant.metrics import ClassShares
 
 LONGEST_NAME = 120
 SIGNIFICANT = 0.05

@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from calibrant import FlattenedIsotonic, TemperatureScaling
+from calibrant._bad_rows import bad_rows
 from calibrant._files.apply import apply_file
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import NonFiniteError, PredictionFileError

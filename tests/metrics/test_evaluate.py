@@ -8,6 +8,7 @@ import pytest
 
 from array_chunks import ArrayChunks
 from calibrant import errors, metrics
+from calibrant.decisions import risk_coverage
 from calibrant.metrics import Predictions, evaluate
 from calibrant.metrics import _intervals as intervals
 from calibrant.metrics._scores import ROW_MEANS
@@ -203,3 +204,6 @@ def test_weights_over_many_orders_leave_numbers():
     for w in (10.0 ** rng.uniform(-9, 9, 300), np.where(np.arange(300) == 0, 1e9, 1e-9)):
         found = evaluate(y, proba, sample_weight=w)
         assert all(math.isfinite(own.value) for own in found.estimates().values())
+        curve = risk_coverage(y, proba, sample_weight=w)
+        assert np.isfinite([curve.aurc, curve.oracle]).all()
+        assert np.isfinite(curve.risk).all()

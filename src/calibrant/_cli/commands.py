@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._result import Estimate
-    from calibrant.metrics import Predictions
-    from calibrant.metrics._evaluation import Evaluation
+    from calibrant.metrics import Evaluation, Predictions
 
 BAD_ROWS = click.Choice(["error", "skip", "nan"])
 
@@ -168,8 +167,8 @@ def _judge_decisions(
     """
     from calibrant import _notices as notices
     from calibrant._one_column import ONE_COLUMN
-    from calibrant.decisions import expected_cost
     from calibrant._text import money
+    from calibrant.decisions import expected_cost
     from calibrant.report._decisions import set_sizes
 
     result: dict[str, Any] = {}
@@ -201,7 +200,7 @@ def _judge_decisions(
 
 def _share_of_answers(found: Aligned | FileChunks, result: Evaluation) -> Estimate | None:
     """Return the share of right answers, if a file holds confidences that a model stated."""
-    from calibrant.metrics._intervals import share_interval
+    from calibrant.metrics import share_interval
 
     if not found.is_stated or result.binary is None:
         return None

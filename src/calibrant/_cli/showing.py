@@ -114,7 +114,7 @@ def evaluation_table(
     from rich.text import Text
 
     from calibrant._text import describe_shares
-    from calibrant.metrics._table import METRICS
+    from calibrant.metrics import METRICS
 
     title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
     headings = ["metric", "value"]
@@ -164,7 +164,7 @@ def comparison_table(comparison: Any, listed: Collection[str] | None = None) -> 
     from rich.console import Group
     from rich.text import Text
 
-    from calibrant.metrics._table import METRICS
+    from calibrant.metrics import METRICS
 
     is_short = listed is not None or comparison.n_classes == 2
     left_out = {"kernel_density_ece", *(["classwise_ece", "thresholded_ece"] if is_short else [])}

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant._atomic_file import new_directory
+from calibrant._bad_rows import predict_good
 from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files.chunks import find_tables
 from calibrant._files.classes import find_order
@@ -19,7 +20,6 @@ from calibrant._files.values import groups_like, groups_of
 from calibrant._files.writers import Output, open_output
 from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import DataError
-from calibrant._bad_rows import predict_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._containers import column_names
 from calibrant._one_column import ONE_COLUMN
+from calibrant._predictions import read_predictions
 from calibrant.decisions._cost_tables import (
     Positive,
     action_costs,
@@ -22,7 +23,6 @@ from calibrant.decisions._cost_tables import (
     split_positive,
 )
 from calibrant.decisions._costs import expected_cost, rows_of
-from calibrant.metrics._predictions import read_predictions
 from calibrant.scale._chunks import is_dask
 
 if TYPE_CHECKING:

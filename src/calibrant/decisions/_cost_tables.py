@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._one_column import tells_positive
-from calibrant.metrics._predictions import Predictions
+from calibrant._predictions import Predictions
 from calibrant.scale._chunks import Chunks
 
 if TYPE_CHECKING:

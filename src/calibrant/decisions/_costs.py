@@ -13,13 +13,11 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._containers import column_names
 from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
+from calibrant._predictions import Predictions, Statistic, read, read_pair, read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._simplex import check_number
 from calibrant.decisions._cost_tables import action_costs, n_columns_of, read_costs, split_positive
-from calibrant.metrics._evaluation import Confusion
-from calibrant.metrics._intervals import check_level
-from calibrant.metrics._predictions import Predictions, read, read_pair, read_predictions
-from calibrant.metrics._statistic import Statistic
+from calibrant.metrics import Confusion, check_level
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Source
+    from calibrant._predictions import Source
     from calibrant.scale import Chunks
 
 

@@ -14,11 +14,10 @@ from scipy.special import psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._predictions import Statistic, column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
 from calibrant.decisions._cost_tables import read_costs, split_positive
 from calibrant.decisions._costs import standard_error
-from calibrant.metrics._predictions import column_of, name_of, read, read_rows
-from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions, Source
+    from calibrant._predictions import Predictions, Source
     from calibrant.scale import Chunks
 
 
@@ -306,7 +305,8 @@ def risk_coverage(
     values, weight, hits = distinct_above(rows, None)
     wrong = np.maximum(weight - hits, 0.0)
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
-    rate = (wrong - missed) / (weight - before)
+    added = weight - before  # zero where rows weigh less than the rounding of the others
+    rate = np.divide(wrong - missed, added, out=np.zeros_like(added), where=added > 0.0)
     # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
     ranks = psi(weight + 1.0) - psi(before + 1.0)
     area = math.fsum(wrong - missed) + math.fsum((missed - rate * before) * ranks)

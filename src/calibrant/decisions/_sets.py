@@ -15,9 +15,9 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, choice, leading
 from calibrant._labels import check_weights
+from calibrant._predictions import read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._costs import add_up, rows_of
-from calibrant.metrics._predictions import read_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
 
 ROUNDING = 1e-12
 """Sums of probabilities that differ by less are equal."""

@@ -12,10 +12,10 @@ from scipy.special import bdtr, betainc
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._predictions import column_of, name_of, read
 from calibrant._result import Result, doc, result
 from calibrant.decisions._curves import distinct_above
-from calibrant.metrics._intervals import check_level
-from calibrant.metrics._predictions import column_of, name_of, read
+from calibrant.metrics import check_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions, Source
+    from calibrant._predictions import Predictions, Source
     from calibrant.scale import Chunks
 
 

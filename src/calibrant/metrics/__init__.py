@@ -1,26 +1,48 @@
 """Scores, calibration errors, intervals and tests of predicted probabilities."""
 
+from calibrant._predictions import Predictions
 from calibrant.metrics._binary import binary_summary
+from calibrant.metrics._calibration_error import ClassBins as ClassBins
+from calibrant.metrics._calibration_error import ProblemBins as ProblemBins
+from calibrant.metrics._calibration_error import bin_edges as bin_edges
+from calibrant.metrics._calibration_error import check_bins as check_bins
 from calibrant.metrics._calibration_error import (
     classwise_ece,
     confidence_ece,
     positive_ece,
     thresholded_ece,
 )
+from calibrant.metrics._calibration_error import errors_in as errors_in
+from calibrant.metrics._cumulative import ClassShares as ClassShares
 from calibrant.metrics._cumulative import class_shares, cumulative_differences
-from calibrant.metrics._decomposition import score_decomposition
+from calibrant.metrics._cumulative import holm as holm
+from calibrant.metrics._evaluation import LARGEST_SHARE as LARGEST_SHARE
+from calibrant.metrics._evaluation import Confusion as Confusion
+from calibrant.metrics._evaluation import Evaluation as Evaluation
 from calibrant.metrics._evaluation import evaluate
-from calibrant.metrics._predictions import Predictions
+from calibrant.metrics._groups import SIGNIFICANT as SIGNIFICANT
+from calibrant.metrics._groups import GroupTable as GroupTable
+from calibrant.metrics._intervals import check_level as check_level
+from calibrant.metrics._intervals import share_interval as share_interval
+from calibrant.metrics._reliability import ReliabilityCurve as ReliabilityCurve
 from calibrant.metrics._reliability import reliability_curve
+from calibrant.metrics._scores import LogLoss as LogLoss
 from calibrant.metrics._scores import (
     accuracy,
     brier_score,
     negative_log_likelihood,
     ranked_probability_score,
+    score_decomposition,
 )
+from calibrant.metrics._significance import CalibrationTest as CalibrationTest
 from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._smooth import kernel_density_ece, smooth_ece
+from calibrant.metrics._table import METRICS as METRICS
+from calibrant.metrics._table import Metric as Metric
+from calibrant.metrics._table import headline as headline
+from calibrant.metrics._table import metrics_of as metrics_of
 
+# Names "x as x" are for other rooms of this package; they are not public.
 __all__ = [
     "Predictions",
     "accuracy",

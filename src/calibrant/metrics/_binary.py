@@ -15,10 +15,10 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._predictions import EventCells, read_rows, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._solvers.logistic import FREE, minimise_logistic
 from calibrant.metrics._intervals import check_level
-from calibrant.metrics._predictions import read_rows, usual_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import EventRows, Predictions
+    from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
-
-SMALLEST_ODDS = 1e-12
-"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
 
 FEWEST_OF_A_CLASS, FEWEST_IF_PREDICTED = 20, 15
 """Rows of each class from which on the intervals hold: docs/evidence/intervals.md.
@@ -133,34 +130,6 @@ def _percents(a: float, b: float) -> tuple[str, str]:
     return f"{100 * a:.{digits}f} %", f"{100 * b:.{digits}f} %"
 
 
-class EventCells(NamedTuple):
-    """Distinct predictions of one event, increasing, and sums over their rows.
-
-    ``weight`` is the sum of the weights, ``hits`` that of rows whose event happened, and
-    ``squares`` the sum of the squared weights.
-    """
-
-    values: Floats
-    weight: Floats
-    hits: Floats
-    squares: Floats
-
-    @classmethod
-    def of_rows(cls, events: EventRows) -> EventCells:
-        """Return the cells of rows."""
-        order = np.argsort(events.values, kind="stable")
-        values, weight = events.values[order], events.weight[order]
-        hits = np.where(events.hits[order], weight, 0.0)
-        first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-        sums = (np.add.reduceat(terms, first) for terms in (weight, hits, weight * weight))
-        return cls(values[first], *sums)
-
-    def log_odds(self) -> Floats:
-        """Return the log-odds of each prediction, finite for 0 and 1."""
-        found: Floats = logit(np.clip(self.values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
-        return found
-
-
 def binary_summary(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
@@ -180,21 +149,14 @@ def binary_summary(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A weight is a repetition: weight 2 counts a row twice, also in intervals.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -332,7 +294,8 @@ class Transformed(NamedTuple):
             return Estimate(self.value, math.nan, math.nan)
         reach = float(stdtrit(self.n_free, (1.0 + level) / 2.0)) * self.error if level else 0.0
         middle = self.forward(self.value)
-        return Estimate(self.value, self.backward(middle - reach), self.backward(middle + reach))
+        ends = (float(self.backward(middle + side * reach)) for side in (-1, 1))
+        return Estimate(self.value, *ends)
 
     def p_value(self, truth: float) -> float:
         """Return the two-sided p-value of a true value."""
@@ -358,7 +321,7 @@ def _moments(terms: Floats, weight: Floats, total: float) -> tuple[float, float,
 def _auc(cells: EventCells, n_positive: float, n_negative: float) -> Transformed:
     """AUC by DeLong, on the scale of the log-odds."""
     if min(n_positive, n_negative) <= 0.0:
-        return Transformed(math.nan, _logit, _expit, math.nan, math.nan)
+        return Transformed(math.nan, logit, expit, math.nan, math.nan)
     positive, negative = cells.hits, cells.weight - cells.hits
     below = (np.cumsum(negative) - 0.5 * negative) / n_negative
     above = 1.0 - (np.cumsum(positive) - 0.5 * positive) / n_positive
@@ -368,7 +331,7 @@ def _auc(cells: EventCells, n_positive: float, n_negative: float) -> Transformed
     variance, doubt = (a + b for a, b in zip(of_positive, of_negative, strict=True))
     slope = value * (1.0 - value)
     error = math.sqrt(variance) / slope if slope > 0.0 else math.nan
-    return Transformed(value, _logit, _expit, error, _degrees(variance, doubt))
+    return Transformed(value, logit, expit, error, _degrees(variance, doubt))
 
 
 def _ratio(cells: EventCells, said: float, seen: float, n_rows: float) -> Transformed:
@@ -387,14 +350,6 @@ def _ratio(cells: EventCells, said: float, seen: float, n_rows: float) -> Transf
 def _degrees(variance: float, doubt: float) -> float:
     """Degrees of freedom by Satterthwaite: those of a variance that is as uncertain."""
     return max(2.0 * variance**2 / doubt, 1.0) if doubt > 0.0 else 1e9
-
-
-def _logit(value: float) -> float:
-    return float(logit(value))
-
-
-def _expit(value: float) -> float:
-    return float(expit(value))
 
 
 def _recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate, float]:

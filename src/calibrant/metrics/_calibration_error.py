@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from calibrant import errors
+from calibrant._kernels import metrics as kernels
+from calibrant._predictions import Statistic, measure, read, usual_column
 from calibrant._simplex import check_number, check_option
-from calibrant.metrics._predictions import read, usual_column
-from calibrant.metrics._statistic import ClassBins, ProblemBins, errors_in, measure, sums_in_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions, Source
+    from calibrant._predictions import EventRows, Predictions, Source
     from calibrant.scale import Chunks
 
 ERROR_NORMS = ("l1", "l2", "max")
@@ -48,11 +49,8 @@ def confidence_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -61,14 +59,8 @@ def confidence_ece(
         the bin of the midpoint of their cumulative weight.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -114,11 +106,8 @@ def positive_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="quantile"
@@ -127,14 +116,8 @@ def positive_ece(
         a rare class nearly all rows are in the first of these, where errors of all kinds cancel.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -182,23 +165,14 @@ def classwise_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     n_bins : int, default=15
         Number of bins.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -238,23 +212,14 @@ def thresholded_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     n_bins : int, default=15
         Number of bins.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -297,9 +262,16 @@ def problem_error(
     check_bins(n_bins, norm, strategy)
     if strategy == "uniform":
         return measure(source, ProblemBins(int(n_bins), column, norm))
-    values, hits, weight = source.in_memory().events(column)
-    bins = mass_bins(values, weight, int(n_bins))
-    return float(errors_in(sums_in_bins(values, hits, weight, bins, int(n_bins))[None], norm)[0])
+    events = source.in_memory().events(column)
+    sums = sums_in_bins(*events, find_bins(events, int(n_bins), strategy), int(n_bins))
+    return float(errors_in(sums[None], norm)[0])
+
+
+def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
+    """Return the bin of every row, of equal width ("uniform") or of equal mass."""
+    if strategy == "uniform":
+        return uniform_bins(events.values, n_bins)
+    return mass_bins(events.values, events.weight, n_bins)
 
 
 def mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int64]:
@@ -341,3 +313,83 @@ def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float
             bins = mass_bins(values[own], weight[own], n_bins)
             found.append(sums_in_bins(values[own], hits[own], weight[own], bins, n_bins))
     return float(errors_in(np.array(found), norm).mean())
+
+
+@dataclass(frozen=True)
+class ProblemBins(Statistic):
+    """Weight, hits and values, all weighted, in bins of equal width of one binary problem.
+
+    The problem is the confidence, or the class of a ``column``.
+    """
+
+    n_bins: int
+    column: int | None = None
+    norm: str = "l1"
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of shape (n_bins, 3)."""
+        values, hits, weight = rows.events(self.column)
+        return sums_in_bins(values, hits, weight, uniform_bins(values, self.n_bins), self.n_bins)
+
+    def value(self, sums: Floats) -> float:
+        """Return the calibration error."""
+        return float(errors_in(sums[None], self.norm)[0])
+
+
+@dataclass(frozen=True)
+class ClassBins(Statistic):
+    """The same for the binary problem of every class: sums of shape (n_classes, n_bins, 3)."""
+
+    n_bins: int
+    norm: str = "l1"
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of shape (n_classes, n_bins, 3)."""
+        found = np.zeros((rows.n_classes, self.n_bins, 3))
+        bins = uniform_bins(rows.rows, self.n_bins)
+        kernels.add_binned_classes(rows.rows, rows.class_index, rows.weight, bins, found)
+        return found
+
+    def value(self, sums: Floats) -> float:
+        """Return the mean error of the classes."""
+        return float(errors_in(sums, self.norm).mean())
+
+
+def bin_edges(n_bins: int) -> Floats:
+    """Edges of bins of equal width, as scikit-learn computes them."""
+    return np.linspace(0.0, 1.0, n_bins + 1)
+
+
+def uniform_bins(values: Floats, n_bins: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    """Bin (low, high] of equal width of every value, 0 in the first; in the shape of ``values``."""
+    bins = np.empty(values.shape, dtype=np.int32)
+    kernels.find_bins(values.reshape(-1), bin_edges(n_bins), bins.reshape(-1))
+    return bins
+
+
+def sums_in_bins(
+    values: Floats, hits: np.ndarray, weight: Floats, bins: np.ndarray, n_bins: int
+) -> Floats:
+    """Sum weight, weighted hits and weighted values in each bin."""
+    parts = weight, np.where(hits, weight, 0.0), weight * values
+    return np.stack([np.bincount(bins, own, n_bins) for own in parts], axis=1)
+
+
+def errors_in(sums: Floats, norm: str = "l1") -> Floats:
+    """Calibration error of each problem from sums (problem, bin, weight / hits / values).
+
+    l1: sum_b |values_b - hits_b| / sum_b weight_b,    l2: root of the mean squared gap,
+    max: the largest gap of a bin.
+    """
+    weight, hits, values = (sums[..., column] for column in range(3))
+    gap = np.abs(values - hits)
+    total = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
+    relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
+    found: Floats
+    if norm == "l1":
+        found = gap.sum(axis=-1) / total
+    elif norm == "l2":
+        found = np.sqrt((gap * relative).sum(axis=-1) / total)
+    else:
+        found = relative.max(axis=-1)
+    return found

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammainc
 
+from calibrant._predictions import EventCells, Statistic, column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
-from calibrant.metrics._binary import EventCells
-from calibrant.metrics._predictions import column_of, name_of, read, read_rows
-from calibrant.metrics._statistic import Statistic
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
 N_TERMS = 12
@@ -59,24 +57,16 @@ def cumulative_differences(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
+        Whether the largest probability of each row, or the probability of one class, is compared
+        with labels. None is the positive (second) class of two, and the confidence for more.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double in ``scale`` and the
         p-values; elsewhere it counts as two rows.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -198,19 +188,12 @@ def class_shares(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice in shares; p-values have one event of weight 2.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------

@@ -13,10 +13,11 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._html import table
 from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
+from calibrant._predictions import Predictions, Statistic, read, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._simplex import check_number, check_option
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
-from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins
+from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
 from calibrant.metrics._groups import judge_groups
 from calibrant.metrics._intervals import (
     check_level,
@@ -25,17 +26,17 @@ from calibrant.metrics._intervals import (
     model_labels,
     tell_enough,
 )
-from calibrant.metrics._predictions import Predictions, read, usual_column
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
-from calibrant.metrics._statistic import Statistic, uniform_bins
+from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
+    from calibrant._predictions import Source
     from calibrant.metrics._groups import GroupTable
-    from calibrant.metrics._predictions import Source
+    from calibrant.metrics._significance import CalibrationTest
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8
@@ -68,7 +69,7 @@ class Evaluation(Result):
         "AUC, predicted over observed positives, slope and intercept of two classes.", default=None
     )
     largest_share: float = doc(
-        "Share of the most frequent class, of up to 1,024.", default=math.nan
+        "Share of the most frequent class; NaN of over 1,024.", default=math.nan
     )
     strategy: str | None = doc("Bins of pos-ECE and conf-ECE, if told.", default=None)
     n_sampled: int | None = doc(
@@ -79,11 +80,11 @@ class Evaluation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers."""
-        found = Result.to_dict(self)
+        fields = Result.to_dict(self)
         for name, own in (("by_group", self.by_group), ("binary", self.binary)):
-            del found[name]
-            found |= {} if own is None else {name: own.to_dict()}
-        return found
+            del fields[name]
+            fields |= {} if own is None else {name: own.to_dict()}
+        return fields
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics of so many classes by name, in the order of the table."""
@@ -94,18 +95,14 @@ class Evaluation(Result):
         return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        has_intervals = self.n_resamples > 0
         width = 10 if self.binary is None else 20
-        head = f"{'metric':<{width}}{'value':>10}"
-        lines = [head + (f"   {self._interval:>20}" if has_intervals else "")]
-        for title, estimate in self._rows():
-            line = f"{title:<{width}}{_number(estimate.value):>10}"
-            if has_intervals and not math.isnan(estimate.low):
-                line += f"   {_number(estimate.low):>9}  {_number(estimate.high):>9}"
-            lines.append(line)
-        lines += [self._size, *self._remarks()]
-        lines += [] if self.by_group is None else ["", str(self.by_group)]
-        return "\n".join(lines)
+        head = f"   {self._interval:>20}" if self.n_resamples > 0 else ""
+        lines = [f"{'metric':<{width}}{'value':>10}{head}"]
+        for title, own in self._rows():
+            ends = "" if math.isnan(own.low) else f"   {own.low:>9.5f}  {own.high:>9.5f}"
+            lines.append(f"{title:<{width}}{_number(own.value):>10}{ends}")
+        groups = [] if self.by_group is None else ["", str(self.by_group)]
+        return "\n".join([*lines, self._size, *self._remarks(), *groups])
 
     def _repr_html_(self) -> str:
         n_columns = 3 if self.n_resamples > 0 else 2
@@ -262,22 +259,7 @@ def evaluate(
     with threads.jobs(n_jobs), threads.few_blas_threads(0):
         by_group = None
         if groups is not None:
-            if sample_weight is not None:  # rows without a weight are not there
-                groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
-            if not isinstance(source, Predictions):
-                raise errors.ContainerError(
-                    "y_proba is in chunks, which groups= does not support; compute it, or evaluate "
-                    "the rows of each group separately"
-                )
-            kept = [*GROUP_METRICS, headline(len(source.classes)).id]
-            drawn = {"n_bins": n_bins, "strategy": strategy, "random_state": random_state}
-            by_group = judge_groups(
-                source,
-                groups,
-                lambda rows: intervals.estimates(rows, kept)[0],
-                has_tests=n_resamples > 0,
-                **drawn,
-            )
+            by_group = _judge_groups(source, groups, sample_weight, intervals)
         estimates, sums = intervals.estimates(source, names)
     rows = source.in_memory()
     n_counted = rows.n_rows if rows.n_counted is None else rows.n_counted
@@ -308,13 +290,39 @@ def _look_at_columns(confusion: Floats | None, source: Source) -> float:
     return float(weights.sum(axis=1).max() / weights.sum())
 
 
+def _judge_groups(
+    source: Source, groups: Any, sample_weight: Any, intervals: Intervals
+) -> GroupTable:
+    """Return metrics of each group; refuse chunks."""
+    if not isinstance(source, Predictions):
+        raise errors.ContainerError(
+            "y_proba is in chunks, which groups= does not support; compute it, or evaluate the "
+            "rows of each group separately"
+        )
+    if sample_weight is not None:  # rows without a weight are not there
+        groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
+    names = [*GROUP_METRICS, headline(source.n_classes).id]
+    return judge_groups(
+        source,
+        groups,
+        judge=lambda rows: intervals.estimates(rows, names)[0],
+        test=intervals.test if intervals.n_resamples > 0 else None,
+    )
+
+
 def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
-    """Say which metrics have no interval that others have, and why."""
-    names = [name for name in estimates if name in ROW_MEANS or name == error]
-    without = [METRICS[name].title for name in names if math.isnan(estimates[name].low)]
-    if not without:
-        return ()
-    return (f"No interval of {', '.join(without)}: these rows have too few errors, or none.",)
+    """Say which metrics have no interval, and why."""
+    without = [name for name, own in estimates.items() if math.isnan(own.low)]
+    few = [name for name in without if name in ROW_MEANS or name == error]
+    reasons = {
+        "these rows have too few errors, or none": few,
+        "none that was tried holds with few rows": [name for name in without if name not in few],
+    }
+    return tuple(
+        f"No interval of {', '.join(METRICS[name].title for name in names)}: {why}."
+        for why, names in reasons.items()
+        if names
+    )
 
 
 @dataclass(frozen=True)
@@ -334,7 +342,7 @@ class Intervals:
     """How metrics and their intervals are computed; a ``level`` of None is no intervals."""
 
     n_bins: int
-    strategy: str | None
+    strategy: Literal["uniform", "quantile"] | None
     level: float | None
     n_resamples: int
     random_state: Any
@@ -344,30 +352,38 @@ class Intervals:
     ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
         """Return some metrics, each with its interval if it has one, and sums over all rows."""
         n_classes = len(source.classes)
-        statistics = {
-            name: METRICS[name].statistic(n_classes, self.n_bins, self.strategy) for name in names
-        }
-        counted = {name: own for name, own in statistics.items() if own is not None}
+        rules = {name: METRICS[name].rule(n_classes, self.n_bins, self.strategy) for name in names}
+        counted = {name: own for name, own in rules.items() if isinstance(own, Statistic)}
         more = {"confusion": Confusion()} if n_classes <= MOST_CLASSES_CROSSED else {}
         sums = source.add_up(counted | more)
         rows = source if isinstance(source, Predictions) else None
         labels = None if rows is None or self.level is None else model_labels(rows)
         is_enough = self.level is not None and tell_enough(source.in_memory())
-        found = {}
-        for name in names:
-            metric = METRICS[name]
+        result = {}
+        for name, rule in rules.items():
             if name in ROW_MEANS:
-                found[name] = self._mean(name, sums[name], rows, labels)
+                result[name] = self._mean(name, sums[name], rows, labels)
                 continue
-            if name in counted:
-                value = counted[name].value(sums[name])
+            if isinstance(rule, Statistic):
+                value = rule.value(sums[name])
             else:
-                value = metric.compute(source.in_memory(), self.n_bins, self.strategy)
-            found[name] = Estimate(value, math.nan, math.nan)
-            if is_enough and metric is headline(n_classes):
+                value = rule(source.in_memory())
+            result[name] = Estimate(value, math.nan, math.nan)
+            if is_enough and name == headline(n_classes).id:
                 _, low, high = self._error(source.in_memory(), name)
-                found[name] = Estimate(value, low, high)
-        return found, sums
+                result[name] = Estimate(value, low, high)
+        return result, sums
+
+    def test(self, rows: Predictions, n_resamples: int) -> CalibrationTest:
+        """Test the rows of a group."""
+        return calibration_test(
+            rows,
+            n_bins=self.n_bins,
+            strategy=self.strategy,
+            n_resamples=n_resamples,
+            resample_rows=False,  # exact also of fewer rows than there are bins
+            random_state=self.random_state,
+        )
 
     def _mean(
         self, name: str, sums: Floats, rows: Predictions | None, labels: Floats | None
@@ -381,10 +397,7 @@ class Intervals:
     def _error(self, rows: Predictions, name: str) -> Estimate:
         """Return the calibration error that predictions are judged by."""
         events = rows.events(usual_column(rows.n_classes))
-        if (self.strategy or OWN_STRATEGY[name]) == "uniform":
-            bins: Any = uniform_bins(events.values, self.n_bins)
-        else:
-            bins = mass_bins(events.values, events.weight, self.n_bins)
+        bins = find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name])
         return error_interval(
             events,
             bins,

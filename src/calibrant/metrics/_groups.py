@@ -14,7 +14,6 @@ from calibrant._html import table
 from calibrant._labels import read_groups
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._cumulative import holm
-from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._table import METRICS, headline
 
 if TYPE_CHECKING:
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
+    from calibrant.metrics._significance import CalibrationTest
 
 FEW_ROWS, SIGNIFICANT = 100, 0.05
 FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
@@ -119,11 +119,12 @@ def judge_groups(
     predictions: Predictions,
     groups: Any,
     judge: Callable[[Predictions], dict[str, Estimate]],
-    *,
-    has_tests: bool,
-    **options: Any,
+    test: Callable[[Predictions, int], CalibrationTest] | None,
 ) -> GroupTable:
-    """Judge the rows of each group by themselves, and test whether they are calibrated."""
+    """Judge the rows of each group by themselves, and test whether they are calibrated.
+
+    ``test(rows, n_resamples)`` tests the rows of a group; None is for no tests.
+    """
     names, codes = read_groups(groups, predictions.n_rows)
     metric = headline(predictions.n_classes).id
     n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
@@ -131,10 +132,9 @@ def judge_groups(
     for g in np.unique(codes).tolist():
         own = predictions.take(codes == g)
         p_value = excess = math.nan
-        if has_tests:
-            # Rows stay: then p-values are exact, also of fewer rows than there are bins.
-            test = calibration_test(own, n_resamples=n_draws, resample_rows=False, **options)
-            p_value, excess = test.p_value, test.statistic - test.null_mean
+        if test is not None:
+            tested = test(own, n_draws)
+            p_value, excess = tested.p_value, tested.statistic - tested.null_mean
         name = names[g : g + 1].tolist()[0]
         found.append(GroupMetrics(name, own.n_rows, judge(own), p_value, p_value, excess))
     adjusted = holm(np.array([g.p_value for g in found])).tolist()

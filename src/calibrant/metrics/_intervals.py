@@ -22,14 +22,14 @@ from calibrant import errors
 from calibrant._result import Estimate
 from calibrant._simplex import SimplexBatch, check_number
 from calibrant._solvers.temperature import solve_temperature
-from calibrant.metrics._statistic import errors_in, sums_in_bins
+from calibrant.metrics._calibration_error import errors_in, sums_in_bins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import EventRows, Predictions
-    from calibrant.metrics._statistic import RowMean
+    from calibrant._predictions import EventRows, Predictions
+    from calibrant.metrics._scores import RowMean
 
 MOST_ROWS_MODELLED = 20_000
 """Rows up to which the variance of a mean is also computed from the predictions."""

@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant import _threads as threads
+from calibrant._predictions import column_of, name_of, read_rows
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number
-from calibrant.metrics._calibration_error import check_bins, mass_bins, mass_edges
+from calibrant.metrics._calibration_error import (
+    bin_edges,
+    check_bins,
+    errors_in,
+    find_bins,
+    mass_edges,
+    sums_in_bins,
+)
 from calibrant.metrics._intervals import generator
-from calibrant.metrics._predictions import EventRows, column_of, name_of, read_rows
-from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value, seeded_draws
-from calibrant.metrics._statistic import bin_edges, errors_in, sums_in_bins, uniform_bins
+from calibrant.metrics._significance import MOST_ROWS_DRAWN, Draws, p_value
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import EventRows, Predictions
     from calibrant.scale import Chunks
 
 
@@ -64,15 +70,11 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
+        Whether the largest probability of each row, or the probability of one class, is compared
+        with labels. None is the positive (second) class of two, and the confidence for more.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -87,16 +89,11 @@ def reliability_curve(
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
-        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
-        setting of ``joblib.parallel_config``, else 1.
+        Number of threads, as in :func:`evaluate`; results do not depend on it.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -131,12 +128,9 @@ def reliability_curve(
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
     column, level = column_of(rows.classes, kind), float(consistency_level)
     events = rows.events(column)
-    if strategy == "uniform":
-        edges, bins = bin_edges(int(n_bins)), uniform_bins(events.values, int(n_bins))
-    else:
-        edges, bins = mass_edges(
-            events.values, mass_bins(events.values, events.weight, int(n_bins))
-        )
+    edges, bins = bin_edges(int(n_bins)), find_bins(events, int(n_bins), strategy)
+    if strategy == "quantile":
+        edges, bins = mass_edges(events.values, bins)
     sums = sums_in_bins(*events, bins, len(edges) - 1)
     weight, happened, said = sums.T
     ece = float(errors_in(sums[None])[0])
@@ -161,16 +155,10 @@ def _null_sums(
     replace: bool,
 ) -> Floats:
     """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
-    # As in the test: draws belong to places in an order of the rows' own.
-    order = np.lexsort((events.hits, events.weight, events.values))
-    bins, events = bins[order], EventRows(*(part[order] for part in events))
     values, _, weight = events
     if len(values) <= MOST_ROWS_DRAWN:
-        is_seed = type(random_state) is int and random_state >= 0
-        make: Any = seeded_draws if is_seed else Draws
-        draws = make(len(values), n_resamples, random_state, replace=replace)
-        found: Floats = draws.sums(events, bins, len(sums))
-        return found
+        draws = Draws(len(values), n_resamples, random_state, replace=replace)
+        return draws.sums(events, bins, len(sums))[0]
     # Of many rows the sums are normal: the labels, and with ``replace`` the rows as well.
     of_labels, of_rows = (
         np.bincount(bins, weight**2 * spread, len(sums))
@@ -180,11 +168,9 @@ def _null_sums(
         )
     )
     noise = generator(random_state).standard_normal((2, n_resamples, len(sums)))
-    found = np.empty((n_resamples, len(sums), 3))
-    found[:, :, 0] = sums[:, 0]
-    found[:, :, 2] = sums[:, 2] + (np.sqrt(of_rows) * noise[1] if replace else 0.0)
-    found[:, :, 1] = found[:, :, 2] + np.sqrt(of_labels) * noise[0]
-    return found
+    said = sums[:, 2] + (np.sqrt(of_rows) * noise[1] if replace else np.zeros_like(noise[1]))
+    weights = np.broadcast_to(sums[:, 0], said.shape)
+    return np.stack([weights, said + np.sqrt(of_labels) * noise[0], said], axis=2)
 
 
 def _bars(null: Floats, level: float) -> tuple[Floats, ...]:

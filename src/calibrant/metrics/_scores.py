@@ -1,25 +1,28 @@
-"""Accuracy and proper scores: means over rows."""
+"""Accuracy and proper scores, which are means over rows, and what of a score is calibration."""
 
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import entr, xlog1py, xlogy
 
 from calibrant import _notices as notices
 from calibrant import errors
+from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
-from calibrant._simplex import check_number
-from calibrant.metrics._predictions import read
-from calibrant.metrics._statistic import RowMean, measure
+from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
+from calibrant._result import Result, doc, result
+from calibrant._simplex import check_number, check_option
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
 MIN_PROBABILITY = 1e-12
@@ -40,19 +43,10 @@ def accuracy(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -81,22 +75,13 @@ def negative_log_likelihood(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     min_probability : float, default=1e-12
         Smaller probabilities of the label are replaced by this, so one exact zero costs 27.6 and
         not infinity. With 0 it costs infinity.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -131,19 +116,10 @@ def brier_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -183,19 +159,10 @@ def ranked_probability_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -239,6 +206,29 @@ def warn_of_alphabet(classes: NDArray[Any]) -> None:
         )
 
 
+class RowMean(Statistic):
+    """A weighted mean of a term of every row: the sums are those of weight and weight * term."""
+
+    @abstractmethod
+    def terms(self, rows: Predictions) -> Floats:
+        """Return the term of each row."""
+
+    @abstractmethod
+    def table(self, rows: Predictions) -> Floats:
+        """Return the term that each row would have with every label: (row, class)."""
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return the sums of weight, weight * term, and (weight * term)^2 and its parts."""
+        weight, terms = rows.weight, self.terms(rows)
+        squares, products = weight * weight, weight * terms
+        parts = weight, products, squares, weight * products, products * products
+        return np.array([*(part.sum() for part in parts), len(weight)])
+
+    def value(self, sums: Floats) -> float:
+        """Return the mean."""
+        return float(sums[1] / sums[0])
+
+
 @dataclass(frozen=True)
 class Accuracy(RowMean):
     """Share of rows that are right."""
@@ -262,14 +252,15 @@ class LogLoss(RowMean):
 
     def terms(self, rows: Predictions) -> Floats:
         """Return -log of the probability of each row's label."""
-        with np.errstate(divide="ignore"):
-            losses: Floats = -np.log(np.maximum(rows.own(), self.min_probability))
-        return losses
+        return self._losses(rows.own())
 
     def table(self, rows: Predictions) -> Floats:
         """Return -log of every probability."""
+        return self._losses(rows.rows)
+
+    def _losses(self, probabilities: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            losses: Floats = -np.log(np.maximum(rows.rows, self.min_probability))
+            losses: Floats = -np.log(np.maximum(probabilities, self.min_probability))
         return losses
 
 
@@ -285,8 +276,9 @@ class Brier(RowMean):
 
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
-        squares = np.einsum("ij,ij->i", rows.rows, rows.rows)[:, None]
-        return np.maximum(squares - 2.0 * rows.rows + 1.0, 0.0) / rows.n_classes
+        squares: Floats = np.einsum("ij,ij->i", rows.rows, rows.rows)
+        scores: Floats = np.maximum(squares[:, None] - 2.0 * rows.rows + 1.0, 0.0)
+        return scores / rows.n_classes
 
 
 @dataclass(frozen=True)
@@ -297,8 +289,8 @@ class RankedProbability(RowMean):
         """Return the score of each row."""
         gaps = np.cumsum(rows.rows[:, :-1], axis=1)
         gaps -= rows.class_index[:, None] <= np.arange(gaps.shape[1])
-        found: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
-        return found
+        scores: Floats = np.minimum(np.square(gaps, out=gaps).mean(axis=1), 1.0)  # sums are rounded
+        return scores
 
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
@@ -316,3 +308,94 @@ ROW_MEANS: dict[str, RowMean] = {
     "ranked_probability_score": RankedProbability(),
 }
 """Metrics that are means over rows, by the names of their functions."""
+
+
+@result()
+class ScoreDecomposition(Result):
+    """Result of :func:`score_decomposition`."""
+
+    score: float = doc("Mean score: miscalibration - discrimination + uncertainty, or infinite.")
+    miscalibration: float = doc("Gain of recalibration, not negative; infinite if the score is.")
+    discrimination: float = doc("Gain of the recalibrated predictions over constant ones.")
+    uncertainty: float = doc("Score of constant predictions, the class frequencies.")
+    refinement: float = doc("Score of the recalibrated predictions: score - miscalibration.")
+
+
+def score_decomposition(
+    y_true: ArrayLike | Predictions | Chunks,
+    y_proba: ArrayLike | None = None,
+    *,
+    score: Literal["brier", "log"] = "brier",
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> ScoreDecomposition:
+    """Split a proper score into miscalibration, discrimination and uncertainty (CORP).
+
+    For each class, isotonic regression of the label on the probability is the best monotone
+    recalibration, and the class frequency the best constant; the parts are differences of the three
+    mean scores.
+
+    Parameters
+    ----------
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
+    score : {"brier", "log"}, default="brier"
+        Squared error, or binary log loss, of each class; averaged over rows and classes. With
+        "brier" the score is :func:`brier_score`. With "log" it is not the negative
+        log-likelihood, which looks at the label's probability alone; a probability of exactly 0
+        or 1 on the wrong side makes it infinite.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+
+    Returns
+    -------
+    ScoreDecomposition
+        With the fields score, miscalibration, discrimination, uncertainty and refinement.
+
+    References
+    ----------
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability diagrams for
+       probabilistic classifiers", PNAS 118, 2021.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import score_decomposition
+    >>> parts = score_decomposition([0, 1, 1, 0], [0.2, 0.3, 0.8, 0.4])
+    >>> round(parts.score, 4), round(parts.miscalibration, 4), round(parts.uncertainty, 4)
+    (0.1825, 0.0575, 0.25)
+    """
+    check_option("score", score, ("brier", "log"))
+    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    by_class = []
+    for column in range(rows.n_classes):
+        cells = EventCells.of_rows(rows.events(column))
+        by_class.append(_losses(cells.values, cells.weight, cells.hits, score == "log"))
+    whole, refinement, uncertainty = np.mean(by_class, axis=0).tolist()
+    gained, told_apart = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)
+    return ScoreDecomposition(whole, gained, told_apart, uncertainty, refinement)
+
+
+def _losses(values: Floats, weight: Floats, hits: Floats, is_log: bool) -> list[float]:
+    """Mean loss of the predictions of a class, recalibrated ones, and constant ones."""
+    if is_log:
+        raw = -float(np.sum(xlogy(hits, values) + xlog1py(weight - hits, -values)))
+    else:
+        raw = float(np.sum(values * (weight * values - 2.0 * hits)) + hits.sum())
+    # A block of the fit starts at a positive cell: moving others down always helps.
+    starts = np.flatnonzero(np.append(True, hits[1:] > 0.0))
+    _, top, bottom = pool_adjacent_violators(
+        np.add.reduceat(hits, starts), np.add.reduceat(weight, starts)
+    )
+    whole = np.array([hits.sum()]), np.array([weight.sum()])
+    losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*whole, is_log)
+    return [loss / float(whole[1][0]) for loss in losses]
+
+
+def _fitted_loss(positives: Floats, weight: Floats, is_log: bool) -> float:
+    """Loss of predicting in each block the share of its positives."""
+    value = positives / weight
+    if not is_log:  # n v (1 - v)^2 + n (1 - v) v^2 = n v (1 - v)
+        return float(np.sum(positives * (1.0 - value)))
+    negatives = weight - positives
+    return float(np.sum(entr(value) * weight) + np.sum(entr(negatives / weight) * weight))

@@ -12,29 +12,34 @@ variance, instead of row by row.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import logit
 
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels import metrics as kernels
+from calibrant._predictions import log_odds, read_rows, usual_column
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number, check_option
-from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, mass_bins
+from calibrant.metrics._calibration_error import (
+    BIN_STRATEGIES,
+    ClassBins,
+    check_bins,
+    errors_in,
+    find_bins,
+    sums_in_bins,
+    uniform_bins,
+)
 from calibrant.metrics._intervals import generator
-from calibrant.metrics._predictions import EventRows, read_rows, usual_column
-from calibrant.metrics._statistic import ClassBins, errors_in, sums_in_bins, uniform_bins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._predictions import EventRows, Predictions
     from calibrant.scale import Chunks
 
 TESTED_METRICS = ("positive", "confidence", "classwise")
@@ -47,17 +52,8 @@ digits that are printed."""
 MOST_COVARIANCES = 1 << 10
 """Bins of all classes whose covariances are computed: 8 MiB."""
 
-BLOCK_BYTES = 1 << 27
-"""Sums of several resamples that are held at once."""
-
 N_TASKS = 64
 """Tasks that the resamples are dealt to."""
-
-KEPT_BYTES = 1 << 25
-"""Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
-
-SMALLEST_ODDS = 1e-12
-"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
 
 ROUNDING = 1e-9
 """A sum over rows that is zero but for rounding, in units of the root of squared weights."""
@@ -115,11 +111,8 @@ def calibration_test(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     metric : {None, "positive", "confidence", "classwise"}, default=None
         Test statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
         is "positive" for two classes, and "confidence" for more.
@@ -136,16 +129,11 @@ def calibration_test(
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
-        Number of threads; results do not depend on it. -1 means all cores, -2 all but one, None the
-        setting of ``joblib.parallel_config``, else 1.
+        Number of threads, as in :func:`evaluate`; results do not depend on it.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double, not two events.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -187,7 +175,7 @@ def calibration_test(
     threads.check_jobs("n_jobs", n_jobs)
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
     tested = tested_metric(metric, rows.n_classes)
-    strategy = tested_strategy(strategy, tested)
+    binned = tested_strategy(strategy, tested)
     replace = tested == "confidence" if resample_rows is None else bool(resample_rows)
     draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=replace)
     with threads.jobs(n_jobs):
@@ -195,11 +183,8 @@ def calibration_test(
             sums = ClassBins(int(n_bins)).sums(rows)
             return _result(tested, float(errors_in(sums).mean()), class_null(rows, n_bins, draws))
         events = rows.events(usual_column(2) if tested == "positive" else None)
-        if strategy == "uniform":
-            bins: NDArray[Any] = uniform_bins(events.values, int(n_bins))
-        else:
-            bins = mass_bins(events.values, events.weight, int(n_bins))
-        return _test_problem(tested, events, bins, strategy, draws)
+        bins = find_bins(events, int(n_bins), binned)
+        return _test_problem(tested, events, bins, binned, draws)
 
 
 def tested_strategy(strategy: str | None, metric: str) -> str:
@@ -278,25 +263,20 @@ def _test_problem(
     metric: str, events: EventRows, bins: NDArray[Any], strategy: str, draws: Draws
 ) -> CalibrationTest:
     """Test the predictions of one event by their error in bins and, of a class, by the trend."""
-    # Draws belong to places: in an order of the rows' own, that of the data changes nothing.
-    order = np.lexsort((events.hits, events.weight, events.values))
-    bins, events = bins[order], EventRows(*(part[order] for part in events))
-    values, hits, weight = events
     n_bins = 1 + int(bins.max())
-    statistic = float(errors_in(sums_in_bins(values, hits, weight, bins, n_bins)[None])[0])
+    statistic = float(errors_in(sums_in_bins(*events, bins, n_bins)[None])[0])
     score, factor = Score.of(events)
-    total = float(weight.sum())
-    if len(values) <= MOST_ROWS_DRAWN:
-        gaps, along = draws.gaps(events, bins, n_bins, factor if metric == "positive" else None)
-        null = np.abs(gaps).sum(axis=1) / draws.weights(weight)
+    if draws.n_rows <= MOST_ROWS_DRAWN:
+        sums, along = draws.sums(events, bins, n_bins, factor if metric == "positive" else None)
+        gaps, total = sums[:, :, 1] - sums[:, :, 2], sums[:, :, 0].sum(axis=1)
     else:
         gaps, along = _normal_gaps(events, bins, n_bins, factor, draws)
-        null = np.abs(gaps).sum(axis=1) / total
+        total = events.weight.sum()
     trend = None
     if metric == "positive":
-        gap = weight * (hits - values)
+        gap = events.weight * (events.hits - events.values)
         trend = float(score(gap.sum(), gap @ factor)), score(gaps.sum(axis=1), along)
-    return _result(metric, statistic, null, strategy, trend)
+    return _result(metric, statistic, np.abs(gaps).sum(axis=1) / total, strategy, trend)
 
 
 def _normal_gaps(
@@ -334,18 +314,18 @@ class Score(NamedTuple):
         squares = events.weight**2
         variance = squares * events.values * (1.0 - events.values)
         total = float(variance.sum())
-        log_odds = logit(np.clip(events.values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
-        factor = log_odds - (float(variance @ log_odds) / total if total > 0.0 else 0.0)
+        factor = log_odds(events.values)
+        factor -= float(variance @ factor) / total if total > 0.0 else 0.0
         rounding = ROUNDING * math.sqrt(float(squares.sum()))
         return cls(total, float(variance @ (factor * factor)), rounding), factor
 
     def __call__(self, of_sum: Any, of_factor: Any) -> Any:
         """Return the statistic; infinite for a sum that cannot be, unless it is rounding."""
-        found = np.zeros(np.shape(of_sum))
+        total = np.zeros(np.shape(of_sum))
         for own, variance in ((of_sum, self.of_sum), (of_factor, self.of_factor)):
             impossible = np.where(np.abs(own) > self.rounding, np.inf, 0.0)
-            found += own * own / variance if variance > self.rounding**2 else impossible
-        return found
+            total += own * own / variance if variance > self.rounding**2 else impossible
+        return total
 
 
 class Draws:
@@ -356,110 +336,73 @@ class Draws:
     ) -> None:
         self.n_rows, self.n_resamples, self.replace = n_rows, n_resamples, replace
         self.random_state = random_state
-        words = generator(random_state).integers(0, 1 << 32, size=4)
-        self._entropy = [int(word) for word in words]
-        self._kept: dict[int, tuple[Wholes, Floats]] = {}
-        self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
+        self._entropy = generator(random_state).integers(0, 1 << 32, size=4).tolist()
 
     def _generator(self, resample: int, purpose: int) -> np.random.Generator:
         seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, purpose))
         return np.random.Generator(np.random.PCG64(seed))
 
-    def rows(self, resample: int) -> Wholes:
-        """Rows drawn."""
-        if not self.replace:
-            return np.arange(self.n_rows)
-        drawing = self._generator(resample, 0)
-        rows = drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
-        return rows.astype(np.intp, copy=False)
-
     def rows_and_uniforms(self, resample: int) -> tuple[Wholes, Floats]:
-        """Rows drawn, and numbers in [0, 1) that choose their labels; kept if they are few."""
-        if resample not in self._kept:
-            drawn = self.rows(resample), self._generator(resample, 1).random(self.n_rows)
-            if not self._keeps:
-                return drawn
-            self._kept[resample] = drawn
-        return self._kept[resample]
+        """Return the rows of a resample, and numbers in [0, 1) that choose their labels."""
+        rows = np.arange(self.n_rows)
+        if self.replace:
+            drawing = self._generator(resample, 0)
+            rows = drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
+        return rows.astype(np.intp, copy=False), self._generator(resample, 1).random(self.n_rows)
 
-    def each(self, work: Callable[[int], None], block: range | None = None) -> None:
-        """Call ``work`` for each resample, of a block if one is given, in threads."""
-        block = range(self.n_resamples) if block is None else block
+    def each(self, work: Callable[[int], None]) -> None:
+        """Call ``work`` for each resample, in threads."""
 
         def do(part: range) -> None:
-            for r in part:
-                work(r)
+            for resample in part:
+                work(resample)
 
-        step = max(1, len(block) // N_TASKS)
-        parts = [block[start : start + step] for start in range(0, len(block), step)]
-        list(threads.each(do, parts))
+        step = max(1, self.n_resamples // N_TASKS)
+        every = range(self.n_resamples)
+        list(threads.each(do, [every[start : start + step] for start in every[::step]]))
 
-    def blocks(self, bytes_each: int) -> Iterator[range]:
-        """Ranges of resamples whose sums fit into memory together."""
-        step = max(1, BLOCK_BYTES // bytes_each)
-        for start in range(0, self.n_resamples, step):
-            yield range(start, min(start + step, self.n_resamples))
+    def sums(
+        self, events: EventRows, bins: NDArray[Any], n_bins: int, factor: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return weight, hits and values in each bin of each resample, with hits drawn.
 
-    def sums(self, events: EventRows, bins: NDArray[Any], n_bins: int) -> Floats:
-        """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
-        found, places = np.zeros((self.n_resamples, n_bins, 3)), bins.astype(np.int32, copy=False)
+        And the sum of hits - values times a factor, if there is one.
+        """
+        # Draws belong to places: in an order of the rows' own, that of the data changes nothing.
+        order = np.lexsort((events.hits, events.weight, events.values))
+        values, _, weight = events.take(order)
+        places, one_bin = bins[order].astype(np.int32), np.zeros(len(bins), dtype=np.int32)
+        scaled = None if factor is None else weight * factor[order]
+        sums, along = np.zeros((self.n_resamples, n_bins, 3)), np.zeros((self.n_resamples, 1, 3))
 
         def add(r: int) -> None:
             drawn = self.rows_and_uniforms(r)
-            kernels.add_null_bins(events.values, events.weight, places, *drawn, found[r])
+            kernels.add_null_bins(values, weight, places, *drawn, sums[r])
+            if scaled is not None:
+                kernels.add_null_bins(values, scaled, one_bin, *drawn, along[r])
 
         self.each(add)
-        return found
-
-    def gaps(
-        self, events: EventRows, bins: NDArray[Any], n_bins: int, factor: Floats | None
-    ) -> tuple[Floats, Floats]:
-        """Hits less values in each bin of each resample, and their sum times a factor."""
-        sums = self.sums(events, bins, n_bins)
-        along = np.zeros(self.n_resamples)
-        if factor is not None:
-            scaled = events._replace(weight=events.weight * factor)
-            own = self.sums(scaled, np.zeros_like(bins), 1)
-            along = (own[:, :, 1] - own[:, :, 2]).sum(axis=1)
-        return sums[:, :, 1] - sums[:, :, 2], along
-
-    def weights(self, weight: Floats) -> Floats:
-        """Total weight of the rows of each resample."""
-        if not self.replace:
-            return np.full(self.n_resamples, float(weight.sum()))
-        return np.array([weight[self.rows(r)].sum() for r in range(self.n_resamples)])
-
-
-@lru_cache(maxsize=1)
-def seeded_draws(n_rows: int, n_resamples: int, seed: int, replace: bool) -> Draws:
-    """Return draws that the next problem with the same seed takes again."""
-    return Draws(n_rows, n_resamples, seed, replace=replace)
+        return sums, along[:, 0, 1] - along[:, 0, 2]
 
 
 def class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
     """Class-wise error of each resample, with labels drawn from the rows."""
     if rows.n_rows > MOST_ROWS_DRAWN and rows.n_classes * n_bins <= MOST_COVARIANCES:
         return _normal_class_null(rows, n_bins, draws)
-    bins = uniform_bins(rows.rows, n_bins)
-    cumulative = np.cumsum(rows.rows, axis=1)
-    predicted = np.zeros((rows.n_classes, n_bins))
+    bins, cumulative = uniform_bins(rows.rows, n_bins), np.cumsum(rows.rows, axis=1)
+    predicted, null = np.zeros((rows.n_classes, n_bins)), np.empty(draws.n_resamples)
     kernels.add_class_gaps(rows.rows, bins, rows.weight, predicted)
-    found = []
-    for block in draws.blocks(8 * rows.n_classes * n_bins):
-        gaps = np.zeros((len(block), rows.n_classes, n_bins))
 
-        def add(r: int, gaps: Floats = gaps, block: range = block) -> None:
-            own, (drawn, uniforms) = gaps[r - block.start], draws.rows_and_uniforms(r)
-            if draws.replace:
-                mass = np.bincount(drawn, minlength=rows.n_rows) * rows.weight
-                kernels.add_class_gaps(rows.rows, bins, mass, own)
-            else:  # the same rows every time
-                own += predicted
-            kernels.subtract_null_labels(cumulative, bins, rows.weight, drawn, uniforms, own)
+    def add(r: int) -> None:
+        drawn, uniforms = draws.rows_and_uniforms(r)
+        gaps, mass = predicted.copy(), rows.weight  # the same rows every time
+        if draws.replace:
+            gaps[:], mass = 0.0, np.bincount(drawn, minlength=rows.n_rows) * rows.weight
+            kernels.add_class_gaps(rows.rows, bins, mass, gaps)
+        kernels.subtract_null_labels(cumulative, bins, rows.weight, drawn, uniforms, gaps)
+        null[r] = np.abs(gaps).sum() / (mass.sum() * rows.n_classes)
 
-        draws.each(add, block)
-        found.append(np.abs(gaps).sum(axis=(1, 2)))
-    null: Floats = np.concatenate(found) / draws.weights(rows.weight) / rows.n_classes
+    draws.each(add)
     return null
 
 

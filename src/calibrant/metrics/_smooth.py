@@ -10,42 +10,30 @@ import numpy as np
 from scipy.fft import dct, dst, idct
 from scipy.optimize import brentq
 
+from calibrant._predictions import Statistic, column_of, measure, read
 from calibrant._simplex import check_number
-from calibrant.metrics._predictions import column_of, read
-from calibrant.metrics._statistic import Statistic, measure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Predictions
+    from calibrant._maps.base import Floats
+    from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
 N_STEPS = 1 << 13
 """Steps of the grid over [0, 1] on which densities are computed."""
 
-N_CELLS = 1 << 13
-"""Cells of [0, 1] in which moments are counted."""
-
-N_MOMENTS = 8
-"""Moments of each cell."""
+N_CELLS, N_MOMENTS = 1 << 13, 8
+"""Cells of [0, 1], and moments of each, in which residuals are counted."""
 
 NARROWEST_BANDWIDTH = 2.0**-12
 """Bandwidth below which the moments say too little."""
 
-N_TAYLOR_TERMS = 8
-"""Terms of the Taylor series of a wave about a node."""
-
-NODES_PER_BANDWIDTH = 16
+NODES_PER_BANDWIDTH, MOST_NODES = 512, 1 << 18
+"""Nodes of the grid on which smoothed residuals are integrated."""
 
 FADED_PHASE = 9.6
 """Waves with pi k sigma above this have faded by 1e-20."""
-
-N_BISECTIONS = 20
-"""Of a step around a root, in which the integral is flat: its error is that of the root squared."""
-
-DERIVATIVE_SIGNS = (1.0, -1.0, -1.0, 1.0)
-"""Of the derivatives of a cosine: cos, -sin, -cos, sin."""
 
 
 def kernel_density_ece(
@@ -65,28 +53,20 @@ def kernel_density_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     bandwidth : float, optional
         Standard deviation of the kernel, whose support is three times as far to each side. By
         default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
         probabilities whose event happened, as the authors' program has it (their text: of all).
     kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
+        Whether the largest probability of each row, or the probability of one class, is compared
+        with labels. None is the positive (second) class of two, and the confidence for more.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
         their weights: scale weights that are no counts to a mean of one.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+    classes, pos_label : array-like of shape (n_classes,) and object, optional
+        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -178,22 +158,11 @@ def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
 
     The reach is at most 3 n_steps, so no image beyond the first on each side gets there.
     """
+    near = np.arange(n_steps + 1)
     kernel = np.zeros(n_steps + 1)
-    distance = np.arange(min(n_steps, int(reach)) + 1)
-    kernel[: len(distance)] = _triweight(distance, reach)
-    if reach > n_steps:
-        kernel += _triweight(2 * n_steps - distance, reach) + _triweight(
-            2 * n_steps + distance, reach
-        )
+    for distance in (near, 2 * n_steps - near, 2 * n_steps + near):
+        kernel += np.maximum(1.0 - (distance / reach) ** 2, 0.0) ** 3
     return kernel / (2.0 * _trapezoid(kernel))
-
-
-def _triweight(distance: Wholes, reach: float) -> Floats:
-    square = distance / reach
-    square *= square
-    inside = np.maximum(1.0 - square, 0.0)
-    cube: Floats = inside * inside * inside
-    return cube
 
 
 def _trapezoid(values: Floats) -> float:
@@ -219,23 +188,13 @@ def smooth_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
+        Labels and predicted probabilities, as in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
+        Whether the largest probability of each row, or the probability of one class, is compared
+        with labels. None is the positive (second) class of two, and the confidence for more.
+    sample_weight, classes, pos_label
+        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -269,160 +228,85 @@ def smooth_ece(
 
 @dataclass(frozen=True)
 class ResidualMoments(Statistic):
-    """Smooth ECE: moments of |hit - value| in the cells of a grid, of misses and of hits apart."""
+    """Smooth ECE: moments of value - hit in the cells of a grid, their size, and the weight."""
 
     column: int | None = None
 
     def sums(self, rows: Predictions) -> Floats:
-        """Return weight * |hit - value| * u^m by (miss or hit, m, cell), u the place in the cell.
-
-        And the weight of all rows, at the end.
-        """
+        """Return weight * (value - hit) * u^m by (m, cell), u in [-1, 1] the place in the cell."""
         values, hits, weight = rows.events(self.column)
-        position = values * N_CELLS
-        cell = np.minimum(position.astype(np.int64), N_CELLS - 1)
-        terms = weight * np.where(hits, 1.0 - values, values)
-        place = cell + N_CELLS * hits
-        found = np.empty((2, N_MOMENTS, N_CELLS))
-        for m in range(N_MOMENTS):
-            found[:, m] = np.bincount(place, terms, 2 * N_CELLS).reshape(2, N_CELLS)
-            terms = terms * (position - cell)
-        return np.append(found, weight.sum())
+        cell = np.minimum((values * N_CELLS).astype(np.int64), N_CELLS - 1)
+        place = 2.0 * (values * N_CELLS - cell) - 1.0
+        terms = weight * (values - hits)
+        sizes = [np.abs(terms).sum(), weight.sum()]
+        moments = []
+        for _ in range(N_MOMENTS):
+            moments.append(np.bincount(cell, terms, N_CELLS))
+            terms = terms * place
+        return np.concatenate([*moments, sizes])
 
     def value(self, sums: Floats) -> float:
         """Return the bandwidth that equals the error."""
-        misses, hits = sums[:-1].reshape(2, N_MOMENTS, N_CELLS) / sums[-1]
-        series = HeatSeries(_about_middle(misses - hits))
-        return _fixed_point(series, float(misses[0].sum() + hits[0].sum()))
+        moments = sums[:-2].reshape(N_MOMENTS, N_CELLS) / sums[-1]
+        return _fixed_point(cosine_series(moments), float(sums[-2] / sums[-1]))
 
 
-def _about_middle(moments: Floats) -> Floats:
-    """Moments of u in [0, 1] as those of 2 u - 1."""
-    found = np.zeros_like(moments)
-    for m in range(len(moments)):
-        for q in range(m + 1):
-            found[m] += (-1.0) ** (m - q) * math.comb(m, q) * 2.0**q * moments[q]
-    return found
-
-
-def _fixed_point(series: HeatSeries, most: float) -> float:
+def _fixed_point(coef: Floats, most: float) -> float:
     """Bandwidth that equals the error, which is at most the mean size of the residuals."""
-    low = max(abs(float(series.coef[0])), NARROWEST_BANDWIDTH)
-    if most <= low:
-        return min(series.total_variation(low), 1.0)
+    low = max(abs(float(coef[0])), NARROWEST_BANDWIDTH)
 
     def excess(sigma: float) -> float:
-        return series.total_variation(sigma) - sigma
+        return smoothed_size(coef, sigma) - sigma
 
-    if excess(low) <= 0.0:
-        return min(series.total_variation(low), 1.0)
+    if most <= low or excess(low) <= 0.0:
+        return min(smoothed_size(coef, low), 1.0)
     if excess(most) >= 0.0:  # residuals of one sign, but for rounding
         return min(most, 1.0)
     return float(brentq(excess, low, most, xtol=1e-15, rtol=1e-15))
 
 
-class HeatSeries:
-    """Point masses on [0, 1], smoothed by a Gaussian kernel that both ends reflect.
+def cosine_series(moments: Floats) -> Floats:
+    """Coefficients of cos(pi k t) of masses on [0, 1], from their moments in even cells.
 
-    They are the sum of ``coef[k] * cos(pi k t)``, and the cosine of wave number k fades by
-    exp(-(pi k sigma)^2 / 2), as heat in an insulated bar does. ``moments[m]`` is the sum of mass *
-    u^m in each of even cells, with u in [-1, 1] the place in the cell.
+    A mass at u about the middle of its cell has the wave there, developed into a Taylor series.
     """
-
-    def __init__(self, moments: Floats) -> None:
-        n_orders, n_cells = moments.shape
-        angle = np.arange(n_cells) * (math.pi / (2 * n_cells))
-        coef, factor = np.zeros(n_cells), np.ones(n_cells)
-        for m in range(n_orders):
-            if m % 2 == 0:
-                waves = dct(moments[m], type=2)
-            else:
-                waves = np.append(0.0, dst(moments[m], type=2)[:-1])
-            coef += DERIVATIVE_SIGNS[m % 4] * factor * waves
-            factor *= angle / (m + 1)
-        coef[0] *= 0.5
-        self.coef: Floats = coef
-
-    def total_variation(self, sigma: float) -> float:
-        """Return the integral of the absolute value of the masses, smoothed by ``sigma``.
-
-        It falls as ``sigma`` rises. Between its roots the smoothed function is integrated wave by
-        wave; the roots are those of its Taylor series about the nodes of a grid.
-        """
-        n_waves = min(len(self.coef), int(FADED_PHASE / (math.pi * sigma)) + 2)
-        n_steps = 1 << max(6, math.ceil(math.log2(NODES_PER_BANDWIDTH / sigma)))
-        wave = np.arange(n_waves)
-        coef = self.coef[:n_waves] * np.exp(-0.5 * (math.pi * sigma * wave) ** 2)
-        integral = np.linspace(0.0, 1.0, n_steps + 1) * coef[0]
-        integral += _waves(np.append(0.0, coef[1:] / (math.pi * wave[1:])), n_steps, sines=True)
-        taylor = _derivatives(coef, n_steps)
-        cell, low, high = _brackets(taylor)
-        own = taylor[:, cell]
-        root = _bisect(own, low, high)
-        inside = _at(own / np.arange(1, N_TAYLOR_TERMS + 1)[:, None], root) * root / n_steps
-        at_roots = np.concatenate([[0.0], integral[cell] + inside, integral[-1:]])
-        return float(np.abs(np.diff(at_roots)).sum())
+    n_orders, n_cells = moments.shape
+    angle = np.arange(n_cells) * (math.pi / (2 * n_cells))
+    coef, factor = np.zeros(n_cells), np.ones(n_cells)
+    for m in range(n_orders):
+        if m % 2 == 0:
+            waves = dct(moments[m], type=2)
+        else:
+            waves = np.append(0.0, dst(moments[m], type=2)[:-1])
+        # The derivatives of a cosine are -sin, -cos, sin, cos.
+        coef += (1.0, -1.0, -1.0, 1.0)[m % 4] * factor * waves
+        factor *= angle / (m + 1)
+    coef[0] *= 0.5
+    return coef
 
 
-def _waves(coef: Floats, n_steps: int, *, sines: bool) -> Floats:
-    """Sum of coef[k] * cos(pi k t), or of sines, at the nodes t = 0, 1 / n_steps, ..., 1."""
-    padded = np.zeros(n_steps + 1)
-    padded[: len(coef)] = 0.5 * coef
-    if sines:
-        padded[1:-1] = dst(padded[1:-1], type=1)
-        padded[0] = 0.0
-        return padded
-    padded[0] *= 2.0
-    waves: Floats = dct(padded, type=1)
-    return waves
+def smoothed_size(coef: Floats, sigma: float) -> float:
+    """Integrate |f|, f the masses smoothed by a Gaussian kernel that 0 and 1 reflect.
 
-
-def _derivatives(coef: Floats, n_steps: int) -> Floats:
-    """Taylor series about each node, in steps of the grid: (order, node)."""
-    angle = np.arange(len(coef)) * (math.pi / n_steps)
-    found = np.empty((N_TAYLOR_TERMS, n_steps + 1))
-    for m in range(N_TAYLOR_TERMS):
-        found[m] = DERIVATIVE_SIGNS[m % 4] * _waves(coef, n_steps, sines=m % 2 == 1)
-        coef = coef * angle / (m + 1)
-    return found
-
-
-def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
-    """Return steps of the grid with a root, and between which places of them it lies, in order.
-
-    Where the function comes closer to zero and leaves again within a step, it may have two.
+    The wave k fades by exp(-(pi k sigma)^2 / 2), as heat in an insulated bar does. The result falls
+    as ``sigma`` rises.
     """
-    value, slope = taylor[0], taylor[1]
-    above = value >= 0.0
-    stays = above[1:] == above[:-1]
-    cell = np.flatnonzero(~stays)
-    dips = np.flatnonzero(stays & (value * slope < 0.0)[:-1] & (value * slope > 0.0)[1:])
-    by_order = np.arange(1, N_TAYLOR_TERMS)[:, None] * taylor[1:, dips]
-    lowest = _bisect(by_order, np.zeros(len(dips)), np.ones(len(dips)))
-    is_double = (_at(taylor[:, dips], lowest) >= 0.0) != above[dips]
-    double, middle = dips[is_double], lowest[is_double]
-    cells = np.concatenate([cell, double, double])
-    low = np.concatenate([np.zeros(len(cell) + len(double)), middle])
-    high = np.concatenate([np.ones(len(cell)), middle, np.ones(len(double))])
-    order = np.lexsort((low, cells))
-    return cells[order], low[order], high[order]
-
-
-def _at(coef: Floats, x: Floats) -> Floats:
-    """Polynomials with coefficients (order, polynomial), each at its own x."""
-    value: Floats = coef[-1]
-    for own in coef[-2::-1]:
-        value = value * x + own
-    return value
-
-
-def _bisect(coef: Floats, low: Floats, high: Floats) -> Floats:
-    """Root of each polynomial between ``low`` and ``high``, where its sign changes."""
-    if len(low) == 0:
-        return low
-    above = _at(coef, low) >= 0.0
-    for _ in range(N_BISECTIONS):
-        middle = 0.5 * (low + high)
-        same = (_at(coef, middle) >= 0.0) == above
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    return 0.5 * (low + high)
+    n_waves = min(len(coef), int(FADED_PHASE / (math.pi * sigma)) + 2)
+    n_steps = min(1 << max(10, math.ceil(math.log2(NODES_PER_BANDWIDTH / sigma))), MOST_NODES)
+    wave = math.pi * np.arange(n_waves)
+    coef = coef[:n_waves] * np.exp(-0.5 * (sigma * wave) ** 2)
+    padded = np.zeros((2, n_steps + 1))
+    padded[0, :n_waves] = coef
+    padded[1, 1:n_waves] = coef[1:] / wave[1:]
+    padded[:, 1:] *= 0.5  # as the transforms count them
+    f = dct(padded[0], type=1)
+    integral = np.linspace(0.0, 1.0, n_steps + 1) * coef[0]
+    integral[1:-1] += dst(padded[1, 1:-1], type=1)
+    # In a step with a root, by the cubic through both integrals with the slopes f: the root of the
+    # chord is near enough, since the integral is flat there.
+    step = np.flatnonzero((f[1:] >= 0.0) != (f[:-1] >= 0.0))
+    first, last, start, end = f[step], f[step + 1], integral[step], integral[step + 1]
+    x = first / (first - last)
+    at_root = start + x * x * (3.0 - 2.0 * x) * (end - start)
+    at_root += x * (1.0 - x) * ((1.0 - x) * first - x * last) / n_steps
+    return float(np.abs(np.diff(np.concatenate([[0.0], at_root, integral[-1:]]))).sum())

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from calibrant.metrics._calibration_error import problem_error, thresholded_error
-from calibrant.metrics._predictions import usual_column
+from calibrant._predictions import Predictions, Statistic, usual_column
+from calibrant.metrics._calibration_error import (
+    ClassBins,
+    ProblemBins,
+    problem_error,
+    thresholded_error,
+)
 from calibrant.metrics._scores import ROW_MEANS
 from calibrant.metrics._smooth import DensityGrid
-from calibrant.metrics._statistic import ClassBins, ProblemBins
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from calibrant.metrics._predictions import Predictions
-    from calibrant.metrics._statistic import Statistic
+Rule = Statistic | Callable[[Predictions], float]
+"""Sums over rows, or a function of rows where the metric needs their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,9 @@ class Metric:
         Name of its function, of the attribute of an ``Evaluation`` and in JSON.
     title : str
         Name in tables and pictures.
-    statistic : callable
-        ``statistic(n_classes, n_bins, strategy)`` returns its sums over rows; None if it needs rows
-        in their order. A ``strategy`` of None is the metric's own bins.
-    of_rows : callable, optional
-        ``of_rows(rows, n_bins, strategy)`` returns the metric where it is no function of sums.
+    rule : callable
+        ``rule(n_classes, n_bins, strategy)`` returns sums over rows or a function of rows. A
+        ``strategy`` of None is the metric's own bins.
     factor, format : float, str
         It is printed times the factor, in this format.
     larger_is_better : bool
@@ -45,14 +44,11 @@ class Metric:
         Number of classes that it is for; None for any.
     is_ordered : bool
         Whether it is for ordered classes, and shown where these are said to have an order.
-    in_tables : bool
-        Whether ``compare``, reports and the demo have a column of it.
     """
 
     id: str
     title: str
-    statistic: Callable[[int, int, str | None], Statistic | None]
-    of_rows: Callable[[Predictions, int, str | None], float] | None = None
+    rule: Callable[[int, int, str | None], Rule]
     factor: float = 100.0
     format: str = ".2f"
     larger_is_better: bool = False
@@ -60,7 +56,6 @@ class Metric:
     is_binned: bool = False
     n_classes: int | None = None
     is_ordered: bool = False
-    in_tables: bool = True
 
     @property
     def short(self) -> str:
@@ -74,12 +69,8 @@ class Metric:
 
     def compute(self, rows: Predictions, n_bins: int = 15, strategy: str | None = None) -> float:
         """Return the metric of rows in memory."""
-        statistic = self.statistic(rows.n_classes, n_bins, strategy)
-        if statistic is not None:
-            return statistic.value(statistic.sums(rows))
-        if self.of_rows is None:
-            raise TypeError(f"the metric {self.id} has neither sums nor a function of rows")
-        return self.of_rows(rows, n_bins, strategy)
+        rule = self.rule(rows.n_classes, n_bins, strategy)
+        return rule.value(rule.sums(rows)) if isinstance(rule, Statistic) else rule(rows)
 
     def text(self, value: float) -> str:
         """Return a value as it is printed, without its unit."""
@@ -90,25 +81,24 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
-def _mean(name: str) -> Callable[..., Statistic]:
+OWN_STRATEGY = {"positive_ece": "quantile", "confidence_ece": "uniform"}
+"""Bins of the metrics whose bins a ``strategy`` may choose."""
+
+
+def _mean(name: str) -> Callable[..., Rule]:
     return lambda *_: ROW_MEANS[name]
 
 
-def _bins(column: int | None, own: str) -> Callable[..., Statistic | None]:
-    """Return the bins of the confidence or of a class, if they are of equal width."""
+def _in_bins(name: str, column: int | None) -> Callable[[int, int, str | None], Rule]:
+    """Return the rule of the confidence, or of the class of a column, in bins of some kind."""
 
-    def statistic(_: int, n_bins: int, strategy: str | None) -> Statistic | None:
-        return ProblemBins(n_bins, column) if (strategy or own) == "uniform" else None
+    def rule(_: int, n_bins: int, strategy: str | None) -> Rule:
+        if (strategy or OWN_STRATEGY[name]) == "uniform":
+            return ProblemBins(n_bins, column)
+        return lambda rows: problem_error(rows, column, n_bins, "quantile")
 
-    return statistic
+    return rule
 
-
-def _in_bins(column: int | None, own: str) -> Callable[[Predictions, int, str | None], float]:
-    return lambda rows, n_bins, strategy: problem_error(rows, column, n_bins, strategy or own)
-
-
-OWN_STRATEGY = {"positive_ece": "quantile", "confidence_ece": "uniform"}
-"""Bins of the metrics whose bins a ``strategy`` may choose."""
 
 METRICS = {
     metric.id: metric
@@ -117,22 +107,16 @@ METRICS = {
         Metric(
             id="negative_log_likelihood",
             title="NLL",
-            statistic=_mean("negative_log_likelihood"),
+            rule=_mean("negative_log_likelihood"),
             factor=1.0,
             format=".4f",
             largest=math.inf,
         ),
-        Metric(
-            id="brier_score",
-            title="Brier",
-            statistic=_mean("brier_score"),
-            factor=1.0,
-            format="#.3g",
-        ),
+        Metric("brier_score", "Brier", _mean("brier_score"), factor=1.0, format="#.3g"),
         Metric(
             id="ranked_probability_score",
             title="RPS",
-            statistic=_mean("ranked_probability_score"),
+            rule=_mean("ranked_probability_score"),
             factor=1.0,
             format="#.3g",
             is_ordered=True,
@@ -140,36 +124,28 @@ METRICS = {
         Metric(
             id="positive_ece",
             title="pos-ECE",
-            statistic=_bins(usual_column(2), OWN_STRATEGY["positive_ece"]),
-            of_rows=_in_bins(usual_column(2), OWN_STRATEGY["positive_ece"]),
+            rule=_in_bins("positive_ece", usual_column(2)),
             is_binned=True,
             n_classes=2,
         ),
-        Metric(
-            id="confidence_ece",
-            title="conf-ECE",
-            statistic=_bins(None, OWN_STRATEGY["confidence_ece"]),
-            of_rows=_in_bins(None, OWN_STRATEGY["confidence_ece"]),
-            is_binned=True,
-        ),
+        Metric("confidence_ece", "conf-ECE", _in_bins("confidence_ece", None), is_binned=True),
         Metric(
             id="classwise_ece",
             title="cw-ECE",
-            statistic=lambda _, n_bins, __: ClassBins(n_bins),
+            rule=lambda _, n_bins, __: ClassBins(n_bins),
             format=".3f",
             is_binned=True,
         ),
         Metric(
             id="thresholded_ece",
             title="TECE",
-            statistic=lambda *_: None,
-            of_rows=lambda rows, n_bins, _: thresholded_error(rows, n_bins),
+            rule=lambda _, n_bins, __: lambda rows: thresholded_error(rows, n_bins),
             is_binned=True,
         ),
         Metric(
             id="kernel_density_ece",
             title="KDE-ECE",
-            statistic=lambda n_classes, *_: DensityGrid(usual_column(n_classes)),
+            rule=lambda n_classes, *_: DensityGrid(usual_column(n_classes)),
         ),
     )
 }

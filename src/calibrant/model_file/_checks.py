@@ -11,10 +11,10 @@ from calibrant import errors
 from calibrant._calibrators.composition import Composed
 from calibrant._maps.base import CalibrationMap
 from calibrant._one_column import ONE_COLUMN, two_column_kind
+from calibrant._row_sample import RowSample
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
 from calibrant.model_file._format import require
-from calibrant._row_sample import RowSample
 
 if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator

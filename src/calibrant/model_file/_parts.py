@@ -19,6 +19,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
+from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
 from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._checks import (
@@ -40,7 +41,6 @@ from calibrant.model_file._fields import (
     write,
 )
 from calibrant.model_file._format import require, take
-from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _drawing as style
+from calibrant._predictions import read
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number
 from calibrant._text import p_words, percent, shorten
-from calibrant.metrics import reliability_curve
-from calibrant.metrics._calibration_error import check_bins
-from calibrant.metrics._predictions import read
-from calibrant.metrics._statistic import ClassBins, errors_in
+from calibrant.metrics import ClassBins, check_bins, errors_in, reliability_curve
 from calibrant.plots._reliability import add_legend, draw_panel
 
 if TYPE_CHECKING:
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._predictions import Predictions
-    from calibrant.metrics._reliability import ReliabilityCurve
+    from calibrant._predictions import Predictions
+    from calibrant.metrics import ReliabilityCurve
     from calibrant.scale import Chunks
 
 FEW = 50

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._predictions import Predictions
-    from calibrant.metrics._reliability import ReliabilityCurve
+    from calibrant._predictions import Predictions
+    from calibrant.metrics import ReliabilityCurve
     from calibrant.scale import Chunks
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike
 
-    from calibrant.metrics._reliability import ReliabilityCurve
+    from calibrant.metrics import ReliabilityCurve
 
 CURVE, REFERENCE = "calibrant-curve", "calibrant-reference"
 BARS, SIZES = "calibrant-bars", "calibrant-sizes"

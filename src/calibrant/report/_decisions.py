@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from calibrant._predictions import Predictions
     from calibrant.decisions._costs import CalibrationValue, ExpectedCost
-    from calibrant.metrics._predictions import Predictions
 
 
 @result()

@@ -14,10 +14,10 @@ import calibrant
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import find_method
 from calibrant._pages.shell import render_page
+from calibrant._predictions import usual_column
 from calibrant._text import clean
 from calibrant.errors import in_words
-from calibrant.metrics._predictions import usual_column
-from calibrant.metrics._table import METRICS, headline
+from calibrant.metrics import METRICS, headline
 from calibrant.report import _pictures as pictures
 from calibrant.report._tables import group_table, key_numbers, method_table, worth_table
 from calibrant.report._verdict import describe_claim

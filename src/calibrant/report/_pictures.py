@@ -17,7 +17,7 @@ from calibrant.plots import compute_map, draw_map, draw_reliability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibrant.metrics._reliability import ReliabilityCurve
+    from calibrant.metrics import ReliabilityCurve
     from calibrant.report._results import Comparison, Difference, MethodResult
 
 DIAGRAM, MAP, FOREST_WIDTH = (3.7, 4.3), (3.7, 3.6), 5.6

@@ -14,14 +14,20 @@ from calibrant import _simplex as simplex
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
 from calibrant._html import table
+from calibrant._predictions import read_predictions
 from calibrant._result import doc, result
 from calibrant._text import shorten
 from calibrant._trial import UNCALIBRATED
-from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
-from calibrant.metrics._cumulative import holm
-from calibrant.metrics._predictions import read_predictions
-from calibrant.metrics._scores import LogLoss
-from calibrant.metrics._table import METRICS, headline
+from calibrant.metrics import (
+    METRICS,
+    LogLoss,
+    calibration_test,
+    class_shares,
+    evaluate,
+    headline,
+    holm,
+    reliability_curve,
+)
 from calibrant.plots import compute_classwise
 from calibrant.report._decisions import Decisions, judge_decisions
 from calibrant.report._tables import (
@@ -41,14 +47,16 @@ if TYPE_CHECKING:
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._maps.base import Floats
+    from calibrant._predictions import Predictions
     from calibrant._simplex import SimplexBatch
-    from calibrant.metrics._cumulative import ClassShares
-    from calibrant.metrics._evaluation import Evaluation
-    from calibrant.metrics._groups import GroupTable
-    from calibrant.metrics._predictions import Predictions
-    from calibrant.metrics._reliability import ReliabilityCurve
-    from calibrant.metrics._significance import CalibrationTest
-    from calibrant.metrics._table import Metric
+    from calibrant.metrics import (
+        CalibrationTest,
+        ClassShares,
+        Evaluation,
+        GroupTable,
+        Metric,
+        ReliabilityCurve,
+    )
     from calibrant.plots._classwise import ClasswiseSummary
 
 

@@ -10,9 +10,7 @@ import numpy as np
 
 from calibrant._text import amount, clean, p_words, percent
 from calibrant._trial import UNCALIBRATED
-from calibrant.metrics._evaluation import LARGEST_SHARE
-from calibrant.metrics._groups import SIGNIFICANT
-from calibrant.metrics._table import METRICS, metrics_of
+from calibrant.metrics import LARGEST_SHARE, METRICS, SIGNIFICANT, metrics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

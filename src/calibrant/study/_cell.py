@@ -20,11 +20,10 @@ from calibrant import _trial as trial
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files.align import align
+from calibrant._predictions import measure as mean_of
+from calibrant._predictions import read_predictions
 from calibrant._trial import UNCALIBRATED, fit_and_judge
-from calibrant.metrics._predictions import read_predictions
-from calibrant.metrics._scores import LogLoss
-from calibrant.metrics._statistic import measure as mean_of
-from calibrant.metrics._table import METRICS
+from calibrant.metrics import METRICS, LogLoss
 
 if TYPE_CHECKING:
     from pathlib import Path

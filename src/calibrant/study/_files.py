@@ -99,12 +99,9 @@ def look_at(path: Path) -> StudyFile:
     dataset, separator, model = path.stem.partition("_")
     if not (dataset and separator and model):
         raise PredictionFileError("its name is not dataset_model.npz")
-    shapes = []
     with open_npz(path) as archive:
         kind = _kind(set(archive.names))
-        for part in ("val", "test"):
-            shapes.append(archive.shape(f"{part}_{kind}"))
-    val, test = shapes
+        val, test = (archive.shape(f"{part}_{kind}") for part in ("val", "test"))
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
     return StudyFile(path, dataset, model, val[0], test[0], val[1], **_fingerprint(path, "npz"))

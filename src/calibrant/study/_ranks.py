@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from calibrant.metrics._table import METRICS
+from calibrant.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,12 +1,18 @@
-"""``Predictions``: labels and probabilities that are checked once; every metric takes them."""
+"""``Predictions``: labels and probabilities that are checked once; every metric takes them.
+
+A metric is a ``Statistic``: sums over rows, and a value of the sums. The sums of rows in memory and
+of chunks anywhere are of the same form, and add up.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import logit
 
 from calibrant import _simplex as simplex
 from calibrant import errors
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._statistic import Statistic
 
 
 class MetricArguments(errors.Arguments):
@@ -48,6 +53,9 @@ class MetricArguments(errors.Arguments):
 
 NAMED = MetricArguments()
 
+SMALLEST_ODDS = 1e-12
+"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
+
 
 class EventRows(NamedTuple):
     """One probability of each row, whether its event happened, and the row's weight."""
@@ -55,6 +63,43 @@ class EventRows(NamedTuple):
     values: Floats
     hits: NDArray[np.bool_]
     weight: Floats
+
+    def take(self, rows: NDArray[Any]) -> EventRows:
+        """Return some of the rows, by index or mask."""
+        return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
+
+
+class EventCells(NamedTuple):
+    """Distinct predictions of one event, increasing, and sums over their rows.
+
+    ``weight`` is the sum of the weights, ``hits`` that of rows whose event happened, and
+    ``squares`` the sum of the squared weights.
+    """
+
+    values: Floats
+    weight: Floats
+    hits: Floats
+    squares: Floats
+
+    @classmethod
+    def of_rows(cls, events: EventRows) -> EventCells:
+        """Return the cells of rows."""
+        order = np.argsort(events.values, kind="stable")
+        values, weight = events.values[order], events.weight[order]
+        hits = np.where(events.hits[order], weight, 0.0)
+        first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+        sums = (np.add.reduceat(terms, first) for terms in (weight, hits, weight * weight))
+        return cls(values[first], *sums)
+
+    def log_odds(self) -> Floats:
+        """Return the log-odds of each prediction."""
+        return log_odds(self.values)
+
+
+def log_odds(values: Floats) -> Floats:
+    """Return the log-odds of probabilities, finite for 0 and 1."""
+    odds: Floats = logit(np.clip(values, SMALLEST_ODDS, 1.0 - SMALLEST_ODDS))
+    return odds
 
 
 def usual_column(n_classes: int) -> int | None:
@@ -147,8 +192,9 @@ class Predictions:
 
     def take(self, rows: Any) -> Predictions:
         """Return some of the rows, by index or mask."""
-        rows_of: Any = self.rows[rows], self.class_index[rows], self.weight[rows]
-        return Predictions(*rows_of, self.classes, self.n_counted)
+        return Predictions(
+            self.rows[rows], self.class_index[rows], self.weight[rows], self.classes, self.n_counted
+        )
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
         """Return the sums of some statistics over the rows."""
@@ -192,6 +238,23 @@ class ChunkedPredictions:
 
 
 Source = Predictions | ChunkedPredictions
+
+
+class Statistic(ABC):
+    """Sums over rows, and the metric that they give; a frozen dataclass of its options."""
+
+    @abstractmethod
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums over rows, an array of fixed shape."""
+
+    def value(self, sums: Floats) -> float:
+        """Return the metric of rows that have these sums."""
+        raise TypeError(f"{type(self).__name__} of shape {sums.shape} is not one number")
+
+
+def measure(source: Source, statistic: Statistic) -> float:
+    """Return a metric of all rows."""
+    return statistic.value(source.add_up({"metric": statistic})["metric"])
 
 
 def _count(
