@@ -22,13 +22,15 @@ FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
     {"errors", "_html", "_notices", "_progress", "_threads", "_extras", "_lazy"}
-    | {"_atomic_file", "_kernels", "_docstrings"},
+    | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
     {"_columns", "_containers", "_labels", "_one_column", "_plausibility", "_row_order"},
     {"_simplex"},
     {"_maps"},
+    {"_bad_rows", "_row_sample"},
     {"_objectives"},
     {"_solvers"},
     {"scale"},
+    {"_predictions"},
     {"_calibrators", "metrics", "plots", "datasets", "_trial", "_pages"},
     {"_files", "model_file"},
     {"export"},
@@ -119,23 +121,24 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "gate": 1_500,
-    "shared": 900,
+    "gate": 1_900,
+    "shared": 2_800,
     "_kernels": 3_600,
-    "_maps": 1_400,
-    "_objectives": 1_100,
-    "_solvers": 3_800,
-    "_calibrators": 4_200,
-    "metrics": 2_800,
-    "plots report": 2_700,
-    "decisions monitor judge": 2_900,
-    "scale": 1_200,
-    "model_file": 1_100,
-    "export": 2_300,
-    "_files _cli": 3_600,
+    "_maps": 1_450,
+    "_objectives": 1_250,
+    "_solvers": 4_000,
+    "_calibrators": 4_900,
+    "metrics": 3_550,
+    "plots report": 3_200,
+    "decisions monitor judge": 4_200,
+    "scale": 1_350,
+    "model_file": 1_550,
+    "export": 2_650,
+    "_files _cli": 6_300,
     "study": 4_000,
 }
-"""Lines of code of each room, at most; one that needs more says in CHANGELOG.md who asked."""
+"""Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
+that says which users asked."""
 
 OF_GATE = {"_columns", "_containers", "_labels", "_one_column", "_plausibility", "_simplex"}
 OF_TOP = {"__init__", "__main__", "errors", "datasets"}

@@ -139,7 +139,7 @@ def engine_samples(rows, y, names, folder, max_cells):
     """Yield the sample that each engine makes of the same rows, with its name."""
     import dask.array as da
 
-    from calibrant.scale._chunks import as_chunks
+    from calibrant.scale import as_chunks
 
     table, classes = pd.DataFrame(rows, columns=names).assign(label=y), range(rows.shape[1])
     order = np.random.default_rng(1).permutation(len(y))

@@ -21,7 +21,7 @@ from calibrant._containers import column_names, is_vector, single_name, to_matri
 from calibrant._kernels.metrics import top_labels
 from calibrant._labels import check_labels, check_weights
 from calibrant._one_column import check_positive
-from calibrant.scale._chunks import Chunks, as_chunks, has_rows
+from calibrant.scale import Chunks, as_chunks, has_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

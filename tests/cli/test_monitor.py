@@ -12,6 +12,7 @@ import pytest
 from browser import Visit
 from calibrant import TemperatureScaling
 from calibrant._cli.main import run
+from calibrant._drawing import RED
 from calibrant.model_file import save
 from calibrant.monitor import CalibrationMonitor
 from monitor.streams import honest, shifted
@@ -177,7 +178,7 @@ def test_terminal_page_and_json_tell_the_same_changes(home, call, capsys):
     text = page.read_text()
     assert told in text
     assert 'class="headline alarm"' in text
-    assert 'class="line alarm"' in text
+    assert f'"{RED.lower()}"' in text  # the point of the alarm
     assert "the last 2,000 rows" in text
     files = [home / "model.calibrant", home / "8.parquet", "--state", home / "state.json"]
     assert run(["monitor", *map(str, files)]) == 7

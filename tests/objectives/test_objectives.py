@@ -125,9 +125,11 @@ def test_a_fit_is_the_map_of_a_stationary_point(fit, zeros):
     penalty, slope = objective.penalty(found.point)
     assert found.report.converged
     assert loss + penalty == pytest.approx(found.report.objective)
-    if hasattr(objective, "unit") and np.ndim(objective.unit):
-        left = projected_gradient(found.point, gradient + slope, objective.unit, objective.bounds)
-        assert left <= 1.001 * found.report.tolerance + 1e-12
+    has_units = hasattr(objective, "unit") and np.ndim(objective.unit)
+    unit = objective.unit if has_units else np.zeros_like(found.point)  # else no gradient counts
+    bounds = getattr(objective, "bounds", None)
+    left = projected_gradient(found.point, gradient + slope, unit, bounds)
+    assert left <= 1.001 * found.report.tolerance + 1e-12
     p = found.map(batch.scores)[np.arange(batch.n_rows), batch.class_index]
     assert loss == pytest.approx(-np.average(np.log(p), weights=batch.weight))
 

@@ -39,7 +39,7 @@ from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name,
 from calibrant._plausibility import find_other_range, score_range
 from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
-from calibrant.scale._chunks import as_chunks, is_dask, is_elsewhere
+from calibrant.scale import as_chunks, is_dask, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from calibrant._simplex import check_scores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.scale._chunks import Chunks
+    from calibrant.scale import Chunks
 
 
 def classes_of_chunks(chunks: Chunks, kind: str, classes: Any) -> NDArray[Any]:
@@ -79,7 +79,7 @@ def predict_lazily(
     calibrator: Any, method: str, scores: Any, dtype: Any, n_columns: int | None
 ) -> Any:
     """Return the lazy result of a method, in the form of the engine that holds the scores."""
-    from calibrant.scale._chunks import Chunks
+    from calibrant.scale import Chunks
 
     sent = to_send(calibrator)
     if isinstance(scores, Chunks):

@@ -23,7 +23,7 @@ from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._simplex import LOG_OF_ZERO
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
-from calibrant.scale._chunks import as_chunks, is_elsewhere
+from calibrant.scale import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -96,7 +96,7 @@ class Parameters(Diagram):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
-        is_public = getattr(cls, "method", None) and cls.__module__.startswith("calibrant.")
+        is_public = vars(cls).get("method") and cls.__module__.startswith("calibrant.")
         home = cls.__module__.partition("._")[0]  # the public module above it
         example = EXAMPLE.format(home=home, name=cls.__name__) if is_public else ""
         inherit_docstring(cls, example)

@@ -168,8 +168,7 @@ def _judge_decisions(
     from calibrant import _notices as notices
     from calibrant._one_column import ONE_COLUMN
     from calibrant._text import money
-    from calibrant.decisions import expected_cost
-    from calibrant.report._decisions import set_sizes
+    from calibrant.decisions import expected_cost, set_sizes
 
     result: dict[str, Any] = {}
     lines = []

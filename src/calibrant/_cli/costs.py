@@ -74,7 +74,7 @@ class CostFile:
         """
         import numpy as np
 
-        from calibrant.decisions._cost_tables import read_costs
+        from calibrant.decisions import read_costs
         from calibrant.errors import ParameterError
 
         if self.beside and (beside is None or classes is None):

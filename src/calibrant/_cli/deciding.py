@@ -105,7 +105,7 @@ def _decide_by_costs(
 ) -> dict[str, Any]:
     """Return the cheapest action of each row and its expected cost, and show their shares."""
     from calibrant._one_column import ONE_COLUMN
-    from calibrant.decisions._cost_tables import action_costs
+    from calibrant.decisions import action_costs
 
     is_single = calibrator.scores in ONE_COLUMN
     with naming(cost_file.path):

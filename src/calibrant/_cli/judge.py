@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,8 +123,10 @@ def _judge_scores(
     from calibrant.judge import calibrate_judge
 
     first = reading.read(labelled, beside=beside)
+    # Columns beside the scores of the labelled rows are no scores of the others either.
+    others = replace(reading, ignore=(*(reading.ignore or ()), *beside)) if beside else reading
     second = read_prediction_file(
-        unlabelled, kind=reading.kind, selection=reading.selection(), classes=first.classes
+        unlabelled, kind=reading.kind, selection=others.selection(), classes=first.classes
     )
     classes, other = first.classes, second.scores
     if classes is not None and second.place.names is not None:

@@ -100,13 +100,14 @@ class SolverReport:
         """A warning, if the optimum was not reached."""
         if self.converged:
             return None
-        if math.isinf(self.violation):
-            return ConvergenceWarning(f"{self.solver}: {'; '.join(self.notes)}")
-        found: Warning = ConvergenceWarning(
-            f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
-            f"rounds; the tolerance is {self.tolerance:.0e}"
+        problem = (
+            "; ".join(self.notes)
+            if math.isinf(self.violation)
+            else f"optimality violated by {self.violation:.2e} after {self.rounds} rounds; the "
+            f"tolerance is {self.tolerance:.0e}"
         )
-        return found
+        warning: Warning = ConvergenceWarning(f"{self.solver}: {problem}")
+        return warning
 
     def _repr_html_(self) -> str:
         return certificate([("this fit", self)])

@@ -7,7 +7,9 @@ from calibrant.decisions._cost_tables import read_costs as read_costs
 from calibrant.decisions._costs import expected_cost, value_of_calibration
 from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage
 from calibrant.decisions._sets import ConformalSets, prediction_sets
+from calibrant.decisions._sets import SetSizes as SetSizes
 from calibrant.decisions._sets import check_coverage as check_coverage
+from calibrant.decisions._sets import set_sizes as set_sizes
 from calibrant.decisions._thresholds import threshold_for
 
 # Names with "as" are for the report and the command; they are no part of the public interface.

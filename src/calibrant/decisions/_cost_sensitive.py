@@ -23,7 +23,7 @@ from calibrant.decisions._cost_tables import (
     split_positive,
 )
 from calibrant.decisions._costs import expected_cost, rows_of
-from calibrant.scale._chunks import is_dask
+from calibrant.scale import is_dask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._one_column import tells_positive
 from calibrant._predictions import Predictions
-from calibrant.scale._chunks import Chunks
+from calibrant.scale import Chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -140,7 +140,7 @@ class ExpectedCost(Result):
 def expected_cost(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
-    costs: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    costs: ArrayLike | Mapping[str, Any] | None = None,
     *,
     abstain: ArrayLike | Mapping[Any, float] | None = None,
     confidence_level: float = 0.95,
@@ -235,7 +235,7 @@ def value_of_calibration(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     y_calibrated: ArrayLike,
-    costs: ArrayLike | Mapping[str, ArrayLike],
+    costs: ArrayLike | Mapping[str, Any],
     *,
     abstain: ArrayLike | Mapping[Any, float] | None = None,
     n_decisions: float = 1000,

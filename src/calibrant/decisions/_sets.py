@@ -271,3 +271,34 @@ class ConformalSets(Parameters, BaseEstimator):
         rule = SCORES[self.score], self.quantile_
         predictions = rows_of(y_proba, y_true, self.classes_)
         return _make(predictions, y_true is not None, sample_weight, self.coverage, rule)
+
+
+@result()
+class SetSizes(Result):
+    """Sets of the most probable classes of one method."""
+
+    coverage: float = doc("Share of the sets that are to hold the label.")
+    measured: Estimate = doc("Share of them that do.")
+    mean_size: float = doc("Classes in a set, on average.")
+
+    def __str__(self) -> str:
+        own = self.measured
+        return (
+            f"sets for {100 * self.coverage:g}%: they hold the label of {own.value:.1%} "
+            f"({own.low:.1%} .. {own.high:.1%}) of the rows, with {self.mean_size:.2f} classes on "
+            "average."
+        )
+
+
+def set_sizes(
+    y: ArrayLike,
+    rows: ArrayLike,
+    coverage: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+) -> SetSizes:
+    """Measure how many sets of the most probable classes hold the label, and how large they are."""
+    found = prediction_sets(rows, coverage, y_true=y, sample_weight=sample_weight, classes=classes)
+    weight = check_weights(sample_weight, len(found.sizes))
+    return SetSizes(coverage, found.measured, float(weight @ found.sizes / weight.sum()))

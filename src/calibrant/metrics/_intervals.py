@@ -42,8 +42,10 @@ MODEL_SHARE = 0.5
 
 LEAST_VARIANCE = 4.0
 """Sum of p (1 - p) over rows, p the confidence, below which a calibration error has no interval: 16
-coins tell as much. By the predictions alone: samples that happen to have more errors are not
-chosen."""
+coins tell as much. By the predictions: samples that happen to have more errors are not chosen."""
+
+CLEAR_VARIANCE = 20.0
+"""The same of the labels, q (1 - q) with q their share of hits, where the predictions have less."""
 
 PSEUDO_ROWS = 4.0
 """Rows labelled by the predictions themselves, in the fit of a recalibration."""
@@ -77,10 +79,17 @@ def model_labels(rows: Predictions) -> Floats | None:
 
 
 def tell_enough(rows: Predictions) -> bool:
-    """Whether these rows tell enough of errors for an interval of the calibration error."""
-    values, _, weight = rows.events(None)
-    total, squares = float(weight.sum()), float(weight @ weight)
-    return float(weight @ (values * (1.0 - values))) * total / squares >= LEAST_VARIANCE
+    """Whether these rows tell enough of errors for an interval of the calibration error.
+
+    As the predictions say; or as the labels do, if these have many times the variance that is
+    asked for: over-confident predictions may say that there are no errors.
+    """
+    values, hits, weight = rows.events(None)
+    total = float(weight.sum())
+    n_equal = total * total / float(weight @ weight)
+    share = float(weight[hits].sum()) / total
+    said = float(weight @ (values * (1.0 - values))) / total * n_equal
+    return said >= LEAST_VARIANCE or share * (1.0 - share) * n_equal >= CLEAR_VARIANCE
 
 
 def mean_and_error(

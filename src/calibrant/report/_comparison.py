@@ -24,8 +24,7 @@ from calibrant._containers import fitted_names
 from calibrant._labels import read_groups
 from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
-from calibrant.decisions._cost_tables import read_costs
-from calibrant.decisions._sets import check_coverage
+from calibrant.decisions import check_coverage, read_costs
 from calibrant.report._results import Comparison, Failure, Judge, MethodResult
 from calibrant.report._tables import baseline_of
 

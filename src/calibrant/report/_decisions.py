@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _notices as notices
-from calibrant._labels import check_weights
-from calibrant._result import Estimate, Result, doc, result
+from calibrant._result import Estimate, doc, result
 from calibrant._text import money, percent
-from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
+from calibrant.decisions import SetSizes, expected_cost, set_sizes, value_of_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,23 +18,6 @@ if TYPE_CHECKING:
 
     from calibrant._predictions import Predictions
     from calibrant.decisions._costs import CalibrationValue, ExpectedCost
-
-
-@result()
-class SetSizes(Result):
-    """Sets of the most probable classes of one method."""
-
-    coverage: float = doc("Share of the sets that are to hold the label.")
-    measured: Estimate = doc("Share of them that do.")
-    mean_size: float = doc("Classes in a set, on average.")
-
-    def __str__(self) -> str:
-        own = self.measured
-        return (
-            f"sets for {100 * self.coverage:g}%: they hold the label of {own.value:.1%} "
-            f"({own.low:.1%} .. {own.high:.1%}) of the rows, with {self.mean_size:.2f} classes on "
-            "average."
-        )
 
 
 @result()
@@ -103,17 +85,3 @@ def judge_decisions(
                 own.class_index, own.rows, coverage, sample_weight=own.weight, classes=columns
             )
     return Decisions(methods[-1], value, paid, sets)
-
-
-def set_sizes(
-    y: ArrayLike,
-    rows: ArrayLike,
-    coverage: float,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-) -> SetSizes:
-    """Measure how many sets of the most probable classes hold the label, and how large they are."""
-    found = prediction_sets(rows, coverage, y_true=y, sample_weight=sample_weight, classes=classes)
-    weight = check_weights(sample_weight, len(found.sizes))
-    return SetSizes(coverage, found.measured, float(weight @ found.sizes / weight.sum()))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import errors
-from calibrant._containers import library
 from calibrant._labels import encode, of_pandas, refuse_missing
 from calibrant._row_sample import MAX_CELLS, RowSample
 
@@ -207,28 +206,3 @@ def _name_cell(argument: str, row: int, column: str | None, columns: Mapping[str
     if isinstance(name, str):
         return f"column {name!r}" + ("" if column is None else f"[{column}]")
     return "the row" if column is None else f"column {name[int(column)]!r}"
-
-
-def is_dask(given: Any) -> bool:
-    """Whether something is a collection of Dask's."""
-    return library(given) == "dask"
-
-
-def is_elsewhere(scores: Any) -> bool:
-    """Whether rows are no matrix in memory."""
-    return isinstance(scores, Chunks) or is_dask(scores)
-
-
-def as_chunks(scores: Any, y: Any = None, sample_weight: Any = None) -> Chunks | None:
-    """Return chunks of what comes in chunks; None for what is in memory."""
-    if isinstance(scores, Chunks):
-        if y is not None or sample_weight is not None:
-            raise errors.ParameterError(
-                "chunks have their own labels and weights; pass no y and no sample_weight"
-            )
-        return scores
-    if any(is_dask(given) for given in (scores, y, sample_weight)):
-        from calibrant.scale.dask import DaskChunks
-
-        return DaskChunks(scores, y, sample_weight)
-    return None

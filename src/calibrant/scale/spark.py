@@ -6,7 +6,6 @@ Partitions are read, counted and merged by Spark. All of it goes through data fr
 
 from __future__ import annotations
 
-import pickle
 import re
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +21,7 @@ from calibrant.scale._chunks import Chunks, located
 try:
     import pyarrow as pa
     from pyspark.errors import PySparkException
+    from pyspark.serializers import CPickleSerializer
     from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
     from pyspark.sql import types
 
@@ -47,6 +47,9 @@ FAN_IN = 4
 """Results that a task merges at once, so that nobody holds them all."""
 
 Result = TypeVar("Result")
+
+SERIALIZER = CPickleSerializer()
+"""As Spark sends everything else between its own processes."""
 
 
 def rows(
@@ -203,7 +206,7 @@ class SparkChunks(Chunks):
             counted = groups.applyInPandas(_merging(merge), schema)
             n_left = -(-n_left // FAN_IN)
         results = sorted(_run(counted), key=lambda row: row[0])
-        merged: Result = reduce(merge, (pickle.loads(bytes(data)) for _, data in results))  # noqa: S301  (ours)
+        merged: Result = reduce(merge, (SERIALIZER.loads(bytes(data)) for _, data in results))
         return merged
 
     def map(self, predict: Callable[[Any], Any]) -> Any:  # noqa: ARG002
@@ -238,7 +241,7 @@ def _counting(
             results = [reduce(merge, [*results, result])]
             n_rows += batch.num_rows
         for result in results:  # of a partition that has rows
-            data = pickle.dumps(result)
+            data = SERIALIZER.dumps(result)
             yield pa.RecordBatch.from_pydict({"place": [number], "result": [data]})
 
     return count_partition
@@ -249,8 +252,8 @@ def _merging(merge: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
     def merge_some(place: tuple[int], frame: Any) -> Any:
         counted = frame.sort_values("place")["result"]
-        result = reduce(merge, map(pickle.loads, counted))
-        return type(frame)({"place": [place[0]], "result": [pickle.dumps(result)]})
+        result = reduce(merge, map(SERIALIZER.loads, counted))
+        return type(frame)({"place": [place[0]], "result": [SERIALIZER.dumps(result)]})
 
     return merge_some
 
