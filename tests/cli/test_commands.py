@@ -15,6 +15,7 @@ import pytest
 from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant._calibrators import methods
 from calibrant._cli.main import cli, run
+from calibrant.metrics import ranked_probability_score
 from conftest import needs_pages, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -348,3 +349,16 @@ def test_a_file_that_cannot_be_written_whole_is_named(files, tmp_path, capsys, n
     assert code == 3
     assert capsys.readouterr().err == f"calibrant: {out}: File too large\n"
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
+def test_evaluate_ordered_classes(tmp_path, capsys, monkeypatch, large_bytes):
+    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    proba, y = simulate(300, 3)
+    file = tmp_path / "p.csv"
+    pd.DataFrame(proba, columns=["0", "1", "2"]).assign(label=y).to_csv(file, index=False)
+    assert call("evaluate", file, "--resamples", "0", "--json", "--ordered") == 0
+    found = json.loads(capsys.readouterr().out)["ranked_probability_score"]["value"]
+    assert found == pytest.approx(ranked_probability_score(y, proba))
+    assert call("evaluate", file, "--resamples", "0") == 0
+    assert "RPS" not in capsys.readouterr().out

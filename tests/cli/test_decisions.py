@@ -377,3 +377,48 @@ def test_a_column_that_decide_writes_is_not_there_before(loans, capsys):
     words = ["decide", model, home / "new.csv", "-o", home / "o.csv", "--costs", home / "c.json"]
     assert run([*map(str, [*words, "--positive", "lost"])]) == 2
     assert "has a column 'cost', which decide writes; rename it" in capsys.readouterr().err
+
+
+def test_rows_that_are_drawn_keep_their_groups(credit, capsys):
+    home, _, _ = credit
+    words = ["compare", home / "val.csv", "--split", "0.5", "--methods", "ts"]
+    found = json.loads(call(capsys, *words, "--groups", "region", "--json"))
+    rows = found["by_group"]["uncalibrated"]["rows"]
+    assert sum(own["n_rows"] for own in rows) == 600
+
+
+def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):
+    words = ["--columns", "bad", "--positive", "bad", "--json", "--costs"]
+    one, two = (
+        json.loads(call(capsys, "evaluate", *given, risks / "costs.json"))["cost"]["realised"]
+        for given in (
+            [risks / "one.csv", *words],
+            [risks / "val.csv", "--positive", "bad", "--json", "--costs"],
+        )
+    )
+    assert one["value"] == pytest.approx(two["value"], rel=1e-9)
+
+
+@pytest.mark.parametrize("names", [None, ["p0", "p1"], ["bad", "good"]])
+def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, capsys, tmp_path, names):
+    val, test = (pd.read_csv(risks / f"{part}.csv") for part in ("val", "test"))
+    if names is None:
+        paths, arrays = [tmp_path / "both.npz"], {}
+        for part, own in (("val", val), ("test", test)):
+            arrays[f"{part}_labels"] = own["label"].to_numpy().astype(str)
+            arrays[f"{part}_probs"] = own[["bad", "good"]].to_numpy()
+        np.savez(paths[0], **arrays)
+    else:
+        paths = [tmp_path / "val.csv", tmp_path / "test.csv"]
+        for path, own in zip(paths, (val, test), strict=True):
+            own.set_axis([*names, "label"], axis=1).to_csv(path, index=False)
+    words = ["compare", *paths, "--methods", "ts", "--positive", "bad"]
+    found = json.loads(call(capsys, *words, "--costs", risks / "costs.json", "--json"))
+    own = expected_cost(
+        test["label"],
+        test[["bad", "good"]].to_numpy(),
+        {"false_positive": 1, "false_negative": 20},
+        pos_label="bad",
+    )
+    cost = found["decisions"]["costs"]["uncalibrated"]["realised"]["value"]
+    assert cost == pytest.approx(own.realised.value, rel=1e-9)

@@ -154,3 +154,47 @@ def test_memory_does_not_grow_with_the_rows_of_a_directory(tmp_path):
     command = [sys.executable, "-c", MEMORY, *(tmp_path / own for own in ("model", "few", "many"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout.splitlines()[-1]) < 40
+
+
+def write(path):
+    """Write all rows in the format of a suffix."""
+    if path.suffix == ".npz":
+        np.savez(path, probs=SCORES, labels=np.array(NAMES)[Y], classes=NAMES)
+    elif path.suffix == ".csv":
+        FRAME.to_csv(path, index=False, sep=";", decimal=",")
+    else:
+        (FRAME.to_parquet if path.suffix == ".parquet" else FRAME.to_feather)(path)
+    return path
+
+
+def assert_same_numbers(first, second):
+    """Values agree in all digits; intervals of means have another variance in chunks."""
+    a, b = (pd.json_normalize(own) for own in (first, second))
+    ends = [name for name in a if name.endswith((".low", ".high"))]
+    pd.testing.assert_frame_equal(a.drop(columns=ends), b.drop(columns=ends), rtol=1e-9)
+    pd.testing.assert_frame_equal(a[ends], b[ends], rtol=5e-3)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npz"])
+def test_a_large_file_is_the_file_read_whole(tmp_path, run, monkeypatch, suffix):
+    path, found, measured = write(tmp_path / f"all.{suffix}"), [], []
+    for most in (chunks.LARGE_BYTES, 0):
+        monkeypatch.setattr(chunks, "LARGE_BYTES", most)
+        out = tmp_path / f"model-{most}"
+        assert f"auto fitted to 1,500 rows of {path}" in run("fit", path, "-o", out)
+        found.append(predictions(out))
+        measured.append(json.loads(run("evaluate", path, "--resamples", "20", "--json")))
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-9)
+    assert {type(c) for c in model_file.load(out).classes_.tolist()} == {str}
+    assert_same_numbers(*measured)
+
+
+def test_evaluate_a_directory(days, tmp_path, run):
+    FRAME.to_parquet(tmp_path / "all.parquet")
+    far = json.loads(run("evaluate", days, "--json"))
+    near = json.loads(run("evaluate", tmp_path / "all.parquet", "--json"))
+    assert far.keys() == near.keys()
+    assert (far.pop("source"), near.pop("source")) == (str(days), str(tmp_path / "all.parquet"))
+    assert_same_numbers(far, near)
+    assert far["n_rows"] == 1500
+    assert "p = 0.0" in run("evaluate", days)

@@ -182,3 +182,23 @@ def test_tables_that_groups_cannot_be_read_of_say_why(capsys, tmp_path, text, to
     path.write_text("no,yes,label,group\n" + text)
     assert run(["evaluate", str(path), "--groups", "group"]) == 3
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "new"),
+    [(["101", "102", "other"], ["101", "102"]), (["101", "102"], ["101", "other"])],
+)
+def test_the_names_of_groups_do_not_depend_on_what_else_is_there(capsys, tmp_path, names, new):
+    frame, fresh = make(names), make(new)
+    model = fit(capsys, tmp_path, frame)
+    fresh.to_csv(tmp_path / "new.csv", index=False)
+    words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
+    call(capsys, "apply", *words, tmp_path / "out.csv")
+    wanted = by_python(frame, frame["group"], fresh, fresh["group"])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
+    call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))
+    state = tmp_path / "state.json"
+    for file in ("new.csv", "val.csv"):  # names of both are of one type
+        words = ["monitor", model, tmp_path / file, "--groups", "group", "--state", state]
+        found = json.loads(call(capsys, *words, "--json"))
+    assert set(found["groups"]) == {*names, *new}

@@ -352,3 +352,24 @@ def test_the_index_of_pandas_stays_one(home, tmp_path, suffix):
     written = (pd.read_parquet if suffix == "parquet" else pd.read_feather)(out)
     assert written.columns.tolist() == frame.columns.tolist()
     assert written.index.equals(frame.index)
+
+
+def test_compare_reads_the_names_of_both_files(home, tmp_path, capsys):
+    truth = np.mean(NEW.argmax(1) == NEW_Y)
+    mixed = write(
+        tmp_path / "mixed.csv", NEW[:, [2, 1, 0]], NEW_Y, ["prob_emu", "prob_dog", "prob_cat"]
+    )
+    assert accuracy(capsys, home / "val.csv", mixed) == truth
+    rolled = {"probs": NEW[:, [1, 2, 0]], "classes": ["dog", "emu", "cat"]}
+    for labels in (CLASSES[NEW_Y], np.array([2, 0, 1])[NEW_Y]):  # names, or places of names
+        np.savez(tmp_path / "test.npz", labels=labels, **rolled)
+        assert accuracy(capsys, home / "val.csv", tmp_path / "test.npz") == truth
+    np.savez(tmp_path / "val.npz", probs=P, labels=Y, classes=CLASSES)
+    assert accuracy(capsys, tmp_path / "val.npz", tmp_path / "test.npz") == truth
+    val = write(tmp_path / "val.csv", names=["x", "y", "z"], classes=np.arange(3))
+    test = write(tmp_path / "test.csv", NEW, NEW_Y, ["z", "y", "x"], np.arange(3))
+    assert call("compare", val, test) == 3
+    assert "same order" in capsys.readouterr().err
+    np.savez(tmp_path / "test.npz", logits=np.log(NEW), labels=NEW_Y, classes=CLASSES)
+    assert call("compare", tmp_path / "val.npz", tmp_path / "test.npz") == 3
+    assert re.search("val.npz holds probabilities, but .*test.npz logits", capsys.readouterr().err)

@@ -415,3 +415,24 @@ def test_costs_by_row_have_no_threshold_for_all():
     policy = CostSensitive({"false_positive": 1, "false_negative": [5, 2]})
     with pytest.raises(AttributeError, match="costs differ by row, so there is no threshold"):
         _ = policy.threshold_
+
+
+def test_an_interval_holds_the_value_and_the_truth():
+    y_proba, y = simulated_scores(50_000, power=1)
+    truth = expected_cost(y, y_proba, COSTS)
+    assert truth.realised.value == pytest.approx(truth.predicted.value, rel=0.03)
+    some = expected_cost(y[:2000], y_proba[:2000], COSTS)
+    assert some.realised.low < truth.realised.value < some.realised.high
+    assert some.realised.low < some.realised.value < some.realised.high
+    few = expected_cost([0, 1], [0.2, 0.8], PAIR).predicted
+    assert 0.0 <= few.low < few.value < few.high <= 4.0
+
+
+def test_columns_are_found_by_their_names():
+    labels = np.array(["a", "b", "c"])[LABELS]
+    frame = pd.DataFrame(SCORES, columns=["a", "b", "c"], index=np.arange(600) + 5)
+    model = CostSensitive(COSTS).fit(frame, pd.Series(labels))
+    turned = frame[["c", "a", "b"]]
+    np.testing.assert_array_equal(model.predict(frame), model.predict(SCORES))
+    with pytest.warns(errors.ColumnOrderWarning):
+        np.testing.assert_array_equal(model.predict(turned), model.predict(SCORES))

@@ -134,3 +134,14 @@ def test_the_coverage_that_is_advised_is_one_that_so_many_rows_have(n_rows):
         ConformalSets(coverage=0.9999).fit(scores, y)
     advised = float(str(told[-1].message).rpartition("=")[2])
     assert np.isfinite(ConformalSets(coverage=advised).fit(scores, y).quantile_)
+
+
+def test_two_classes_as_one_column():
+    positive = np.array([0.97, 0.6, 0.02])
+    both = prediction_sets(np.column_stack([1 - positive, positive]), 0.9)
+    np.testing.assert_array_equal(prediction_sets(positive, 0.9).members, both.members)
+    fitted = ConformalSets(0.5).fit(positive, [1, 0, 0])
+    assert fitted.predict_set(positive, [1, 0, 0]).members.shape == (3, 2)
+    words = ConformalSets(0.5).fit(positive, ["yes", "no", "no"], pos_label="yes")
+    assert words.classes_.tolist() == ["no", "yes"]
+    assert words.quantile_ == fitted.quantile_

@@ -271,3 +271,25 @@ def test_bad_targets_are_refused(options, error, words):
 def test_bad_thresholds_are_refused(thresholds):
     with pytest.raises(errors.ParameterError, match="thresholds="):
         decision_curve(EVENTS, POSITIVE, thresholds=thresholds)
+
+
+def test_decision_curves_of_two_columns_labels_weights_and_dask():
+    curve = decision_curve(EVENTS, POSITIVE)
+    words = np.array(["no", "yes"])[EVENTS]
+    weight = np.arange(900) % 3
+    times = np.repeat(np.arange(900), weight)
+    assert curve.kind == 1
+    assert decision_curve(words, two_columns(POSITIVE)).kind == "yes"
+    for same in (
+        decision_curve(words, two_columns(POSITIVE)),
+        decision_curve(words, POSITIVE, pos_label="yes"),
+        decision_curve(LABELS, SCORES, kind=0),
+    ):
+        np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
+    weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
+    repeated = decision_curve(EVENTS[times], POSITIVE[times])
+    for name in ("net_benefit", "treat_all"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
+    da = pytest.importorskip("dask.array")
+    lazy = decision_curve(da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400))
+    np.testing.assert_allclose(lazy.net_benefit, curve.net_benefit, rtol=1e-9, atol=1e-12)

@@ -14,7 +14,7 @@ from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files import chunks, tables
 from calibrant._files.align import align
-from calibrant._files.chunks import FileChunks, is_read_in_chunks, tell_ignored
+from calibrant._files.chunks import FileChunks, find_tables, is_read_in_chunks, tell_ignored
 from calibrant._files.columns import ColumnSelection
 from calibrant._files.predictions import open_source, read_prediction_file
 from calibrant.datasets import simulated_scores
@@ -327,3 +327,71 @@ def test_labels_that_are_ids_are_refused_before_all_are_read(tmp_path, monkeypat
     with pytest.raises(errors.PredictionFileError, match="is not among the classes"):
         chunks_of(tmp_path, lambda *told: seen.append(told))
     assert max(n for n, *_ in seen) < 500
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("positive", [None, "no", "yes"])
+@pytest.mark.parametrize("names", [("p_yes", "p_no"), ("p_no", "p_yes")])
+def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive, by_name):
+    p = SCORES[:, 0]
+    columns = {"p_yes": p, "p_no": 1 - p}
+    frame = pd.DataFrame({name: columns[name] for name in names})
+    path = tmp_path / "p.csv"
+    frame.assign(label=np.where(Y == 0, "yes", "no")).to_csv(path, index=False)
+    how = partial(align, positive=positive, positive_last=True, by_name=by_name)
+    far, near = chunks_of(path, settle=how), how(read_prediction_file(path))
+    assert far.classes == near.classes
+    assert far.names == near.place.names
+    a, b = fit(far), fit(near)
+    assert a.classes_.tolist() == b.classes_.tolist()
+    assert_allclose(a.predict_proba(frame), b.predict_proba(frame), atol=1e-9)
+    assert measured(far)["binary"]["auc"] == measured(near)["binary"]["auc"]
+
+
+def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
+    frame = FRAME.set_axis(["1", "2", "x", "label"], axis=1)
+    frame["label"] = np.array(["1", "2", "x"])[Y]
+    frame[frame.label != "x"].to_csv(tmp_path / "a.csv", index=False)
+    frame[frame.label == "x"].to_csv(tmp_path / "e.csv", index=False)
+    numbers = frame[frame.label != "x"]
+    numbers.astype({"label": float}).to_parquet(tmp_path / "n.parquet")
+    found = chunks_of(tmp_path)
+    assert found.labels().tolist() == ["1", "2", "x"]
+    assert fit(found).classes_.tolist() == ["1", "2", "x"]
+    assert found.count_rows() == (900 + len(numbers),) * 2
+
+
+def test_what_is_no_directory_of_tables_is_refused(tmp_path):
+    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
+        find_tables(tmp_path)
+    FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match=r"a\.parquet has no labels"):
+        chunks_of(tmp_path)
+    FRAME[:0].to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match="has no rows"):
+        chunks_of(tmp_path, selection=ColumnSelection(label="label"))
+
+
+def test_a_truncated_file_among_many_is_named(days):
+    path = days / "f.parquet"
+    FRAME.to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
+        chunks_of(days)
+
+
+def test_other_columns_are_not_read(tmp_path, monkeypatch):
+    FRAME.assign(note="long " * 20).to_parquet(tmp_path / "a.parquet")
+    FRAME.assign(note="long " * 20).to_csv(tmp_path / "b.csv", index=False)
+    FRAME.assign(note="long " * 20).to_feather(tmp_path / "c.arrow")
+    seen = []
+    whole = tables.scores_of
+
+    def watched(batch, *others):
+        seen.append({*batch.schema.names})
+        return whole(batch, *others)
+
+    found = chunks_of(tmp_path)
+    monkeypatch.setattr(tables, "scores_of", watched)
+    fit(found)
+    assert seen == [{"ant", "bee", "cow", "label"}] * 3

@@ -413,3 +413,8 @@ def test_the_axis_of_one_period_has_whole_numbers_and_the_alarm_has_room(tmp_pat
     assert float(word.get("y")) > 10
     words = [word for word in accuracy.iter("text") if word.get("text-anchor") == "middle"]
     assert [word.text for word in words] == ["1", "period", "accuracy"]
+
+
+def test_classes_that_are_dates_are_refused_at_once():
+    with pytest.raises(errors.LabelError, match="a monitor needs text, numbers"):
+        CalibrationMonitor(classes=DATES)
