@@ -160,3 +160,16 @@ def test_the_command_does_not_take_p0_for_the_positive_class(command, tmp_path, 
     said = capsys.readouterr().err
     assert "'p0', which says 0" in said
     assert "--positive 0" in said
+
+
+def test_a_model_finds_its_column_among_other_numbers(tmp_path):
+    """A file of use may have labels and amounts that the fit did not know."""
+    model, out = tmp_path / "model.calibrant", tmp_path / "out.csv"
+    assert run(["fit", write(tmp_path / "p.csv", "p"), "-o", str(model), "-m", "ts"]) == 0
+    table = pd.DataFrame({"default": Y, "p": P, "exposure": 100 * P})
+    table.to_csv(tmp_path / "new.csv", index=False)
+    assert run(["apply", str(model), str(tmp_path / "new.csv"), "-o", str(out)]) == 0
+    wanted = model_file.load(model).predict_proba(P)[:, 1]
+    found = pd.read_csv(out)
+    np.testing.assert_allclose(found["p"], wanted, rtol=1e-12)
+    np.testing.assert_allclose(found["exposure"], table["exposure"], rtol=1e-12)

@@ -93,7 +93,7 @@ def serve(
         part=part,
         usual_part=usual_part,
         kind=calibrator.scores,
-        selection=to_apply(reading.selection(beside), groups),
+        selection=to_apply(calibrator, reading.selection(beside), groups),
     ) as source:
         calibrate = RowCalibration(calibrator, source, groups if is_grouped else None)
         chunk = source.join()

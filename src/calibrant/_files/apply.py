@@ -68,7 +68,7 @@ def apply_file(
     n_read = n_bad = 0
     first_bad: list[int] = []
     is_strict = on_bad_row == "error"
-    selection = to_apply(selection, groups, takes_missing=not is_strict)
+    selection = to_apply(calibrator, selection, groups, takes_missing=not is_strict)
     known = find_format(out)
     if known is None or known.write is None:
         raise unknown_format(out, "cannot be written")
@@ -101,12 +101,21 @@ def apply_file(
 
 
 def to_apply(
-    selection: ColumnSelection | None, groups: str | None, *, takes_missing: bool = False
+    calibrator: Calibrator,
+    selection: ColumnSelection | None,
+    groups: str | None,
+    *,
+    takes_missing: bool = False,
 ) -> ColumnSelection:
-    """Return the selection of a table whose other columns are written again."""
+    """Return the selection of a table for a model; its other columns are written again."""
     selection = selection or ColumnSelection()
-    beside = dict(selection.beside) | ({} if groups is None else {groups: "--groups"})
-    return replace(selection, beside=beside, takes_missing=takes_missing, reads_others=True)
+    return replace(
+        selection,
+        beside=dict(selection.beside) | ({} if groups is None else {groups: "--groups"}),
+        takes_missing=takes_missing,
+        reads_others=True,
+        fitted=tuple(getattr(calibrator, "feature_names_in_", ())),
+    )
 
 
 def apply_directory(

@@ -36,7 +36,8 @@ class ColumnSelection:
     a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
     ``is_single`` says whether there is one column of scores, of the positive class; or nobody does.
     ``beside`` are columns that are read, too, and the option that names each; ``reads_others``
-    says that all others are, since they are written again.
+    says that all others are, since they are written again. ``fitted`` are the columns that a model
+    was fitted to: a table that has all of them may have other numbers beside them.
     """
 
     label: str | None = None
@@ -46,6 +47,7 @@ class ColumnSelection:
     is_single: bool | None = None
     beside: Mapping[str, str] = field(default_factory=dict)
     reads_others: bool = False
+    fitted: tuple[str, ...] = ()
 
     def read_of(self, layout: Layout) -> list[str]:
         """Return the columns to read."""
@@ -94,6 +96,8 @@ def make_layout(
         scores = [name for name in names if name in chosen]
     else:
         scores = [name for name in free if name != label and name not in text]
+        if selection.fitted and {*selection.fitted} <= {*scores}:
+            scores = [name for name in scores if name in selection.fitted]
         of_fractions = [n for n in predicted if n != label and _has_fractions(samples[n])]
         if not scores and len(of_fractions) == 1:
             scores = of_fractions
