@@ -40,9 +40,9 @@ def confidence_ece(
     """Compute the expected calibration error of the confidence (conf-ECE, or just ECE).
 
     Rows are binned by their largest probability; in each bin the share of rows that are right is
-    compared with the mean of that probability,
+    compared with the mean of that probability::
 
-        ECE = sum_b (w_b / w) |accuracy(b) - confidence(b)|.
+        ECE = sum_b (w_b / w) |accuracy(b) - confidence(b)|
 
     Of two classes take :func:`positive_ece`: where the positive one is predicted too often, its
     error and that of the other cancel out here.
