@@ -109,12 +109,13 @@ def to_apply(
 ) -> ColumnSelection:
     """Return the selection of a table for a model; its other columns are written again."""
     selection = selection or ColumnSelection()
+    fitted = getattr(calibrator, "feature_names_in_", ())
     return replace(
         selection,
         beside=dict(selection.beside) | ({} if groups is None else {groups: "--groups"}),
         takes_missing=takes_missing,
         reads_others=True,
-        fitted=tuple(getattr(calibrator, "feature_names_in_", ())),
+        fitted=tuple(fitted) if calibrator.scores in ONE_COLUMN else (),
     )
 
 
