@@ -134,7 +134,7 @@ BUDGETS = {
     "scale": 1_350,
     "model_file": 1_550,
     "export": 2_650,
-    "_files _cli": 6_350,
+    "_files _cli": 6_300,
     "study": 4_000,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md

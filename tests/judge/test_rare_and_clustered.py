@@ -160,5 +160,9 @@ def test_the_command_declares_grades_and_clusters(tmp_path):
         scores = scores.assign(label=rows["human"].clip(3).to_numpy())
         scores.to_csv(tmp_path / f"{name}-scores.csv", index=False)
     files = [tmp_path / "a-scores.csv", tmp_path / "b-scores.csv"]
-    code, out, err = run("judge", *files, "--clusters", "document", "--json")
-    assert (code, json.loads(out)["n_clusters"]) == (0, 8), err
+    for _ in range(2):  # the other rows have clusters, too, or none
+        code, out, err = run("judge", *files, "--clusters", "document", "--json")
+        assert (code, json.loads(out)["n_clusters"]) == (0, 8), err
+        pd.read_csv(files[1]).drop(columns="document", errors="ignore").to_csv(
+            files[1], index=False
+        )

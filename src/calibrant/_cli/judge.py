@@ -69,14 +69,12 @@ def judge(
     Example:
       calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
     """  # noqa: D301
-    from calibrant._files.predictions import read_grades
+    from calibrant._files.predictions import read_column, read_grades
+    from calibrant._files.values import groups_of
     from calibrant.judge import calibrate_judge
 
     options |= {"values": values, "confidence_level": level, "random_state": seed}
     if clusters is not None:
-        from calibrant._files.predictions import read_column
-        from calibrant._files.values import groups_of
-
         column, place = read_column(labelled, clusters, "--clusters")
         options["clusters"] = groups_of(column, place, option="--clusters")
     if grade is not None:
@@ -123,10 +121,10 @@ def _judge_scores(
     from calibrant.judge import calibrate_judge
 
     first = reading.read(labelled, beside=beside)
-    # Columns beside the scores of the labelled rows are no scores of the others either.
-    others = replace(reading, ignore=(*(reading.ignore or ()), *beside)) if beside else reading
+    # The scores of the labelled rows name those of the others, which may have clusters, too.
+    others = replace(reading.selection(), fitted=tuple(first.place.names or ()))
     second = read_prediction_file(
-        unlabelled, kind=reading.kind, selection=others.selection(), classes=first.classes
+        unlabelled, kind=reading.kind, selection=others, classes=first.classes
     )
     classes, other = first.classes, second.scores
     if classes is not None and second.place.names is not None:

@@ -109,13 +109,14 @@ def to_apply(
 ) -> ColumnSelection:
     """Return the selection of a table for a model; its other columns are written again."""
     selection = selection or ColumnSelection()
-    fitted = getattr(calibrator, "feature_names_in_", ())
+    # Of several classes other numbers stay refused: they may be classes of another model.
+    names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
     return replace(
         selection,
         beside=dict(selection.beside) | ({} if groups is None else {groups: "--groups"}),
         takes_missing=takes_missing,
         reads_others=True,
-        fitted=tuple(fitted) if calibrator.scores in ONE_COLUMN else (),
+        fitted=tuple(names),
     )
 
 

@@ -4,7 +4,12 @@ from calibrant.decisions._cost_sensitive import CostSensitive
 from calibrant.decisions._cost_tables import CostTable as CostTable
 from calibrant.decisions._cost_tables import action_costs as action_costs
 from calibrant.decisions._cost_tables import read_costs as read_costs
+from calibrant.decisions._costs import CalibrationValue as CalibrationValue
+from calibrant.decisions._costs import ExpectedCost as ExpectedCost
 from calibrant.decisions._costs import expected_cost, value_of_calibration
+from calibrant.decisions._curves import CostCurve as CostCurve
+from calibrant.decisions._curves import DecisionCurve as DecisionCurve
+from calibrant.decisions._curves import RiskCoverage as RiskCoverage
 from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage
 from calibrant.decisions._sets import ConformalSets, prediction_sets
 from calibrant.decisions._sets import SetSizes as SetSizes

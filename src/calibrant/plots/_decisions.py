@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant._maps.base import Floats
-    from calibrant.decisions._curves import CostCurve, DecisionCurve, RiskCoverage
+    from calibrant.decisions import CostCurve, DecisionCurve, RiskCoverage
 
 MOST_POINTS = 1000
 """Points of a curve that are drawn; the eye sees no more."""

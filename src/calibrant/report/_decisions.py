@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._predictions import Predictions
-    from calibrant.decisions._costs import CalibrationValue, ExpectedCost
+    from calibrant.decisions import CalibrationValue, ExpectedCost
 
 
 @result()
