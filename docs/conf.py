@@ -61,7 +61,16 @@ autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-GALLERY = ("forest", "costs", "network", "thousand_classes", "letters", "groups", "drift")
+GALLERY = (
+    "forest",
+    "costs",
+    "network",
+    "thousand_classes",
+    "letters",
+    "groups",
+    "features",
+    "drift",
+)
 GALLERY += ("auto", "na_fir", "scir")  # models first, then what happens in use, then methods
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

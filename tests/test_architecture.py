@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import csv, parquet
+from pyarrow import csv
 
 from calibrant import FlattenedIsotonic
 from calibrant.datasets import simulated_scores
@@ -23,7 +23,8 @@ KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
     {"errors", "_html", "_notices", "_progress", "_threads", "_extras", "_lazy"}
     | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
-    {"_columns", "_containers", "_labels", "_one_column", "_plausibility", "_row_order"},
+    {"_columns", "_containers", "_features", "_labels", "_one_column", "_plausibility"}
+    | {"_row_order"},
     {"_simplex"},
     {"_maps"},
     {"_bad_rows", "_row_sample"},
@@ -121,26 +122,34 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "gate": 1_900,
-    "shared": 2_800,
-    "_kernels": 3_600,
-    "_maps": 1_450,
+    "gate": 2_100,
+    "shared": 2_600,
+    "_kernels": 3_650,
+    "_maps": 1_650,
     "_objectives": 1_250,
-    "_solvers": 4_000,
-    "_calibrators": 4_900,
-    "metrics": 3_550,
-    "plots report": 3_200,
-    "decisions monitor judge": 4_200,
+    "_solvers": 4_300,
+    "_calibrators": 5_600,
+    "metrics": 3_950,
+    "plots report": 3_250,
+    "decisions monitor judge": 3_950,
     "scale": 1_350,
-    "model_file": 1_550,
-    "export": 2_650,
-    "_files _cli": 6_300,
-    "study": 4_000,
+    "model_file": 1_500,
+    "export": 2_550,
+    "_files _cli": 6_050,
+    "study": 3_750,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""
 
-OF_GATE = {"_columns", "_containers", "_labels", "_one_column", "_plausibility", "_simplex"}
+OF_GATE = {
+    "_columns",
+    "_containers",
+    "_features",
+    "_labels",
+    "_one_column",
+    "_plausibility",
+    "_simplex",
+}
 OF_TOP = {"__init__", "__main__", "errors", "datasets"}
 
 
@@ -269,7 +278,7 @@ def of_scikit_learn(tmp_path_factory):
     return modules_after("import sklearn.base", tmp_path_factory.mktemp("base") / "modules")
 
 
-@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["npz", "csv"])
 def test_apply_loads_an_estimator_and_what_opens_its_file(tmp_path, suffix, of_scikit_learn):
     scores, y = simulated_scores(200)
     model, file, out = (tmp_path / name for name in ("m.calibrant", f"p.{suffix}", f"o.{suffix}"))
@@ -277,8 +286,7 @@ def test_apply_loads_an_estimator_and_what_opens_its_file(tmp_path, suffix, of_s
     if suffix == "npz":
         np.savez(file, probs=scores)
     else:
-        write = {"csv": csv.write_csv, "parquet": parquet.write_table}[suffix]
-        write(pa.table({f"class {c}": scores[:, c] for c in range(3)}), file)
+        csv.write_csv(pa.table({f"class {c}": scores[:, c] for c in range(3)}), file)
     found = modules_after(RUN, tmp_path / "modules", "apply", model, file, "-o", out)
     ours = found - of_scikit_learn
     assert "calibrant.model_file._parts" in ours

@@ -64,6 +64,7 @@ def test_no_block_is_missed():
     assert all({path, *path.parents} & {*run} for path in PAGES)
 
 
+@pytest.mark.slow
 def test_pages_have_the_types_of_the_package(tmp_path):
     """Names, attributes, arguments and abstract methods, of examples that are skipped as well."""
     pytest.importorskip("mypy")
@@ -132,28 +133,3 @@ def test_the_recipe_for_ray_is_the_fit_in_memory(monkeypatch):
     assert negative_log_likelihood(chunks) == pytest.approx(
         negative_log_likelihood(frame["label"], frame[names])
     )
-
-
-@pytest.mark.slow
-def test_the_recipe_for_ray_runs_on_ray(tmp_path, monkeypatch):
-    """The same block of the page, on the real library and files."""
-    ray = pytest.importorskip("ray")
-    page = "guides/a-billion-predictions.md"
-    (recipe,) = [block for block in others(page) if "import ray" in block]
-    scores, y = simulate(450, 3)
-    names = ["prob_ant", "prob_bee", "prob_cow"]
-    frame = pd.DataFrame(scores, columns=names).assign(label=np.array(["ant", "bee", "cow"])[y])
-    (tmp_path / "predictions").mkdir()
-    for i in range(3):
-        frame[150 * i :][:150].to_parquet(tmp_path / "predictions" / f"{i}.parquet")
-    monkeypatch.chdir(tmp_path)
-    ray.init(num_cpus=2, include_dashboard=False)
-    try:
-        exec(compile(recipe, page, "exec"), {})
-        written = ray.data.read_parquet(str(tmp_path / "calibrated")).to_pandas()
-    finally:
-        ray.shutdown()
-    near = NormalizationAwareIsotonic().fit(scores, frame["label"])
-    written = written.sort_values(names, ignore_index=True)
-    want = near.predict_proba(frame.sort_values(names)[names])
-    np.testing.assert_allclose(np.stack(written["calibrated"]), want, rtol=0, atol=1e-9)

@@ -1,7 +1,6 @@
 """Messages say values as Python writes them."""
 
 import datetime as dt
-import warnings
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ import pytest
 import calibrant
 from calibrant import _simplex as simplex
 from calibrant import errors, metrics
-from calibrant._calibrators.methods import make_calibrator
-from conftest import methods_alone, simulate
 
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 
@@ -59,18 +56,3 @@ def test_errors_hold_no_words_of_numpy(act, words):
     with pytest.raises(ValueError, match=words) as caught:
         act()
     assert "np." not in str(caught.value)
-
-
-@pytest.mark.parametrize("method", methods_alone())
-def test_warnings_hold_no_words_of_numpy(method):
-    scores, y = simulate(40, 4)
-    scores[:, 3] *= 0.01  # never predicted, and no label of it
-    kept = y < 3
-    scores /= scores.sum(axis=1, keepdims=True)
-    calibrator = make_calibrator(method, classes=NAMES)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        calibrator.fit(scores[kept], NAMES[y[kept]])
-        calibrator.fit(scores[kept], np.full(kept.sum(), "ant"))
-    assert caught
-    assert not [warning for warning in caught if "np." in str(warning.message)]

@@ -14,8 +14,8 @@ SCRIPTS = sorted((ROOT / "docs" / "gallery").glob("*.py"))
 IDS = [path.stem for path in SCRIPTS]
 
 
-def test_there_are_ten():
-    assert len(SCRIPTS) == 10
+def test_there_are_eleven():
+    assert len(SCRIPTS) == 11
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=IDS)

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
-from sklearn.naive_bayes import GaussianNB
 
 import calibrant
 from calibrant import _notices as notices
@@ -34,14 +33,6 @@ def test_a_grid_search_warns_once(action, n_warnings):
     caught = caught_by(action, lambda: search.fit(p, y))
     assert len(caught) == n_warnings
     assert {(w.category, w.filename) for w in caught} == {(SmallSampleWarning, __file__)}
-
-
-def test_a_classifier_warns_once_for_all_folds():
-    X = np.random.default_rng(0).normal(size=(91, 2))
-    y = (X[:, 0] > 0).astype(int)
-    model = calibrant.CalibratedClassifier(GaussianNB(), calibrant.VectorScaling(), cv=4)
-    caught = caught_by("default", lambda: model.fit(X, y))
-    assert [warning.category for warning in caught] == [SmallSampleWarning]
 
 
 def test_a_warning_points_to_the_line_that_asked():

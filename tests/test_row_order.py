@@ -113,14 +113,3 @@ def test_more_repeats_than_can_be_dealt_are_spread(monkeypatch):
     table = fold_table(p, y, weight)
     np.testing.assert_allclose(table[::2], 2e29)
     assert np.count_nonzero(table[1::2]) == 20
-
-
-@pytest.mark.usefixtures("hashes")
-def test_groups_without_labels_are_of_rows_up_to_the_order_of_their_cells():
-    p, _, _ = tied_batch()
-    found = row_order.group_rows(p, "probabilities", None)
-    wanted = np.unique(np.sort(p, axis=1), axis=0, return_inverse=True)[1].ravel()
-    pairs = {*zip(found.tolist(), wanted.tolist(), strict=True)}
-    assert len(pairs) == found.max() + 1 == wanted.max() + 1
-    logits = np.log(p) + 3.0
-    np.testing.assert_array_equal(row_order.group_rows(logits, "logits", None), found)

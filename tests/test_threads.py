@@ -1,13 +1,11 @@
 """Threads change how long work takes, and nothing else."""
 
 import _thread
-import re
 import sys
 import threading
 import time
 import warnings
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +20,8 @@ from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors, metrics, model_file, report
-from calibrant._cli.main import run as command
 from calibrators.catalogue import CALIBRATORS, make
-from conftest import every_method, simulate
+from conftest import simulate
 
 P, Y = simulate(240, 4)
 NEW = simulate(700, 4, seed=1)[0]
@@ -82,14 +79,6 @@ def test_n_jobs_is_that_of_scikit_learn_and_none_what_the_context_says(monkeypat
     with threads.jobs(3, most=2):
         assert threads.count_threads(None) == 2
     assert threads.count_threads(None) == 1
-
-
-def test_where_no_thread_can_start_none_is_started(monkeypatch, pools):
-    assert run(str, [1, 2]) == ["1", "2"]
-    monkeypatch.setattr(sys, "platform", "emscripten")
-    assert [threads.count_threads(n_jobs) for n_jobs in (None, 1, 4, -1)] == [1] * 4
-    assert run(str, [1, 2]) == ["1", "2"]
-    assert pools == [2]  # of the first
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True, np.array([2])])
@@ -184,41 +173,6 @@ def test_a_classifier_is_the_same_in_processes_and_threads(pools):
         pools.clear()
 
 
-def test_a_model_file_does_not_know_how_many_threads(tmp_path):
-    chain = calibrant.Chain([calibrant.FlattenedIsotonic(n_jobs=3)], n_jobs=2).fit(P, Y)
-    data = model_file.dumps(chain)
-    loaded = model_file.loads(data)
-    assert loaded.n_jobs is loaded.calibrators[0].n_jobs is loaded.calibrators_[0].n_jobs is None
-    chain.set_params(n_jobs=-1)
-    assert model_file.dumps(chain) == data
-    assert b"n_jobs" not in data
-    model_file.save(chain, tmp_path / "m.calibrant")
-    assert "n_jobs" not in repr(model_file.describe(tmp_path / "m.calibrant"))
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_the_commands_print_and_write_the_same(tmp_path, monkeypatch, pools, capsys):
-    monkeypatch.chdir(tmp_path)
-    np.savez("val.npz", probs=P, labels=Y)
-    np.savez("new.npz", probs=NEW)
-    printed = []
-    for jobs in ("1", "2"):
-        for words in (
-            ["evaluate", "val.npz", "--json"],
-            ["fit", "val.npz", "-m", "na-fir", "-o", f"{jobs}.calibrant"],
-            ["apply", "1.calibrant", "new.npz", "-o", f"{jobs}.npy"],
-        ):
-            pools.clear()
-            assert command([*words, "--jobs", jobs]) == 0
-            assert set(pools) == ({2} if jobs == "2" else set())
-        shown = capsys.readouterr().out
-        printed.append(re.sub(rf"{jobs}\.(calibrant|npy)", "file", shown))
-    assert printed[0] == printed[1]
-    assert Path("1.npy").read_bytes() == Path("2.npy").read_bytes()
-    assert command(["compare", "val.npz", "--jobs", "0"]) == 2
-    assert "0 is not a number of threads; use 1 or more" in capsys.readouterr().err
-
-
 # The same warnings, errors and settings
 
 
@@ -244,12 +198,6 @@ def test_warnings_come_in_order_from_the_line_that_asked():
     assert words[:4] == [f"warning of {task}" for task in range(4)]
     assert [w.category for w in caught[4:]] == [errors.ScoresKindWarning]
     assert {w.filename for w in caught} == {__file__}
-
-
-def test_a_warning_that_is_an_error_reaches_who_asked():
-    warning = pytest.raises(errors.CalibrantWarning, match="warning of 0")
-    with warnings.catch_warnings(action="error"), warning:
-        run(warn_of, range(4))
 
 
 def test_the_first_error_in_order_reaches_who_asked():
@@ -360,52 +308,27 @@ def test_fits_in_threads_of_others_have_one_blas_thread_and_give_all_back(monkey
     assert blas_threads() == {2}
 
 
-@pytest.mark.usefixtures("two_blas_threads")
-def test_who_leaves_first_takes_the_limit_from_nobody():
-    """Two fits that overlap, the first to begin is the first to end."""
-    inside, may_leave = threading.Event(), threading.Event()
-
-    def hold():
-        with threads.few_blas_threads(1):
-            inside.set()
-            may_leave.wait(60)
-
-    first = threading.Thread(target=hold)
-    first.start()
-    inside.wait(60)
-    with threads.few_blas_threads(1):
-        may_leave.set()
-        first.join()
-        assert blas_threads() == {1}
-    assert blas_threads() == {2}
+def test_where_no_thread_can_start_none_is_started(monkeypatch, pools):
+    assert run(str, [1, 2]) == ["1", "2"]
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    assert [threads.count_threads(n_jobs) for n_jobs in (None, 1, 4, -1)] == [1] * 4
+    assert run(str, [1, 2]) == ["1", "2"]
+    assert pools == [2]  # of the first
 
 
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="has no lock")
-@pytest.mark.parametrize("method", ["na-fir", "fir", "scir", "ts", "vs", "structured", "auto"])
-def test_one_row_is_predicted_without_letting_the_lock_go(method):
-    """Or eight threads that predict a row each hand the lock around, slower than one thread."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        calibrator = every_method()[method]().fit(P, Y)
-    row, times_had, is_over = NEW[:1].copy(), [0], threading.Event()
-    calibrator.predict_proba(row)  # which makes tables
+def test_a_model_file_does_not_know_how_many_threads(tmp_path):
+    chain = calibrant.Chain([calibrant.FlattenedIsotonic(n_jobs=3)], n_jobs=2).fit(P, Y)
+    data = model_file.dumps(chain)
+    loaded = model_file.loads(data)
+    assert loaded.n_jobs is loaded.calibrators[0].n_jobs is loaded.calibrators_[0].n_jobs is None
+    chain.set_params(n_jobs=-1)
+    assert model_file.dumps(chain) == data
+    assert b"n_jobs" not in data
+    model_file.save(chain, tmp_path / "m.calibrant")
+    assert "n_jobs" not in repr(model_file.describe(tmp_path / "m.calibrant"))
 
-    def wait_for_the_lock():
-        while not is_over.is_set():
-            times_had[0] += 1
-            time.sleep(0)  # lets it go, and waits for it
 
-    interval, thread = sys.getswitchinterval(), threading.Thread(target=wait_for_the_lock)
-    sys.setswitchinterval(1000.0)  # nobody is asked to let it go
-    thread.start()
-    try:
-        time.sleep(0.01)
-        before = times_had[0]
-        for _ in range(300):
-            calibrator.predict_proba(row)
-        after = times_had[0]
-    finally:
-        is_over.set()
-        sys.setswitchinterval(interval)
-        thread.join()
-    assert after == before > 0
+def test_a_warning_that_is_an_error_reaches_who_asked():
+    warning = pytest.raises(errors.CalibrantWarning, match="warning of 0")
+    with warnings.catch_warnings(action="error"), warning:
+        run(warn_of, range(4))

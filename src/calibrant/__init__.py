@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
     from calibrant._calibrators.auto import *  # noqa: F403
     from calibrant._calibrators.classifier import *  # noqa: F403
     from calibrant._calibrators.composition import *  # noqa: F403
+    from calibrant._calibrators.features import *  # noqa: F403
     from calibrant._calibrators.grouped import *  # noqa: F403
     from calibrant._calibrators.normalization_aware import *  # noqa: F403
     from calibrant._calibrators.one_vs_rest import *  # noqa: F403

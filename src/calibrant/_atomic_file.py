@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import socket
 import stat
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,10 +27,6 @@ except ImportError:
     msvcrt = None
 
 PREFIX = ".calibrant-tmp-"
-DIRECTORY = ".d"
-"""End of the name of a temporary directory; a file of the same name without it is locked."""
-
-_TEMPORARY = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
 _LOCKED_BYTE = 1 << 30
 """Far behind what is written: on Windows a byte that is locked cannot be read either."""
 
@@ -48,28 +43,23 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = os.path.realpath(path)
     mode, directory = _mode_of(target), Path(target).parent
-    _remove_stale(directory)
+    temporary = _name_temporary(directory)
     try:
-        file, temporary = _create(directory)
-    except OSError as error:  # of the file that was asked for, not of a name of our own
-        raise type(error)(error.errno, error.strerror, str(path)) from error
-    try:
-        with file:
+        with open(temporary, "xb") as file:  # noqa: PTH123  (every system call through ``os``)
             if mode is not None:
-                os.chmod(temporary, mode)  # noqa: PTH101  (every system call through ``os``)
+                os.chmod(temporary, mode)  # noqa: PTH101
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is not None:  # renamed while open: its lock says that it is in use
-                os.replace(temporary, target)  # noqa: PTH105
-        if fcntl is None:
-            os.replace(temporary, target)  # noqa: PTH105
+        os.replace(temporary, target)  # noqa: PTH105
     except BaseException as error:
         _remove(temporary)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            # What a full disk says of a write names no file.
-            raise type(error)(error.errno, error.strerror, str(path)) from error
-        raise
+        if not isinstance(error, OSError) or error.errno is None:
+            raise
+        if error.filename not in (None, str(temporary), temporary):
+            raise
+        # A full disk names no file; and nobody asked for a file of our own name.
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         _HALF_WRITTEN.discard(temporary)
     if fcntl is not None:  # elsewhere directories cannot be opened
@@ -86,11 +76,7 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    parent = target.absolute().parent
-    _remove_stale(parent)
-    file, lock = _create(parent)
-    temporary = lock.with_name(lock.name + DIRECTORY)
-    _HALF_WRITTEN.add(temporary)
+    temporary = _name_temporary(target.absolute().parent)
     try:
         temporary.mkdir()
         yield temporary
@@ -99,9 +85,14 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         _remove(temporary)
         raise
     finally:
-        file.close()
-        _remove(lock)
-        _HALF_WRITTEN.difference_update((temporary, lock))
+        _HALF_WRITTEN.discard(temporary)
+
+
+def _name_temporary(directory: Path) -> Path:
+    """Return a name that nothing has, and note it: a signal may come at any moment."""
+    temporary = directory / f"{PREFIX}{os.urandom(8).hex()}"
+    _HALF_WRITTEN.add(temporary)
+    return temporary
 
 
 @contextmanager
@@ -127,7 +118,7 @@ def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
                     "ended, or name another file",
                     str(path),
                 )
-            if _is_removed(file):  # by the one that had it: once more
+            if fcntl is not None and os.fstat(file.fileno()).st_nlink == 0:  # removed: once more
                 continue
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
@@ -152,11 +143,6 @@ def _try_lock(file: IO[bytes]) -> bool:
     except OSError as error:
         return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK, errno.EDEADLK)
     return True
-
-
-def _is_removed(file: IO[bytes]) -> bool:
-    """Whether an open file has lost its name."""
-    return fcntl is not None and os.fstat(file.fileno()).st_nlink == 0
 
 
 def _remove(path: Path) -> None:
@@ -186,47 +172,3 @@ def _mode_of(target: str) -> int | None:
     if not os.access(target, os.W_OK):  # a rename would not ask
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
     return stat.S_IMODE(found.st_mode)
-
-
-def _create(directory: Path) -> tuple[IO[bytes], Path]:
-    """Make a temporary file and lock it for as long as it is open."""
-    while True:
-        temporary = directory / f"{PREFIX}{os.urandom(8).hex()}"
-        _HALF_WRITTEN.add(temporary)  # before it is there: a signal may come at any moment
-        with ExitStack() as on_failure:
-            on_failure.callback(_HALF_WRITTEN.discard, temporary)
-            file = open(temporary, "xb")  # noqa: PTH123, SIM115  (the caller closes it)
-            on_failure.callback(_remove, temporary)
-            on_failure.callback(file.close)
-            # Another process may have taken it for stale before it was locked: once more.
-            if _try_lock(file) and not _is_removed(file):
-                on_failure.pop_all()
-                return file, temporary
-
-
-def _remove_stale(directory: Path) -> None:
-    """Remove temporaries that no process holds; the lock of a process dies with it."""
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            name = entry.name.removesuffix(DIRECTORY)
-            is_ours = _TEMPORARY.fullmatch(name) and (
-                entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-            )
-            if is_ours and _remove_if_unused(directory / name):
-                _remove(Path(entry))
-
-
-def _remove_if_unused(temporary: Path) -> bool:
-    """Remove a temporary file that no process holds; return whether it is gone."""
-    try:
-        with ExitStack() as stack:
-            if fcntl is not None:
-                descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-                stack.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(temporary)  # noqa: PTH108
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True

@@ -17,7 +17,7 @@ from calibrant import _notices as notices
 from calibrant import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
@@ -113,10 +113,11 @@ def _by_text(names: Sequence[str], wanted: AbstractSet[str]) -> list[Match]:
     if len(place) != len(names):
         return []
     longest = max(wanted, key=lambda label: (len(label), label))
+    inside_of = re.compile(f"(?={re.escape(longest)})")  # also where occurrences overlap
     affixes = {
         (name[:start], name[start + len(longest) :])
         for name in names
-        for start in _occurrences(name, longest)
+        for start in [found.start() for found in inside_of.finditer(name)]
     }
     matches = []
     for prefix, suffix in affixes:
@@ -129,13 +130,6 @@ def _by_text(names: Sequence[str], wanted: AbstractSet[str]) -> list[Match]:
             }
             matches.append(Match(list(inside.values()), list(inside), prefix, suffix))
     return matches
-
-
-def _occurrences(name: str, text: str) -> Iterator[int]:
-    start = name.find(text)
-    while start >= 0:
-        yield start
-        start = name.find(text, start + 1)
 
 
 def _the_only(

@@ -14,35 +14,19 @@ from calibrant._containers import column_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LARGEST_EXPONENT = 100
-"""The heaviest row has a weight between 2**-100 and 2**100."""
+LARGEST_EXPONENT = 100  # the heaviest row has a weight between 2**-100 and 2**100
 
 
 class Labels(NamedTuple):
-    """Labels of all rows; or each of them once, and which of them each row has."""
+    """Distinct labels, in any order, and which of them each row has."""
 
     values: NDArray[Any]
-    codes: NDArray[np.int64] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.values if self.codes is None else self.codes)
-
-    def row(self, i: int) -> Any:
-        """Return the label of a row."""
-        return self.values[i if self.codes is None else self.codes[i]]
-
-    def by_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
-        """Return what is so of each value for each row."""
-        return of_values if self.codes is None else of_values[self.codes]
+    codes: NDArray[np.int64]
 
     def present(
         self, used: NDArray[np.bool_] | None = None, named: errors.Arguments = errors.ARGUMENTS
     ) -> NDArray[Any]:
         """Return the distinct labels of all rows, or of those that are used, sorted."""
-        if self.codes is None:
-            return np.unique(self.values if used is None else self.values[used])
         came = np.zeros(len(self.values), dtype=bool)
         came[self.codes if used is None else self.codes[used]] = True
         try:
@@ -58,18 +42,18 @@ class Labels(NamedTuple):
         order = np.argsort(known, kind="stable")
         try:
             place = np.minimum(np.searchsorted(known[order], self.values), len(known) - 1)
-            found = self.by_row(known[order][place] == self.values)
+            is_known = (known[order][place] == self.values)[self.codes]
         except TypeError as error:
             raise errors.LabelError(
                 f"labels and classes have different types ({error}); make them the same type"
             ) from error
-        if not np.all(found):
-            i = int(np.argmin(found))
+        if not np.all(is_known):
+            i = int(np.argmin(is_known))
             raise errors.LabelError(
-                f"{named.label(i)} is {errors.in_words(self.row(i))}, which is not among the "
-                f"classes {errors.some_in_words(known)}"
+                f"{named.label(i)} is {errors.in_words(self.values[self.codes[i]])}, which is not "
+                f"among the classes {errors.some_in_words(known)}"
             )
-        return self.by_row(order[place].astype(np.intp))
+        return order[place].astype(np.intp)[self.codes]
 
 
 def check_labels(
@@ -94,10 +78,10 @@ def check_labels(
     known = None if classes is None else _check_classes(classes, n_classes)
     hot = _hot_names(y, known, names, named) if one_hot else None
     if hot is not None:
-        labels = Labels(_numbers_if_any(hot), labels.values)
+        labels = Labels(_numbers_if_any(hot), labels.codes)
     if known is not None:
         if one_hot and hot is None:
-            return labels.values.astype(np.intp), known
+            return labels.codes, known
         return labels.positions(known, named), known
     present = labels.present(used, named)
     every = _categories(y) if hot is None else np.unique(labels.values)
@@ -175,7 +159,7 @@ def _one_dimensional(
     """Return the labels, and whether they are columns from one-hot rows."""
     require_labels(y, named)
     encoded = of_pandas(y)
-    if encoded is not None and encoded.n_rows == n_rows:
+    if encoded is not None and len(encoded.codes) == n_rows:
         return _refuse_fractions(encoded, named), False
     if np.ma.is_masked(y):
         i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
@@ -214,7 +198,7 @@ def _one_dimensional(
     if labels.dtype.kind == "O" and (labels.ndim == 2 or _holds_rows(labels)):
         labels = np.array(labels.tolist())
     if labels.ndim == 2:
-        return Labels(_from_one_hot(labels, n_classes, named)), True
+        return Labels(np.arange(n_classes), _from_one_hot(labels, n_classes, named)), True
     return _refuse_fractions(encode(labels), named), False
 
 
@@ -227,12 +211,12 @@ def _holds_rows(labels: NDArray[Any]) -> bool:
 def _refuse_fractions(labels: Labels, named: errors.Arguments) -> Labels:
     """Raise where a label is a number with a fraction; return the labels."""
     if labels.values.dtype.kind == "f":
-        broken = labels.by_row(labels.values != np.floor(labels.values))
-        if broken.any():
-            i = int(np.argmax(broken))
+        is_broken = (labels.values != np.floor(labels.values))[labels.codes]
+        if is_broken.any():
+            i = int(np.argmax(is_broken))
             raise errors.LabelError(
-                f"Unknown label type: continuous. {named.label(i)} is {labels.row(i)}; pass class "
-                "labels, not probabilities"
+                f"Unknown label type: continuous. {named.label(i)} is "
+                f"{labels.values[labels.codes[i]]}; pass class labels, not probabilities"
             )
     return labels
 
@@ -291,14 +275,11 @@ def _distinct(rows: list[Any]) -> list[Any]:
 
 
 def encode(labels: NDArray[Any]) -> Labels:
-    """Return labels, those of an object array each once: they are slow to compare and to sort.
-
-    Numbers in an object array are numbers.
-    """
+    """Return the distinct labels of an array; numbers in an object array are numbers."""
     if labels.dtype.kind != "O":
-        return Labels(labels)
+        return Labels(*np.unique(labels, return_inverse=True))
     rows = labels.tolist()
-    values = _distinct(rows)
+    values = _distinct(rows)  # objects are slow to compare and to sort
     codes = np.arange(len(rows))
     if len(values) < len(rows):
         places = {value: place for place, value in enumerate(values)}

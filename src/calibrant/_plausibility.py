@@ -22,18 +22,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Wholes = NDArray[np.int64]
 
-FEWEST_ROWS_IN_DOUBT = 20
-"""Of fewer rows nothing is suspected that chance may have done."""
-
+FEWEST_ROWS_IN_DOUBT = 20  # of fewer rows nothing is suspected that chance may have done
 FALSE_ALARMS = 1e-4
 """Honest calibration sets, of all, in which scores may seem reversed by chance; a bound."""
 
 BELOW_CHANCE = 1e-6
 """How improbable so few hits must be before columns are suspected to be permuted."""
 
-MOST_GAIN_BY_ORDER = 0.2
-"""Gain in accuracy by another order of columns above which that is told."""
-
+MOST_GAIN_BY_ORDER = 0.2  # gain in accuracy by another order of columns above which that is told
 MOST_CLASSES_MATCHED = 100
 FEWEST_ROWS_OF_A_CLASS = 20
 
@@ -46,12 +42,8 @@ CLEARLY = 4.0
 SURELY, MOST_TIED = 4.5, 0.1
 """Standard errors that no chance explains, and the share of equal scores that ranks bear."""
 
-FIRST_ROWS = 256
-"""Rows that mostly show that scores are no labels."""
-
-FAR = 10.0
-"""Widths of the range of the fit, beyond which even a single row is on another scale."""
-
+FIRST_ROWS = 256  # rows that mostly show that scores are no labels
+FAR = 10.0  # widths of the range of the fit, beyond which even a single row is on another scale
 FEWEST_ROWS_OUTSIDE = 10
 
 

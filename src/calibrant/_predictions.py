@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -53,8 +53,7 @@ class MetricArguments(errors.Arguments):
 
 NAMED = MetricArguments()
 
-SMALLEST_ODDS = 1e-12
-"""Probabilities closer to 0 or 1 than this have the log-odds of this."""
+SMALLEST_ODDS = 1e-12  # probabilities closer to 0 or 1 than this have the log-odds of this
 
 
 class EventRows(NamedTuple):
@@ -90,10 +89,6 @@ class EventCells(NamedTuple):
         first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
         sums = (np.add.reduceat(terms, first) for terms in (weight, hits, weight * weight))
         return cls(values[first], *sums)
-
-    def log_odds(self) -> Floats:
-        """Return the log-odds of each prediction."""
-        return log_odds(self.values)
 
 
 def log_odds(values: Floats) -> Floats:
@@ -148,18 +143,7 @@ class Predictions:
         classes: Any = None,
         pos_label: Any = None,
     ) -> Predictions:
-        """Check labels, probabilities and weights, as every metric does.
-
-        Parameters
-        ----------
-        y_true, y_proba, sample_weight, classes, pos_label
-            As of :func:`evaluate`.
-
-        Returns
-        -------
-        predictions : Predictions
-            Without rows of weight 0.
-        """
+        """Check labels, probabilities and weights, as every metric does; drop weights of 0."""
         return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
 
     @property
@@ -187,8 +171,8 @@ class Predictions:
 
     def own(self) -> Floats:
         """Return the probability of each row's label."""
-        found: Floats = self.rows[np.arange(self.n_rows), self.class_index]
-        return found
+        result: Floats = self.rows[np.arange(self.n_rows), self.class_index]
+        return result
 
     def take(self, rows: Any) -> Predictions:
         """Return some of the rows, by index or mask."""
@@ -200,7 +184,7 @@ class Predictions:
         """Return the sums of some statistics over the rows."""
         return {name: own.sums(self) for name, own in statistics.items()}
 
-    def in_memory(self) -> Self:
+    def in_memory(self) -> Predictions:
         """Return all rows."""
         return self
 
@@ -266,15 +250,12 @@ def _count(
     sample_weight: Any = None,
 ) -> dict[str, Floats]:
     """Return the sums of a chunk."""
-    if not has_rows(y, sample_weight):
-        batch = simplex.SimplexBatch(
-            np.empty((0, len(classes))), "probabilities", np.empty(0, np.intp), np.empty(0), classes
-        )
-    else:
+    rows = Predictions(np.empty((0, len(classes))), np.empty(0, np.intp), np.empty(0), classes)
+    if has_rows(y, sample_weight):
         batch = simplex.check_batch(
             scores, y, sample_weight, kind=kind, classes=classes, is_chunk=True, named=NAMED
         )
-    rows = Predictions(batch.probabilities(), batch.class_index, batch.weight, classes)
+        rows = Predictions(batch.probabilities(), batch.class_index, batch.weight, classes)
     return rows.add_up(statistics)
 
 

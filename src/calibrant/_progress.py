@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
@@ -14,39 +14,28 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-SILENCE = 2.0
-"""Seconds without a word before a command shows a bar."""
-
-LINE_EVERY = 60.0
-"""Seconds between two lines where there is no terminal, as in the log of a night."""
-
-_one_bar = Lock()
-"""Fits may be inside each other or in threads, and a terminal has place for one bar."""
+SILENCE = 2.0  # seconds without a word before a command shows a bar
+LINE_EVERY = 60.0  # seconds between two lines where there is no terminal, as in the log of a night
+_one_bar = Lock()  # work may be inside other work, and a terminal has place for one bar
 
 
 @contextmanager
 def progress(title: str, n_steps: int, *, verbose: bool) -> Iterator[Callable[[str], None]]:
-    """Yield what is to be called at the start of each step of a fit, with a name for it.
-
-    With ``verbose`` there is a bar on a terminal, if ``rich`` is installed; else lines.
-    """
+    """Yield what prints a line at the start of each step of a fit, if ``verbose``."""
     done = 0
-    with progress_bar(title, silence=0.0) if verbose and _can_draw() else nullcontext() as advance:
 
-        def start(step: str) -> None:
-            nonlocal done
-            done += 1
-            if advance is not None:
-                advance(done - 1, n_steps, f"{title}: {step}")
-            elif verbose:
-                print(f"{title}: {done} of {n_steps}, {step}", file=sys.stderr, flush=True)  # noqa: T201
+    def start(step: str) -> None:
+        nonlocal done
+        done += 1
+        if verbose:
+            print(f"{title}: {done} of {n_steps}, {step}", file=sys.stderr, flush=True)  # noqa: T201
 
-        yield start
+    yield start
 
 
 @contextmanager
 def progress_bar(
-    description: str, *, console: Console | None = None, silence: float | None = None
+    description: str, *, console: Console | None = None
 ) -> Iterator[Callable[..., None]]:
     """Show a bar after a while, elsewhere lines; yield ``advance(done, total, what)``."""
     bar = _LateBar(description, console)
@@ -54,7 +43,7 @@ def progress_bar(
     if not is_shown or not _one_bar.acquire(blocking=False):
         yield bar.tell
         return
-    timer = Timer(SILENCE if silence is None else silence, bar.start)
+    timer = Timer(SILENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
@@ -124,12 +113,3 @@ def _is_terminal() -> bool:
     """Whether there is a terminal, and a thread that draws a bar on it: Pyodide has none."""
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     return is_terminal and sys.platform != "emscripten"
-
-
-def _can_draw() -> bool:
-    """Whether there is a terminal, and what draws on it."""
-    try:
-        import rich.progress  # noqa: F401
-    except ImportError:
-        return False
-    return _is_terminal()

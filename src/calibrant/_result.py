@@ -20,9 +20,7 @@ Class = TypeVar("Class", bound=type)
 MARKUP = re.compile(r"(?::\w+:)?`+~?([^`]*)`+")
 """Names in docstrings, as reStructuredText marks them."""
 
-MOST_SHOWN = 6
-"""Most numbers of an array that notebooks show."""
-
+MOST_SHOWN = 6  # most numbers of an array that notebooks show
 ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
 
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
-MOST_REPEATS = 1 << 22
-"""Repeats of rows that are dealt to folds one by one, beside one of each row."""
-
+MOST_REPEATS = 1 << 22  # repeats of rows that are dealt to folds one by one, beside one of each row
 HEAVY_ROW = 64
 """Repeats above which, where there are more in all, those of a row are spread evenly; fewer where
 there are so many rows that theirs would be too many."""
@@ -35,8 +33,7 @@ GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 """Where a threshold lies between two scores. Not at one half: between 3 and 5 votes of 100 are 4,
 and a forest may give those to a row that comes later. No fraction is farther from all others."""
 
-NO_REPEAT = 1e-9
-"""What is left of a weight beside whole numbers, and is rounding."""
+NO_REPEAT = 1e-9  # what is left of a weight beside whole numbers, and is rounding
 
 
 def increasing_order(values: NDArray[np.float64]) -> NDArray[np.int64]:

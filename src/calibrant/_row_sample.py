@@ -28,21 +28,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Wholes = NDArray[np.int64]
 
-MAX_CELLS = 1 << 24
-"""Cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes."""
-
-UNBOUNDED = np.uint64(2**64 - 1)
-"""Bound on the hashes of a class of which every row is kept."""
-
+MAX_CELLS = 1 << 24  # cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes
+UNBOUNDED = np.uint64(2**64 - 1)  # bound on the hashes of a class of which every row is kept
 FEWEST_WAITING = 1 << 14
 """Rows that are gathered at least before they are sorted into those that are kept."""
 
-LARGEST_COUNT = 2.0**31
-"""Whole weights up to here are numbers of repetitions, whose sums are exact."""
-
-LARGEST_WEIGHT = 2.0**LARGEST_EXPONENT
-"""Of one row: ``check_weights`` lets no larger one through."""
-
+LARGEST_COUNT = 2.0**31  # whole weights up to here are numbers of repetitions, whose sums are exact
+LARGEST_WEIGHT = 2.0**LARGEST_EXPONENT  # of one row: check_weights lets no larger one through
 WHOLE_ARRAYS = ("bounds", "hashes", "class_index")
 FLOAT_ARRAYS = ("counts", "rests", "rows", "weight", "times")
 """Arrays of the state of a sample, of 64-bit numbers each."""
@@ -106,27 +98,14 @@ def _order_entries(
     """Return all hashes and classes, their order, and where in it another entry begins."""
     hashes = np.concatenate([part.hashes for part in parts])
     index = np.concatenate([part.class_index for part in parts])
-    order = np.argsort(hashes)
-    # Numbers of 16 bits are sorted by counting them.
-    small = np.min_scalar_type(index.max(initial=0))
-    order = order[np.argsort(index[order].astype(small), kind="stable")]
-    sorted_hashes, sorted_index = hashes[order], index[order]
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
-    is_new[1:] |= sorted_index[1:] != sorted_index[:-1]
-    has_twin = ~is_new
-    has_twin[:-1] |= ~is_new[1:]
-    place = np.flatnonzero(has_twin)
-    if len(place):
-        tied = order[place]
-        weight = np.concatenate([part.weight for part in parts])[tied]
-        scores = np.concatenate([part.scores for part in parts])[tied]
-        sub_order, is_other = order_rows(
-            index[tied], hashes[tied], (weight,), lambda rows: scores[rows]
-        )
-        weight = weight[sub_order]
-        order[place] = tied[sub_order]
-        is_new[place] = is_other | np.append(True, weight[1:] != weight[:-1])
+    weight = np.concatenate([part.weight for part in parts])
+
+    def content(rows: Wholes) -> Floats:
+        return np.concatenate([part.scores for part in parts])[rows]
+
+    order, is_other = order_rows(index, hashes, (weight,), content)
+    is_new = is_other[: len(order)]
+    is_new[1:] |= np.diff(weight[order]) != 0.0
     return hashes, index, order, is_new
 
 
@@ -212,17 +191,7 @@ class RowSample:
         return bool(np.all(self._bounds == UNBOUNDED))
 
     def update(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Count rows.
-
-        Parameters
-        ----------
-        scores, y, sample_weight
-            As in ``fit`` of a calibrator.
-
-        Returns
-        -------
-        self : RowSample
-        """
+        """Count rows, which are given as to ``fit`` of a calibrator; return the sample."""
         if len(y) == 0:
             return self
         batch = check_batch(
@@ -234,10 +203,6 @@ class RowSample:
             normalize=self.normalize,
             is_chunk=True,
         )
-        return self._add(batch)
-
-    def _add(self, batch: SimplexBatch) -> Self:
-        """Count the rows of a batch."""
         rows = _Entries.of(batch)
         self.n_rows += len(rows.hashes)
         is_whole = rows.weight == 1.0
@@ -250,18 +215,14 @@ class RowSample:
         return self
 
     def merge(self, other: RowSample) -> Self:
-        """Add what another sample has counted.
-
-        Parameters
-        ----------
-        other : RowSample
-            With the same parameters; not changed.
-
-        Returns
-        -------
-        self : RowSample
-        """
-        self._refuse_other(other)
+        """Add what another sample of the same parameters has counted; return this one."""
+        for name in ("scores", "normalize", "max_cells", "classes"):
+            own, theirs = getattr(self, name), getattr(other, name)
+            if not np.array_equal(own, theirs):
+                raise errors.ParameterError(
+                    f"the other sample has {name}={errors.in_words(theirs)}, but this one "
+                    f"{errors.in_words(own)}; make both with the same parameters"
+                )
         other._settle()
         self.n_rows += other.n_rows
         self._counts += other._counts
@@ -270,32 +231,8 @@ class RowSample:
         self._wait(other._kept)
         return self
 
-    def _refuse_other(self, other: RowSample) -> None:
-        for name in ("scores", "normalize", "max_cells"):
-            own, theirs = getattr(self, name), getattr(other, name)
-            if own != theirs:
-                raise errors.ParameterError(
-                    f"the other sample has {name}={theirs!r}, but this one {own!r}; make both with "
-                    "the same parameters"
-                )
-        if not np.array_equal(self.classes, other.classes):
-            raise errors.ParameterError(
-                f"the other sample has the classes {errors.some_in_words(other.classes)}, but this "
-                f"one {errors.some_in_words(self.classes)}"
-            )
-
     def scale(self, factor: float) -> Self:
-        """Multiply the weights of all rows so far, for example to let them decay.
-
-        Parameters
-        ----------
-        factor : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        self : RowSample
-        """
+        """Multiply the weights of all rows so far by a number in [0, 1]: old rows decay."""
         check_number("factor", factor, low=0.0, high=1.0)
         if factor == 1.0:
             return self
@@ -314,10 +251,7 @@ class RowSample:
     def batch(self) -> SimplexBatch:
         """Return the kept rows as a calibration set, in an order of their content.
 
-        Returns
-        -------
-        batch : SimplexBatch
-            Its weights add up to those of all rows in every class.
+        Its weights add up to those of all rows in every class.
         """
         self._settle()
         rows, totals = self._kept, np.array(self._totals())
@@ -374,13 +308,7 @@ class RowSample:
         self._kept, *self._waiting = [rows.below(bounds) for rows in (self._kept, *self._waiting)]
 
     def state(self) -> dict[str, Any]:
-        """Return all that the sample holds, as plain values and arrays of 64-bit numbers.
-
-        Returns
-        -------
-        state : dict
-            Parameters, counts and arrays by the names that model files have for them.
-        """
+        """Return all that the sample holds, by the names that model files have for it."""
         self._settle()
         kept = _Entries.join([self._kept])  # since a decay may have made weights equal
         return {
@@ -401,18 +329,7 @@ class RowSample:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RowSample:
-        """Return the sample that has a state, which goes on as the one that was asked for it.
-
-        Parameters
-        ----------
-        state : mapping
-            As ``state`` returns it. Everything is checked: a state that no sample has is refused
-            by a ``ParameterError`` or a ``DataError``.
-
-        Returns
-        -------
-        sample : RowSample
-        """
+        """Return the sample that has a state; refuse a state that no sample has."""
         for names, dtype in ((WHOLE_ARRAYS, np.int64), (FLOAT_ARRAYS, np.float64)):
             for name in names:
                 require(state[name].dtype == dtype, f"{name} has the dtype {state[name].dtype}")

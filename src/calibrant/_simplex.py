@@ -42,9 +42,7 @@ SUM_TOLERANCE = 1e-3
 LOG_OF_ZERO = math.log(1e-12)
 """An exact zero is read as at most this where the calibration set has none to learn from."""
 
-LARGEST_LOGIT = 1e100
-"""Sums of squares of larger logits would overflow."""
-
+LARGEST_LOGIT = 1e100  # sums of squares of larger logits would overflow
 MOST_UNEVEN_LOGITS = 100.0
 """A column this much larger than the median one holds no scores of a class."""
 
@@ -187,13 +185,11 @@ def check_scores(
     normalize: str | None = None,
     first_row: int = 0,
     named: errors.Arguments = errors.ARGUMENTS,
-    remedy: str | None = None,
 ) -> NDArray[np.float64]:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
     One number for each row becomes two columns. Copies only what has to change. ``first_row`` is
-    added to row numbers in messages, in which the arguments are ``named`` and ``remedy`` says what
-    to do with rows that are no distributions.
+    added to row numbers in messages, in which the arguments are ``named``.
     """
     matrix = to_matrix(scores, kind, named)
     if kind in ONE_COLUMN:
@@ -206,7 +202,7 @@ def check_scores(
         )
     if matrix.dtype != np.float64 or not matrix.flags.carray or type(matrix) is not np.ndarray:
         matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
-    return repair_rows(matrix, kind, normalize, first_row, named, remedy)
+    return repair_rows(matrix, kind, normalize, first_row, named)
 
 
 def repair_rows(
@@ -215,20 +211,19 @@ def repair_rows(
     normalize: str | None = None,
     first_row: int = 0,
     named: errors.Arguments = errors.ARGUMENTS,
-    remedy: str | None = None,
 ) -> NDArray[np.float64]:
-    """Do so with rows that are float64 in C order already."""
+    """Return rows, float64 in C order, on the simplex if they are probabilities."""
     if kind == "logits":
         found = row_kernels.scan_range(matrix, -LARGEST_LOGIT, LARGEST_LOGIT, True)
         _refuse(found, matrix, kind, first_row, named)
         return matrix
     if normalize == "rows":
         found = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
-        _refuse(found, matrix, "masses", first_row, named, remedy)
+        _refuse(found, matrix, "masses", first_row, named)
         repairs = len(matrix)
     else:
         *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
-        _refuse(found, matrix, kind, first_row, named, remedy)
+        _refuse(found, matrix, kind, first_row, named)
     if not repairs:
         return matrix
     out = np.empty_like(matrix)
@@ -237,13 +232,9 @@ def repair_rows(
 
 
 def _refuse(
-    found: Any,
-    matrix: NDArray[np.float64],
-    kind: str,
-    first_row: int,
-    named: errors.Arguments,
-    remedy: str | None = None,
+    found: Any, matrix: NDArray[np.float64], kind: str, first_row: int, named: errors.Arguments
 ) -> None:
+    """Raise the error about the first bad cell or row that a kernel found, if any."""
     code, i, j, value = found
     if code == row_kernels.FINE:
         return
@@ -257,7 +248,7 @@ def _refuse(
     percent = f"; the row sums to about 100: {named.if_percent}" if is_percent else ""
     if code == row_kernels.BAD_SUM:
         raise errors.RowSumError(
-            f"{row} sums to {value:.6g}, not 1{percent}; {remedy or named.if_unnormalized}"
+            f"{row} sums to {value:.6g}, not 1{percent}; {named.if_unnormalized}"
         )
     if code == row_kernels.NOT_FINITE:
         raise errors.NonFiniteError(
@@ -266,13 +257,11 @@ def _refuse(
     if kind == "logits":
         reason = f"logits must be between {-LARGEST_LOGIT:g} and {LARGEST_LOGIT:g}; scale them"
     elif kind == "masses":
-        reason = (
-            f"Negative values in data passed as {named.scores} cannot be normalised; "
-            f"{remedy or named.use_logits}"
-        )
+        reason = f"Negative values in data passed as {named.scores} cannot be normalised; "
+        reason += named.use_logits
     else:
         reason = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
-        reason += percent or f"; {remedy or named.if_logits}"
+        reason += percent or f"; {named.if_logits}"
     raise errors.RangeError(f"{cell}: {reason}")
 
 
@@ -299,11 +288,12 @@ def check_batch(
     check_memory(8 * (1 + is_single) * given.size, "the calibration set")
     try:
         matrix = check_scores(given, kind, normalize, named=named)
-    except (errors.RangeError, errors.RowSumError):
+    except (errors.RangeError, errors.RowSumError) as error:
         told = classes is not None
-        remedy = None if is_single else if_features(given, y, told=told, named=named)
-        check_scores(given, kind, normalize, named=named, remedy=remedy)
-        raise
+        hint = None if is_single else if_features(given, y, told=told, named=named)
+        if hint is None:
+            raise
+        raise type(error)(f"{error}. But {hint}") from error
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(
@@ -311,8 +301,16 @@ def check_batch(
             "1 is required."
         )
     weight = check_weights(sample_weight, n_rows, named)
-    how: dict[str, Any] = {"names": names, "used": weight > 0, "is_single": is_single}
-    index, labels = check_labels(y, n_rows, n_classes, classes=classes, named=named, **how)
+    index, labels = check_labels(
+        y,
+        n_rows,
+        n_classes,
+        classes=classes,
+        names=names,
+        used=weight > 0,
+        is_single=is_single,
+        named=named,
+    )
     order = column_order(names, labels, told=classes is not None, named=named)
     matrix = matrix if order is None else np.take(matrix, order, axis=1)
     if is_single:
@@ -344,7 +342,7 @@ def if_features(matrix: NDArray[Any], y: Any, *, told: bool, named: errors.Argum
     why = f"with {n_columns} columns for {errors.number_of(n_labels, 'distinct label')}"
     if is_uneven or n_labels > n_columns or (2 * n_labels <= n_columns and not told):
         return f"{why} these look like features, not scores of classes: {named.if_features}"
-    return f"if these are features ({why}), {named.if_features}; {named.if_logits}"
+    return f"{why} these may be features: {named.if_features}"
 
 
 def find_features(batch: SimplexBatch, named: errors.Arguments) -> str | None:

@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 120
 SIGNIFICANT = 0.05
-MOST_NAMED = 3
-"""Classes of each direction that are named."""
+MOST_NAMED = 3  # classes of each direction that are named
 
 
 def percent(value: float, digits: int = 1) -> str:
     """Format a share as a percentage."""
     return "-" if math.isnan(value) else f"{100 * value:.{digits}f} %"
+
+
+def percents(a: float, b: float) -> tuple[str, str]:
+    """Format two shares as percentages, with digits that tell them apart."""
+    digits = 1
+    while digits < 4 and abs(a - b) < 10.0 ** (-2 - digits):
+        digits += 1
+    return percent(a, digits), percent(b, digits)
 
 
 def p_words(p_value: float) -> str:
@@ -78,9 +85,6 @@ def describe_shares(shares: ClassShares) -> str:
 
 
 def class_words(shares: ClassShares, j: int) -> tuple[str, str, str]:
-    """Name of a class, and its predicted and observed shares with digits that tell them apart."""
-    said, seen = float(shares.predicted[j]), float(shares.observed[j])
-    digits = 1
-    while digits < 4 and abs(said - seen) < 10.0 ** (-2 - digits):
-        digits += 1
-    return shorten(str(shares.classes[j])), percent(said, digits), percent(seen, digits)
+    """Name of a class, and its predicted and observed shares."""
+    shown = percents(float(shares.predicted[j]), float(shares.observed[j]))
+    return shorten(str(shares.classes[j])), *shown

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     Prepared = tuple[Calibrator | None, Callable[[], Any] | None, tuple[Any, ...]]
 
-UNCALIBRATED = "uncalibrated"
-"""The name, among methods, of the predictions as they came."""
-
+UNCALIBRATED = "uncalibrated"  # the name, among methods, of the predictions as they came
 COMPUTING_LIBRARIES = ("numpy", "scipy", "scikit-learn")
 Found = TypeVar("Found")
 

@@ -209,10 +209,6 @@ class ExportError(ValueError):
     """A calibrator or option cannot be exported to the requested format."""
 
 
-class NewerFormatWarning(CalibrantWarning):
-    """The file has optional fields of a newer version, which were ignored."""
-
-
 __all__ = sorted(  # noqa: PLE0605  (a list)
     name
     for name, value in globals().items()

@@ -49,7 +49,7 @@ DEFAULTS_HERE = {
 METHODS = {
     method: with_defaults(cls, **DEFAULTS_HERE[method]) if method in DEFAULTS_HERE else cls
     for method, cls in every_method().items()
-    if method not in {"grouped", "masked"}  # as in the catalogue of ``calibrators``
+    if method not in {"features", "grouped", "masked"}  # as in the catalogue of ``calibrators``
 }
 CALIBRATORS = (*METHODS.values(),)
 
@@ -63,16 +63,8 @@ ONE_MAP = tuple(
 PER_CLASS = tuple(cls for cls in CALIBRATORS if cls not in ONE_MAP)
 """Those whose map depends on which class is which."""
 
-KEEPS_ORDER = tuple(
-    cls
-    for method, cls in METHODS.items()
-    if cls.keeps_order or method in {"mixture", "prior-shift"}
-)
-READERS = tuple(
-    METHODS[method]
-    for method in ("ts", "vs", "ms", "ir-ovr", "fir", "na-fir", "scir", "m2b-ir", "chain")
-)
-"""Those that stand for all where matrices and labels are read, which they do in common."""
+READERS = METHODS["ts"], METHODS["ir-ovr"]
+"""They stand for all where matrices and labels are read, which is done in common."""
 
 AnyCalibrator = calibrant.TemperatureScaling
 """It stands for all where input is refused: ``test_doors`` shows that they share the way in."""
@@ -86,8 +78,6 @@ def _name(value):
 
 each_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=_name)
 each_reader = pytest.mark.parametrize("calibrator", READERS, ids=_name)
-each_shared_map = pytest.mark.parametrize("calibrator", ONE_MAP, ids=_name)
-each_order_keeping = pytest.mark.parametrize("calibrator", KEEPS_ORDER, ids=_name)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_action = pytest.mark.parametrize("action", ["fit", "predict_proba"])
 few_rows = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

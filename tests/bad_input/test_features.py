@@ -40,13 +40,6 @@ def test_features_are_not_taken_for_logits(name):
     assert told.classes_.tolist() == list(range(n_columns))
 
 
-def test_features_in_the_range_of_probabilities_are_told():
-    X, y = load_wine(return_X_y=True)
-    X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
-    with refused(errors.RowSumError, "scores[0] sums to 6.9", "features", "predict_proba(X)"):
-        TemperatureScaling().fit(X, y)
-
-
 def test_as_many_features_as_classes_are_told_by_their_sizes():
     X, y = load_wine(return_X_y=True)
     X = X[:, [0, 7, 12]]  # alcohol, nonflavanoid phenols, proline
@@ -65,12 +58,11 @@ def test_logits_of_classes_without_a_label_are_fitted():
 
 
 def test_percent_in_one_column_are_told_as_such():
-    for given, parts in ((100 * P, ("these look like percent: divide them by 100",)),):
-        with refused(errors.RangeError, *parts) as caught:
-            TemperatureScaling(scores="positive").fit(given, Y)
-        assert "decision" not in str(caught.value)
-        with refused(errors.RangeError, *parts):
-            metrics.brier_score(Y, given)
+    with refused(errors.RangeError, "these look like percent: divide them by 100") as caught:
+        TemperatureScaling(scores="positive").fit(100 * P, Y)
+    assert "decision" not in str(caught.value)
+    with refused(errors.RangeError, "these look like percent: divide them by 100"):
+        metrics.brier_score(Y, 100 * P)
     for margins in (np.log(P / (1 - P)), 3 * P):
         with refused(errors.RangeError, "scores='decision'"):
             TemperatureScaling(scores="positive").fit(margins, Y)
@@ -106,18 +98,11 @@ ROUNDED = [[-9.7e-6, 1.0000097], [1.0001, 0.0], [0.3, 0.7001], [1.0 + 1e-4, -1e-
 
 
 @pytest.mark.parametrize("row", ROUNDED, ids=str)
-def test_rounding_up_to_1e_4_is_accepted_and_normalised(row, tmp_path, capsys):
+def test_rounding_up_to_1e_4_is_accepted_and_normalised(row):
     rows = check_scores(np.array([row]))
     assert rows.min() >= 0.0
     assert rows.sum() == pytest.approx(1.0, abs=1e-15)
     assert rows[0] == pytest.approx(row, abs=2e-4)
-    given = np.vstack([np.column_stack([1 - P, P])[:-1], [row]])
-    fitted = TemperatureScaling().fit(given, Y)
-    assert np.isfinite(fitted.predict_proba([row])).all()
-    assert np.isfinite(metrics.negative_log_likelihood(Y, given))
-    file = write(tmp_path / "rounded.csv", ["0", "1"], list(given.T))
-    assert run(["evaluate", file]) == 0
-    capsys.readouterr()
 
 
 @pytest.mark.parametrize("value", [1.0 + 2e-4, -2e-4])

@@ -6,11 +6,10 @@ import polars as pl
 import pytest
 
 from bad_input.promises import refused
-from calibrant import AutoCalibrator, TemperatureScaling, errors, metrics, model_file
+from calibrant import TemperatureScaling, errors, metrics, model_file
 from calibrant._cli.main import run
 from calibrant._one_column import class_of_name
 from calibrant.monitor import CalibrationMonitor
-from calibrant.report import compare
 
 RNG = np.random.default_rng(0)
 P = RNG.random(300)
@@ -53,27 +52,6 @@ def test_a_fit_without_a_name_takes_any():
     assert not hasattr(fitted, "feature_names_in_")
     for name in ("p", "utilisation"):
         assert len(fitted.predict_proba(pd.Series(P, name=name))) == 300
-
-
-def test_a_second_batch_of_another_name_is_refused():
-    fitted = TemperatureScaling(scores="positive").partial_fit(pd.Series(P, name="p"), Y)
-    with refused(errors.ColumnNameError, "'q'", "'p'"):
-        fitted.partial_fit(pd.Series(P, name="q"), Y)
-    assert fitted.partial_fit(pd.Series(P, name="p"), Y).feature_names_in_.tolist() == ["p"]
-
-
-def test_calibrators_of_calibrators_keep_the_name():
-    fitted = AutoCalibrator(scores="positive").fit(pd.Series(P, name="p"), Y)
-    loaded = model_file.loads(model_file.dumps(fitted))
-    with refused(errors.ColumnNameError, "'q'", "'p'"):
-        loaded.predict_proba(pd.Series(P, name="q"))
-
-
-def test_parts_of_a_comparison_have_the_same_name():
-    one, other = pd.Series(P, name="p"), pd.Series(P, name="q")
-    compare(Y, one, Y, one, ["ts"], scores="positive", n_resamples=0, n_diagrams=0)
-    with refused(errors.ColumnNameError, "'q'", "'p'", "the calibration part"):
-        compare(Y, one, Y, other, ["ts"], scores="positive", n_resamples=0, n_diagrams=0)
 
 
 SAID = {
@@ -146,30 +124,3 @@ def write_costs(tmp_path):
     path = tmp_path / "costs.csv"
     path.write_text("label,0,1\n0,0,1\n1,5,0\n")
     return str(path)
-
-
-@pytest.mark.parametrize("command", ["fit", "evaluate", "apply"])
-def test_the_command_does_not_take_p0_for_the_positive_class(command, tmp_path, capsys):
-    model = str(tmp_path / "model.calibrant")
-    assert run(["fit", write(tmp_path / "p.csv", "p"), "-o", model, "-m", "ts"]) == 0
-    file = write(tmp_path / "p0.csv", "p0")
-    more = {"fit": ["-o", model], "apply": ["-o", str(tmp_path / "out.csv")], "evaluate": []}
-    given = [command, *([model] if command == "apply" else []), file, *more[command]]
-    capsys.readouterr()
-    assert run(given) == 3
-    said = capsys.readouterr().err
-    assert "'p0', which says 0" in said
-    assert "--positive 0" in said
-
-
-def test_a_model_finds_its_column_among_other_numbers(tmp_path):
-    """A file of use may have labels and amounts that the fit did not know."""
-    model, out = tmp_path / "model.calibrant", tmp_path / "out.csv"
-    assert run(["fit", write(tmp_path / "p.csv", "p"), "-o", str(model), "-m", "ts"]) == 0
-    table = pd.DataFrame({"default": Y, "p": P, "exposure": 100 * P})
-    table.to_csv(tmp_path / "new.csv", index=False)
-    assert run(["apply", str(model), str(tmp_path / "new.csv"), "-o", str(out)]) == 0
-    wanted = model_file.load(model).predict_proba(P)[:, 1]
-    found = pd.read_csv(out)
-    np.testing.assert_allclose(found["p"], wanted, rtol=1e-12)
-    np.testing.assert_allclose(found["exposure"], table["exposure"], rtol=1e-12)

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 import calibrant
-from array_chunks import ArrayChunks
 from bad_input.promises import few_rows, refused
 from calibrant import errors, metrics
 from calibrant._cli.main import run
 from calibrant.export._pipeline import check_input
+from conftest import simulate
 
 pytestmark = few_rows
 
@@ -96,16 +96,6 @@ def test_more_than_two_labels_are_refused():
         calibrant.TemperatureScaling(scores="positive", classes=[0, 1, 2]).fit(P, Y)
 
 
-def test_vectors_of_another_length_are_refused():
-    made = calibrant.TemperatureScaling(scores="positive")
-    with refused(errors.ShapeError, "y has shape (119,)", "120 rows", "one label per row"):
-        made.fit(P, Y[:-1])
-    with refused(errors.ShapeError, "y_true has shape (119,)", "y_proba has 120 rows"):
-        metrics.brier_score(Y[:-1], P)
-    with refused(errors.WeightError, "(119,)", "(120,)"):
-        made.fit(P, Y, np.ones(119))
-
-
 def test_a_column_that_is_named_after_the_other_class_is_refused():
     made = calibrant.TemperatureScaling(scores="positive", **TOLD).fit(P, WORDS)
     for named in (pd.DataFrame({"no": P}), pd.Series(P, name="no")):
@@ -123,30 +113,6 @@ def test_a_column_that_is_named_after_the_other_class_is_refused():
             metrics.brier_score(WORDS, named, pos_label="yes")
     found = made.predict_proba(pd.DataFrame({"yes": P}))
     assert np.array_equal(found, made.predict_proba(P))
-
-
-def test_margins_are_no_probabilities_to_metrics():
-    for given in (put(7, -2.5), put(7, -2.5)[:, None]):
-        with refused(errors.RangeError, "y_proba[7]", "-2.5", "scipy.special.expit(margins)"):
-            metrics.evaluate(Y, given)
-    chunks = ArrayChunks(put(7, -2.5), Y, n_rows=50)
-    with refused(errors.RangeError, "row 7", "-2.5", "expit"):
-        metrics.evaluate(chunks)
-
-
-def test_a_fit_to_more_classes_does_not_take_one_column():
-    rows = RNG.dirichlet(np.ones(3), 120)
-    labels = [RNG.choice(3, p=row) for row in rows]
-    made = calibrant.TemperatureScaling().fit(rows, labels)
-    with refused(errors.ExportError, "input='positive'", "has 3", "input='probabilities'"):
-        check_input(made, "positive")
-    logits = calibrant.VectorScaling(scores="logits").fit(np.column_stack([-MARGINS, MARGINS]), Y)
-    margins = calibrant.VectorScaling(scores="decision").fit(MARGINS, Y)
-    for own, other in ((logits, "decision"), (logits, "positive"), (margins, "logits")):
-        with refused(errors.ExportError, f"input={own.scores!r}"):
-            check_input(own, other)
-    assert check_input(margins, "positive") == "positive"
-    assert check_input(margins, None) == "decision"
 
 
 FILES = {
@@ -182,3 +148,12 @@ def test_files_are_refused(case, tmp_path, capsys):
     for command in (["evaluate"], ["fit", "-o", str(tmp_path / "m.calibrant"), "-m", "ts"]):
         assert run([*command, str(tmp_path / "p.csv"), *options]) in (2, 3)
         assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_export_takes_no_column_that_the_map_cannot_read():
+    made = calibrant.TemperatureScaling().fit(*simulate(120, 3))
+    with refused(errors.ExportError, "input='positive'", "has 3", "input='probabilities'"):
+        check_input(made, "positive")
+    margins = calibrant.VectorScaling(scores="decision").fit(MARGINS, Y)
+    with refused(errors.ExportError, "input='decision'"):
+        check_input(margins, "logits")

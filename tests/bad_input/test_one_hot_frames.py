@@ -7,7 +7,6 @@ import pytest
 
 from bad_input.promises import refused
 from calibrant import FlattenedIsotonic, TemperatureScaling, errors, metrics
-from calibrant.monitor import CalibrationMonitor
 
 NAMES = ["dog", "ant", "cat"]
 RNG = np.random.default_rng(0)
@@ -49,25 +48,10 @@ def test_a_fit_keeps_the_names_of_classes_and_matches_them_with_the_scores(form)
 
 @in_another_order
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "metric", [metrics.negative_log_likelihood, metrics.brier_score, metrics.classwise_ece]
-)
-def test_metrics_are_those_of_the_labels(metric, form):
-    plain = metric(TEXT, SCORES)
-    assert metric(FORMS[form], SCORES) == plain
-    assert metric(FORMS[form], P, classes=NAMES) == plain
-
-
-@in_another_order
-def test_a_monitor_counts_the_same():
-    by_text, by_names = CalibrationMonitor(), CalibrationMonitor()
-    told = CalibrationMonitor(classes=NAMES)
-    by_text.update(SCORES, TEXT)
-    by_names.update(SCORES, HOT)
-    told.update(P, HOT)
-    assert by_names.classes_.tolist() == ["ant", "cat", "dog"]
-    assert told.classes_.tolist() == NAMES
-    assert by_names.status().log_e_value == by_text.status().log_e_value
+def test_metrics_are_those_of_the_labels(form):
+    plain = metrics.brier_score(TEXT, SCORES)
+    assert metrics.brier_score(FORMS[form], SCORES) == plain
+    assert metrics.brier_score(FORMS[form], P, classes=NAMES) == plain
 
 
 def test_a_class_without_a_label_is_told_by_its_column():

@@ -13,6 +13,7 @@ from bad_input.promises import (
     LETTERS,
     as_kind,
     each_calibrator,
+    each_reader,
     fitted,
     fresh,
     good,
@@ -59,12 +60,10 @@ HOLDERS = {  # scores, labels, weights, and parameters
         pd.DataFrame(good()[0][:, [2, 0, 1]], columns=["cat", "ant", "bee"]),
         *(LETTERS[good()[1]], np.ones(200), {}),
     ),
-    "lists": lambda: (good()[0].tolist(), LETTERS[good()[1]].tolist(), [1.0] * 200, {}),
-    "objects": lambda: (good()[0].astype(object), LETTERS[good()[1]], np.ones(200), {}),
 }
 
 
-@each_calibrator
+@each_reader
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
 @pytest.mark.parametrize("name", HOLDERS)
 def test_no_input_is_ever_modified(calibrator, name):
@@ -88,6 +87,20 @@ def test_a_prediction_leaves_the_estimator_as_it_was(calibrator):
         with refused(errors.DataError):
             estimator.predict_proba(bad)
     assert state(estimator) == before
+
+
+@each_calibrator
+def test_a_refit_forgets_the_fit_before_it(calibrator):
+    """The names of a frame and the number of classes, too."""
+    scores, y = good()
+    names = ["p0", "p1", "p2", "p3"]
+    estimator = calibrator().fit(
+        pd.DataFrame(good(n_classes=4)[0], columns=names), good(n_classes=4)[1]
+    )
+    assert estimator.feature_names_in_.tolist() == names
+    estimator.fit(scores, y)
+    assert state(estimator) == state(fitted(calibrator))
+    assert same_fit(estimator, fitted(calibrator), fresh())
 
 
 @each_calibrator
@@ -119,17 +132,3 @@ def test_a_warning_raised_as_an_error_leaves_the_estimator_as_it_was(calibrator)
         with pytest.raises(errors.ColumnOrderWarning):
             estimator.fit(mixed, y)
     assert state(estimator) == before
-
-
-@each_calibrator
-def test_a_refit_forgets_the_fit_before_it(calibrator):
-    """The names of a frame and the number of classes, too."""
-    scores, y = good()
-    names = ["p0", "p1", "p2", "p3"]
-    estimator = calibrator().fit(
-        pd.DataFrame(good(n_classes=4)[0], columns=names), good(n_classes=4)[1]
-    )
-    assert estimator.feature_names_in_.tolist() == names
-    estimator.fit(scores, y)
-    assert state(estimator) == state(fitted(calibrator))
-    assert same_fit(estimator, fitted(calibrator), fresh())

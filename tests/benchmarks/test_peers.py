@@ -2,11 +2,7 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from argparse import Namespace
-from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -96,53 +92,6 @@ def test_quality_is_a_table_that_can_be_resumed(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_method_that_took_too_long_on_a_file_is_not_tried_on_a_larger_one(tmp_path):
-    files = [look_at(path) for path in (ROOT / "tests" / "data").glob("*.npz")]
-    table = tried.Table(tmp_path / "quality.csv")
-    table.put(("cifar10_vgg16-keras", "netcal", "BBQ"), error="> 5 s")  # 500 rows, 10 classes
-
-    def inferred(name, method="BBQ"):
-        return tried.took_too_long(table, files, (name, "netcal", method))
-
-    assert inferred("ng20_cleanlab-crossval") == "> 5 s"  # 500 rows, 20 classes
-    assert inferred("hpc_lda-crossval") is None  # 600 rows, 4 classes
-    assert inferred("banking_nb") is None  # 280 rows, 77 classes
-    assert inferred("ng20_cleanlab-crossval", "ENIR") is None
-
-
-def test_a_worker_is_a_process_of_its_own():
-    found = workers.Worker(sys.executable, peers.WORKER, "our_methods")
-    try:
-        question = {"package": "calibrant", "name": "nll", "source": "300 x 3"}
-        answer = found.ask(do="metric", **question)
-        assert answer["value"] == SIDES["ours"].answer("metric", **question)["value"]
-    finally:
-        found.stop()
-
-
-def test_predictions_that_are_none_are_told(tmp_path, monkeypatch):
-    (file,) = (ROOT / "tests" / "data").glob("hpc_*.npz")
-    side = SIDES["theirs"]
-    broken = theirs.Peer(lambda: None)
-    monkeypatch.setattr(broken, "fit", lambda *_: None)
-    monkeypatch.setattr(broken, "predict", lambda p: np.full_like(p, np.nan))
-    monkeypatch.setattr(side.module, "make", lambda *_: broken)
-    with pytest.raises(ValueError, match="with NaN"):
-        side.answer("quality", package="a", method="b", file=file, out=tmp_path / "rows.npy")
-
-
-def test_what_took_too_long_is_not_tried_on_more(tmp_path):
-    pair = ("bbq-ovr", "netcal", "BBQ")
-    key = dict(zip(("ours", "package", "method"), pair, strict=True))
-    results = peers.Results(tmp_path / "found.json")
-    late = {"fit": {"ours": 0.1, "theirs": "> 5 s"}}
-    results.put("pairs", late, **key, size="5,000 x 100")
-    assert peers.took_too_long(results, pair, "5,000 x 100") == "> 5 s"
-    assert peers.took_too_long(results, pair, "12,500 x 1,000") == "> 5 s"
-    assert peers.took_too_long(results, pair, "1,000,000 x 10") is None
-    assert peers.took_too_long(results, ("ts", "netcal", "BBQ"), "12,500 x 1,000") is None
-
-
 def test_a_side_that_fails_is_told_beside_the_other(both):
     for failure, text in (
         (peers.TooLong(), "> 5 s"),
@@ -187,20 +136,6 @@ def test_parts_of_files_are_probabilities_and_columns(tmp_path):
     np.testing.assert_allclose(p, [[0.5, 0.25, 0.25]] * 3, rtol=1e-6)
     assert labels.tolist() == [2, 0, 1]
     assert measure.read_part(tmp_path / "a_b.npz", "test")[1].tolist() == [2, 0, 1]
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="Linux forgets peaks")  # noqa: PTH110
-def test_peaks_are_those_of_the_call():
-    """In a process of its own: what others have freed may be given out again."""
-    code = (
-        "import numpy as np, measure\n"
-        "np.ones(40_000_000 // 8).sum()  # an earlier peak of 40 MB\n"
-        "print(measure.peak_bytes_of(lambda: np.ones(1_000_000).sum()))"
-    )
-    folder = Path(measure.__file__).parent
-    command = [sys.executable, "-c", code]
-    out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    assert 7e6 < float(out.stdout) < 12e6
 
 
 def test_growth_stops_at_the_first_size_that_takes_too_long(monkeypatch):

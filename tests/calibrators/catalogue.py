@@ -4,9 +4,13 @@ import calibrant
 from calibrant import study
 from conftest import every_method
 
-# One is fitted and applied with groups, to another an exact zero is no score: ``test_grouped`` and
-# ``test_masked`` have what the others have here.
-ELSEWHERE = (calibrant.GroupedCalibrator, calibrant.MaskedCalibrator)
+# Two are fitted and applied with groups or features, to another an exact zero is no score:
+# ``test_grouped``, ``test_features`` and ``test_masked`` have what the others have here.
+ELSEWHERE = (
+    calibrant.FeatureCalibrator,
+    calibrant.GroupedCalibrator,
+    calibrant.MaskedCalibrator,
+)
 CALIBRATORS = [c for c in every_method().values() if c not in ELSEWHERE]
 
 # What these promise depends on parameters, with which they do here; ``test_promises`` measures it.
@@ -48,18 +52,6 @@ UNREGULARISED = {
     "MonotoneSpline": {"strength": 0, "prior_strength": 0},
 }
 
-# A weight is a number of rows. Only where there is no prior at all do ratios alone matter: all
-# others start from temperature scaling, or read exact zeros as it does.
-WEIGHS_RATIOS = [
-    calibrant.FlattenedIsotonic,
-    calibrant.NormalizationAwareIsotonic,
-    calibrant.OneVsRestIsotonic,
-    study.OneVsRestHistogram,
-    study.SharedClasswise,
-    study.TopLabelHistogram,
-    study.TopLabelIsotonic,
-]
-
 # A map of cells one by one: logits are their softmax, but for a last bit.
 MAPS_CELLS = [
     calibrant.FlattenedIsotonic,
@@ -81,8 +73,8 @@ WITHOUT_FOLDS = UNREGULARISED | {
     "AutoCalibrator": {"candidates": ()},
 }
 
-# Part of hypothesis's examples for those that share most of their code, or fit many times.
-FEWER_EXAMPLES = {c.__name__: 0.4 for c in CALIBRATORS if not c.in_paper}
+# Part of hypothesis's examples: fewer for those that share most of their code, or fit many times.
+FEWER_EXAMPLES = {c.__name__: 0.6 if c.in_paper else 0.3 for c in CALIBRATORS}
 FEWER_EXAMPLES |= {"AutoCalibrator": 0.1, "Chain": 0.2, "Mixture": 0.2}
 
 

@@ -7,6 +7,8 @@ from collections import defaultdict
 from fnmatch import fnmatch
 from xml.etree import ElementTree as ET
 
+import pytest
+
 SHIM = """
 import sklearn.calibration
 from calibrant import CalibratedClassifier
@@ -29,6 +31,7 @@ EXCEPTIONS = {
 }
 
 
+@pytest.mark.slow
 def test_scikit_learns_tests_pass_but_for_the_named_ones(tmp_path):
     (tmp_path / "shim.py").write_text(SHIM, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")

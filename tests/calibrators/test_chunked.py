@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from sklearn.base import clone
 
 import calibrant
 from array_chunks import ArrayChunks
-from calibrant import _simplex as simplex
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
 from calibrant.scale import RowSample
@@ -139,16 +137,6 @@ def test_chunks_hold_their_own_labels():
         calibrant.FlattenedIsotonic().fit(ArrayChunks(bad, Y, n_rows=500))
 
 
-def test_repetitions_are_as_many_rows_as_they_are():
-    """Two distinct rows, a hundred times each, are no small sample, in memory or in chunks."""
-    rows, y = np.array([[0.9, 0.1], [0.2, 0.8]] * 100), np.array([0, 1] * 100)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", errors.SmallSampleWarning)
-        calibrant.FlattenedIsotonic().fit(ArrayChunks(rows, y, n_rows=30))
-    with pytest.warns(errors.SmallSampleWarning, match="fitted to 60 rows"):
-        calibrant.FlattenedIsotonic().fit(ArrayChunks(rows[:60], y[:60], n_rows=30))
-
-
 def test_chunks_are_predicted_lazily():
     chunks = ArrayChunks(SCORES, Y, n_rows=500)
     calibrator = calibrant.TemperatureScaling().fit(chunks)
@@ -156,36 +144,3 @@ def test_chunks_are_predicted_lazily():
     assert_array_equal(np.concatenate(list(lazy)), calibrator.predict_proba(SCORES))
     labels = np.concatenate(list(calibrator.predict(chunks)))
     assert_array_equal(labels, calibrator.predict(SCORES))
-
-
-@pytest.mark.parametrize(
-    ("calibrator", "scores", "y", "warning"),
-    [
-        (calibrant.FlattenedIsotonic(), SCORES, np.zeros_like(Y), errors.SingleClassWarning),
-        (
-            calibrant.FlattenedIsotonic(),
-            np.roll(SCORES, 1, axis=1),
-            Y,
-            errors.ColumnMismatchWarning,
-        ),
-        (calibrant.TemperatureScaling(scores="logits"), SCORES, Y, errors.ScoresKindWarning),
-    ],
-)
-def test_what_is_hardly_meant_is_said_of_the_whole_and_not_of_chunks(
-    calibrator, scores, y, warning, monkeypatch
-):
-    chunks = ArrayChunks(scores, y, n_rows=300)
-    said = []
-    with monkeypatch.context() as patch:
-        patch.setattr(simplex, "warn_of_batch", said.append)  # takes time
-        chunks.sample([0, 1, 2], scores=calibrator.scores)
-    assert not said
-    calibrator.set_params(classes=[0, 1, 2])
-    for fit in (
-        lambda: calibrator.fit(chunks),
-        lambda: clone(calibrator).partial_fit(scores, y),
-    ):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fit()
-        assert [one.category for one in caught].count(warning) == 1

@@ -7,7 +7,6 @@ import pytest
 
 import calibrant
 from calibrant import (
-    AutoCalibrator,
     Chain,
     NormalizationAwareIsotonic,
     StructuredScaling,
@@ -17,7 +16,6 @@ from calibrant._calibrators import class_balance
 from calibrant._calibrators.class_balance import find_wrong_share, sample_of
 from calibrant._simplex import SimplexBatch
 from calibrant.errors import ClassShareWarning
-from calibrant.scale import RowSample
 from conftest import simulate
 
 SHARED = [
@@ -61,27 +59,12 @@ def test_one_map_for_two_classes_cannot_move_their_shares(method):
         assert said in text
 
 
-@pytest.mark.parametrize("method", [StructuredScaling, AutoCalibrator, calibrant.VectorScaling])
-def test_terms_for_each_class_do(method):
-    p, y = balanced()
-    out = method().fit(p, y).predict_proba(p)
-    assert abs(out[:, 1].mean() - y.mean()) < 0.005
-
-
 def test_it_is_said_once_of_the_whole_and_not_of_its_parts():
     p, y = balanced()
     with pytest.warns(ClassShareWarning) as caught:
         Chain([TemperatureScaling(), NormalizationAwareIsotonic()], cv=3).fit(p, y)
     assert len(caught) == 1
     Chain([TemperatureScaling(), StructuredScaling()]).fit(p, y)
-
-
-def test_it_is_said_of_fits_to_samples_and_of_added_rows():
-    p, y = balanced()
-    with pytest.warns(ClassShareWarning):
-        TemperatureScaling().partial_fit(p, y)
-    with pytest.warns(ClassShareWarning):
-        TemperatureScaling().fit(RowSample([0, 1]).update(p, y))
 
 
 def wrong_share(batch):
@@ -121,25 +104,6 @@ def test_a_difference_that_many_rows_prove_is_seen_and_one_of_few_is_not():
     assert many.column == 1
     assert many.predicted == pytest.approx(p[:, 1].mean(), abs=0.01)
     assert many.observed == pytest.approx(y.mean(), abs=0.005)
-
-
-def test_no_more_rows_are_looked_at_than_it_takes():
-    p, y = balanced(200_000)
-    assert sample_of(batch_of(p, y)).n_rows <= class_balance.MOST_CELLS_CHECKED // 2
-
-
-def test_the_order_of_rows_does_not_matter():
-    """Every second row of rows that come in pairs, an event first, are others than all rows."""
-    n_rows = 2 * class_balance.MOST_CELLS_CHECKED // 2
-    p1 = np.random.default_rng(0).uniform(0.2, 0.3, n_rows)
-    y = np.zeros(n_rows, dtype=int)
-    y[::4] = 1
-    assert wrong_share(batch_of(np.column_stack([1 - p1, p1]), y)) is None
-    order = np.random.default_rng(1).permutation(n_rows)
-    p, y = balanced(n_rows)
-    one = wrong_share(batch_of(p, y))
-    two = wrong_share(batch_of(p[order], y[order]))
-    np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
 def test_classes_without_a_label_are_left_out():

@@ -1,21 +1,17 @@
 """CalibratedClassifier: what ``test_as_scikit_learn`` does not ask, and where it differs."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import VotingClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -24,7 +20,6 @@ from calibrant import (
     AutoCalibrator,
     CalibratedClassifier,
     FlattenedIsotonic,
-    GroupedCalibrator,
     OneVsRestIsotonic,
     OneVsRestPlatt,
     TemperatureScaling,
@@ -51,7 +46,6 @@ def digits():
 @parametrize_with_checks(
     [
         CalibratedClassifier(calibrator="ts", cv=3),
-        CalibratedClassifier(LogisticRegression(), TemperatureScaling(), cv=3, ensemble=False),
         CalibratedClassifier(LogisticRegression(), "structured", cv=3, ensemble=True),
     ]
 )
@@ -143,17 +137,6 @@ def test_a_search_reaches_both_parts(digits):
     assert clone(search.best_estimator_).get_params()["calibrator__min_probability"] == 1e-12
 
 
-def test_metadata_is_routed_to_the_splitter_and_the_estimator(digits):
-    X, y, *_ = digits
-    groups = np.arange(len(y)) // 10
-    with config_context(enable_metadata_routing=True):
-        base = GaussianNB().set_fit_request(sample_weight=True)
-        cv = GroupKFold(3).set_split_request(groups=True)
-        model = CalibratedClassifier(base, cv=cv)
-        model.fit(X, y, sample_weight=np.ones(len(y)), groups=groups)
-        assert len(model.calibrated_classifiers_) == 3
-
-
 def test_weights_are_routed_only_to_those_that_ask_for_them(digits):
     """With metadata routing the calibrator has them in any case."""
     X, y, X_new, _ = digits
@@ -233,47 +216,6 @@ def test_parameters_are_refused_with_a_remedy(digits, parameters, message):
         CalibratedClassifier(GaussianNB(), **parameters).fit(X, y)
 
 
-def test_logarithms_of_probabilities(digits):
-    X, y, new, _ = digits
-    isotonic = OneVsRestIsotonic(min_probability=0, prior_strength=0)
-    model = CalibratedClassifier(GaussianNB(), isotonic, cv=2, ensemble=True).fit(X, y)
-    out = model.predict_proba(new)
-    assert (out == 0).any()
-    np.testing.assert_array_equal(np.exp(model.predict_log_proba(new)) > 0, out > 0)
-    pair = model.calibrated_classifiers_[0]
-    scores, _ = class_scores(pair.estimator, new, model.classes_)
-    logs = pair.calibrator.predict_log_proba(scores.astype(np.float32))
-    assert logs.dtype == np.float32
-    np.testing.assert_allclose(np.exp(logs), pair.calibrator.predict_proba(scores), atol=1e-6)
-
-
-@ensembles
-def test_progress_is_said_if_asked_for(digits, ensemble, capsys):
-    X, y, *_ = digits
-    model = CalibratedClassifier(GaussianNB(), cv=2, ensemble=ensemble)
-    model.fit(X, y)
-    assert capsys.readouterr() == ("", "")
-    model.set_params(verbose=True).fit(X, y)
-    said = ["CalibratedClassifier: 1 of 2, fold 0", "CalibratedClassifier: 2 of 2, fold 1"]
-    assert capsys.readouterr().err.splitlines() == said
-
-
-def test_frames_as_output_of_transformers_change_nothing(digits):
-    """Neither within the estimator, nor asked for everywhere: probabilities stay arrays."""
-    X, y, X_new, _ = digits
-    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
-    new = pd.DataFrame(X_new, columns=frame.columns)
-    plain = make_pipeline(StandardScaler(), GaussianNB())
-    wanted = CalibratedClassifier(plain, "ts", cv=3).fit(X, y).predict_proba(X_new)
-    named = make_pipeline(StandardScaler().set_output(transform="pandas"), GaussianNB())
-    out = CalibratedClassifier(named, "ts", cv=3).fit(frame, y).predict_proba(new)
-    np.testing.assert_allclose(out, wanted, atol=1e-12)  # frames are in the order of columns
-    with config_context(transform_output="pandas"):
-        out = CalibratedClassifier(plain, "ts", cv=3).fit(frame, y).predict_proba(new)
-    assert isinstance(out, np.ndarray)
-    np.testing.assert_allclose(out, wanted, atol=1e-12)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_rare_class_keeps_its_share_when_logarithms_are_averaged(n_classes):
     """Classifiers differ most on a small probability, of which a geometric mean loses most."""
@@ -294,33 +236,6 @@ def test_a_rare_class_keeps_its_share_when_logarithms_are_averaged(n_classes):
     assert log_loss(true, out) < log_loss(true, plain)
 
 
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_averaged_probabilities_have_no_offsets(digits, ensemble):
-    X, y, *_ = digits
-    model = CalibratedClassifier(GaussianNB(), "ts", cv=2, ensemble=ensemble).fit(X, y)
-    np.testing.assert_array_equal(model.class_offsets_, np.zeros(10))
-
-
-def test_offsets_are_found_by_the_groups_of_a_calibrator(digits):
-    X, y, *_ = digits
-    groups = (y > 4).astype(int)
-    model = CalibratedClassifier(GaussianNB(), GroupedCalibrator(TemperatureScaling()), cv=3)
-    model.fit(X, y, groups=groups)
-    parts = [pair.predict_proba(X, groups=groups) for pair in model.calibrated_classifiers_]
-    out = model.predict_proba(X, groups=groups)
-    np.testing.assert_allclose(out.mean(axis=0), np.mean(parts, axis=(0, 1)), rtol=0.015)
-
-
-def test_one_map_for_all_classes_is_not_given_the_observed_shares():
-    """Temperature scaling is what was asked for; a calibrator that tells classes apart has them."""
-    X, y = make_classification(4000, weights=[0.9], class_sep=0.5, random_state=0)
-    base = LogisticRegression(class_weight="balanced")
-    shared = CalibratedClassifier(base, "ts").fit(X, y).predict_proba(X)
-    own = CalibratedClassifier(base, "two-class").fit(X, y).predict_proba(X)
-    assert shared[:, 1].mean() > 1.5 * y.mean()
-    assert own[:, 1].mean() == pytest.approx(y.mean(), rel=0.01)
-
-
 def test_groups_go_to_a_splitter_that_splits_by_them(digits):
     X, y, *_ = digits
     groups = np.arange(len(y)) // 10
@@ -331,24 +246,6 @@ def test_groups_go_to_a_splitter_that_splits_by_them(digits):
     np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
 
 
-def test_groups_go_to_a_splitter_of_ones_own_and_to_the_calibrator(digits):
-    X, y, *_ = digits
-    groups = np.arange(len(y)) % 4
-
-    class Halves:
-        n_splits = 2
-
-        def split(self, X, y, groups):
-            yield from GroupKFold(2).split(X, y, groups)
-
-        def get_n_splits(self, *_):
-            return 2
-
-    model = CalibratedClassifier(GaussianNB(), GroupedCalibrator(TemperatureScaling()), cv=Halves())
-    model.fit(X, y, groups=groups)
-    assert len(model.calibrators_[0].groups_) == 4
-
-
 def test_groups_that_are_missing_or_not_used_are_refused_with_a_remedy(digits):
     X, y, *_ = digits
     with pytest.raises(ParameterError, match=r"cv=GroupKFold\(.*call fit\(X, y, groups=groups\)"):
@@ -356,27 +253,6 @@ def test_groups_that_are_missing_or_not_used_are_refused_with_a_remedy(digits):
     for cv in (5, KFold(3)):
         with pytest.raises(ParameterError, match=r"neither cv=.*cv=sklearn.*GroupKFold\(\)"):
             CalibratedClassifier(GaussianNB(), "ts", cv=cv).fit(X, y, groups=y)
-
-
-def test_frames_of_probabilities_have_the_names_of_the_classes(digits):
-    X, y, X_new, _ = digits
-    names = np.array([f"digit {i}" for i in range(10)])
-    model = CalibratedClassifier(GaussianNB(), "ts", cv=2).set_output(transform="pandas")
-    out = model.fit(X, names[y]).transform(X_new)
-    assert list(out.columns) == list(names)
-    np.testing.assert_array_equal(out.to_numpy(), model.predict_proba(X_new))
-    assert list(model.set_output(transform="polars").transform(X_new).columns) == list(names)
-
-
-@ensembles
-def test_calibrators_are_found_under_the_names_of_scikit_learn(digits, ensemble):
-    X, y, *_ = digits
-    model = CalibratedClassifier(GaussianNB(), "ts", cv=2, ensemble=ensemble)
-    with pytest.raises(NotFittedError):
-        _ = model.calibrators_
-    model.fit(X, y)
-    assert len(model.calibrators_) == (2 if ensemble is True else 1)
-    assert model.calibrated_classifiers_[-1].calibrators == [model.calibrators_[-1]]
 
 
 @pytest.mark.parametrize("ensemble", ["auto", True, False])

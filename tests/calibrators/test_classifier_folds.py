@@ -13,8 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from calibrant import (
@@ -24,10 +22,8 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant._calibrators.classifier_folds import without_unknown
 from calibrant.errors import (
     ClassCountError,
-    ClassShareWarning,
     LabelError,
     MissingClassWarning,
     ParameterError,
@@ -129,11 +125,6 @@ def test_a_class_that_no_fold_was_trained_on_has_probability_zero(calibrator, en
     assert out[:, 2].any() == (ensemble is False)
 
 
-def test_a_row_with_nothing_left_is_spread_over_known_classes():
-    out = without_unknown(np.array([[0.0, 1.0, 0.0], [0.2, 0.5, 0.3]]), np.array([1, 0, 1], bool))
-    np.testing.assert_allclose(out, [[0.5, 0, 0.5], [0.4, 0, 0.6]])
-
-
 # Too many folds
 
 
@@ -165,14 +156,6 @@ def test_a_class_of_one_row_is_named():
             CalibratedClassifier(GaussianNB(), cv=cv).fit(X, y)
 
 
-def test_a_frozen_classifier_has_no_folds():
-    X, y = three_classes(150)
-    frozen = FrozenEstimator(GaussianNB().fit(X, y))
-    few = np.flatnonzero((y != 2) | (np.arange(150) == 2))
-    model = CalibratedClassifier(frozen, "ts").fit(X[few], y[few])
-    assert len(model.calibrated_classifiers_) == 1
-
-
 # Warnings of folds
 
 
@@ -184,16 +167,6 @@ def test_warnings_of_workers_point_to_the_line_that_asked(backend):
         warnings.simplefilter("always")
         model.fit(X, y)
     assert [(w.category, w.filename) for w in caught] == [(SmallSampleWarning, __file__)]
-
-
-@ensembles
-def test_wrong_shares_are_said_once_for_all_folds(ensemble):
-    X, y = make_classification(3000, weights=[0.95], class_sep=0.6, random_state=0)
-    base = LogisticRegression(class_weight="balanced")
-    model = CalibratedClassifier(base, "ts", ensemble=ensemble)
-    with pytest.warns(ClassShareWarning, match="class 1 has a mean probability of") as caught:
-        model.fit(X, y)
-    assert [warning.filename for warning in caught] == [__file__]
 
 
 # Several outputs
@@ -215,18 +188,3 @@ def test_several_outputs_are_refused_with_the_way_to_calibrate_each(estimator, n
     remedy = rf"MultiOutputClassifier\(CalibratedClassifier\({inner}\(...\)\)\)"
     with pytest.raises(LabelError, match=remedy):
         CalibratedClassifier(estimator).fit(X, y)
-
-
-def test_several_outputs_of_a_fitted_classifier_are_refused():
-    X, _ = three_classes()
-    Y = (X[:, :2] > 0).astype(int)
-    fitted = make_pipeline(StandardScaler(), MultiOutputClassifier(LogisticRegression())).fit(X, Y)
-    with pytest.raises(LabelError, match=r"predict_proba returns 2 matrices, .* calibrates one"):
-        CalibratedClassifier(FrozenEstimator(fitted)).fit(X, Y[:, 0])
-
-
-def test_the_remedy_for_several_outputs_works():
-    X, _ = three_classes()
-    Y = (X[:, :2] > 0).astype(int)
-    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), "ts")).fit(X, Y)
-    assert [out.shape for out in model.predict_proba(X)] == [(180, 2)] * 2

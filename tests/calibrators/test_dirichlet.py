@@ -1,11 +1,8 @@
 import numpy as np
-import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from calibrant import DirichletCalibration, MatrixScaling
-from calibrant.errors import MissingClassWarning
-from conftest import simulate
 
 
 def tilted():
@@ -77,11 +74,3 @@ def test_probabilities_are_those_of_matrix_scaling_of_their_logarithm():
     one = DirichletCalibration(ridge=0.1, odir=0.2).fit(p, y)
     two = MatrixScaling(ridge=0.1, odir=0.2).fit(p, y)
     assert one.predict_proba(p).tobytes() == two.predict_proba(p).tobytes()
-
-
-def test_a_class_without_a_label_warns_and_stays_finite():
-    p, y = simulate(400, 4)
-    keep = y != 1
-    with pytest.warns(MissingClassWarning, match="temperature-scaled"):
-        calibrator = DirichletCalibration(classes=np.arange(4)).fit(p[keep], y[keep])
-    np.testing.assert_allclose(calibrator.predict_proba(p).sum(axis=1), 1)

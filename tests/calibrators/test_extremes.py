@@ -1,6 +1,5 @@
 """Extreme but legal input: every fit ends at its tolerance or a stated limit, and is sound."""
 
-import itertools
 import warnings
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import calibrant
 from calibrant import study
-from calibrant._solvers import structured
 from calibrant.errors import CalibrantWarning, ConvergenceWarning
 from calibrant.model_file import load, save
 from calibrators.catalogue import CALIBRATORS, QUICK
@@ -114,80 +112,6 @@ def try_many(seeds, directory):
     return found
 
 
-def tiny_sets(n_rows, weights):
-    """Every set of so many rows that are certain, nearly so or tied, of probabilities and logits.
-
-    The label of the first row is class 0, the others are all class 0 or all class 1.
-    """
-    for k, weight in itertools.product((2, 3), weights):
-        certain, tied = np.eye(k), np.where(np.arange(k) < 2, 0.5, 0.0)
-        kinds_of_row = [certain[0], certain[-1], tied, np.r_[1.0, np.full(k - 1, 1e-17)]]
-        for rows in itertools.combinations_with_replacement(kinds_of_row, n_rows):
-            p = np.array(rows)
-            with np.errstate(divide="ignore"):
-                kinds = {"probabilities": p, "logits": np.log(p)}
-            for (kind, scores), others in itertools.product(kinds.items(), (0, 1)):
-                y = np.array([0] + [others] * (n_rows - 1))
-                yield scores, y, np.full(n_rows, weight), kind
-
-
-def try_tiny_sets(setting, data, directory):
-    found = {}
-    for scores, y, weight, kind in data:
-        try:
-            wrong = try_one(setting, (scores, y, weight, kind), directory)
-        except ArithmeticError as error:
-            wrong = [repr(error)]
-        if wrong:
-            found[f"{scores.tolist()} {y} {weight} {kind}"] = wrong
-    return found
-
-
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting[0].__name__)
-@pytest.mark.parametrize(
-    ("n_rows", "weights"),
-    [
-        (1, (1e-25, 1.0)),
-        *(pytest.param(n, (1e-25, 1e-12, 1.0, 1e25), marks=pytest.mark.slow) for n in (2, 3)),
-    ],
-)
-def test_few_certain_rows_end_well(setting, n_rows, weights, tmp_path):
-    """Also where they weigh next to nothing, beside whatever number of rows is a prior.
-
-    Heavy rows that contradict each other may take more rounds than there are, with a warning.
-    """
-    data = [*tiny_sets(n_rows, weights)]
-    found = try_tiny_sets(setting, data, tmp_path)
-    assert {case: wrong for case, wrong in found.items() if not wrong[0].startswith("viol")} == {}
-    assert len(found) <= (0.01 * len(data) if n_rows > 1 else 0)
-
-
-@pytest.mark.parametrize("n_sets", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_sets", [150, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_extreme_input_ends_well(n_sets, tmp_path):
     assert try_many(range(n_sets), tmp_path) == {}
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_weights_over_many_powers_of_ten_cost_a_bounded_number_of_products(monkeypatch):
-    """The last stage sees rows that are sure and wrong, each far heavier than the next."""
-    rng = np.random.default_rng(15)
-    z = rng.normal(size=(300, 30)) * 3.0
-    y, weight = rng.integers(0, 30, 300), 10.0 ** rng.uniform(-12, 12, 300)
-    products = []
-
-    def minimise(*arguments, solve=structured.minimise_newton, **options):
-        products.append(0)
-        return solve(*arguments, **options)
-
-    def step(*arguments, solve=structured.conjugate_gradients):
-        found, n = solve(*arguments)
-        products[-1] += n
-        return found, n
-
-    monkeypatch.setattr(structured, "minimise_newton", minimise)
-    monkeypatch.setattr(structured, "conjugate_gradients", step)
-    model = calibrant.AutoCalibrator(scores="logits", classes=np.arange(30))
-    model.fit(z, y, weight)
-    assert len(products) > 20
-    assert max(products) <= 3703  # 1e9 multiplications

@@ -5,7 +5,6 @@ import pytest
 
 import calibrant
 from calibrant import study
-from calibrant._calibrators.methods import make_calibrator
 from calibrant.study._searches import PaperSearch
 from calibrators.catalogue import CALIBRATORS, QUICK, make
 from conftest import simulate
@@ -92,14 +91,6 @@ def test_a_sound_map_comes_out(variant):
     for name, (p, y) in CASES.items():
         calibrator = make(cls, classes=np.arange(p.shape[1]), **parameters)
         assert_sound(calibrator.fit(p, y), p, name)
-
-
-@pytest.mark.parametrize("method", ["spline", "structured", "ts", "na-fir"])
-def test_scores_that_tell_nothing_give_even_rows(method):
-    for case in ("every prediction wrong", "all scores equal"):
-        p, y = CASES[case]
-        out = make_calibrator(method).fit(p, y).predict_proba(p)
-        assert np.abs(out.mean(axis=0) - 0.25).max() < 0.1
 
 
 def test_sorted_cumulative_where_predictions_are_all_right_wrong_or_tied():

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.naive_bayes import GaussianNB
 
-from calibrant import CalibratedClassifier, FlattenedIsotonic, NormalizationAwareIsotonic
+from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate
 
@@ -36,15 +35,3 @@ def test_labels_do_not_depend_on_names(calibrator):
     top = np.sort(calibrator.predict_proba(p))[:, -2:]
     assert np.any(np.isclose(top[:, 0], top[:, 1], rtol=1e-14))
     assert np.searchsorted(names, one).tolist() == [others.tolist().index(t) for t in two]
-
-
-def test_the_labels_of_a_classifier_do_not_depend_on_names():
-    p, y = simulate(300, 5)
-    X = np.log(p + 1e-3)
-    names, others = np.array(list("abcde")), np.array(list("ecadb"))
-    labels = []
-    for these in (names, others):
-        model = CalibratedClassifier(GaussianNB(), FlattenedIsotonic(), cv=2, ensemble=False)
-        found = model.fit(X, these[y]).predict(X)
-        labels.append([these.tolist().index(t) for t in found])
-    assert labels[0] == labels[1]

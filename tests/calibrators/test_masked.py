@@ -68,12 +68,6 @@ def test_a_chain_with_it_is_refused_by_name(order):
         calibrant.Chain(stages, scores="logits", classes=np.arange(K)).fit(z, y)
 
 
-def test_candidates_that_cannot_are_refused_by_name():
-    z, y = questions(50)
-    with pytest.raises(ParameterError, match="candidates has 'ir-ovr'"):
-        fit(calibrant.AutoCalibrator(candidates=["ir-ovr"]), z, y)
-
-
 def test_the_temperature_is_that_of_the_options_that_are_there():
     """Against a general-purpose solver, which sums over present options alone."""
     z, y = questions(400)
@@ -126,6 +120,30 @@ def test_a_label_on_an_absent_option_is_refused_with_its_row():
         fit(3, z, y)
 
 
+@pytest.mark.parametrize(
+    "part", [None, TemperatureScaling(), calibrant.NormalizationAwareIsotonic()]
+)
+def test_model_files_keep_it(tmp_path, part):
+    z, y = questions(200)
+    made = fit(part, z, y)
+    model_file.save(made, tmp_path / "m.calibrant")
+    loaded = model_file.load(tmp_path / "m.calibrant")
+    np.testing.assert_array_equal(loaded.predict_proba(z), made.predict_proba(z))
+    assert loaded.depth_ == made.depth_
+
+
+@pytest.mark.parametrize("method", CAPABLE)
+def test_a_weight_is_a_repetition(method):
+    """Also where the weighted rows have another scale, which sets where absent options lie."""
+    z, y = questions(80, seed=3)
+    z[:8] *= 0.01
+    weight = np.where(np.arange(80) < 8, 12, 1)
+    made = fit(methods_alone()[method](), z, y, weight)
+    twice = fit(methods_alone()[method](), np.repeat(z, weight, axis=0), np.repeat(y, weight))
+    assert made.depth_ == twice.depth_
+    np.testing.assert_allclose(made.predict_proba(z), twice.predict_proba(z), rtol=1e-9)
+
+
 def test_rows_weights_and_copies():
     """The order of rows does not matter, weights are repetitions, and a copy is the same."""
     z, y = questions(200)
@@ -145,18 +163,6 @@ def test_rows_weights_and_copies():
     assert clone(made).set_params(calibrator__tol=1e-6).calibrator.tol == 1e-6
 
 
-@pytest.mark.parametrize(
-    "part", [None, TemperatureScaling(), calibrant.NormalizationAwareIsotonic()]
-)
-def test_model_files_keep_it(tmp_path, part):
-    z, y = questions(200)
-    made = fit(part, z, y)
-    model_file.save(made, tmp_path / "m.calibrant")
-    loaded = model_file.load(tmp_path / "m.calibrant")
-    np.testing.assert_array_equal(loaded.predict_proba(z), made.predict_proba(z))
-    assert loaded.depth_ == made.depth_
-
-
 def test_a_map_checks_itself():
     inside = Stage(TemperatureMap(1.0, -27.0, "logits"), 1e-12)
     with pytest.raises(ParameterError, match=r"depth is -1\.0"):
@@ -165,15 +171,3 @@ def test_a_map_checks_itself():
         MaskedMap(Stage(TemperatureMap(1.0, -27.0), 1e-12), 10.0)
     rows = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
     np.testing.assert_allclose(MaskedMap(inside, 100.0)(rows), rows, atol=1e-12)
-
-
-@pytest.mark.parametrize("method", CAPABLE)
-def test_a_weight_is_a_repetition(method):
-    """Also where the weighted rows have another scale, which sets where absent options lie."""
-    z, y = questions(80, seed=3)
-    z[:8] *= 0.01
-    weight = np.where(np.arange(80) < 8, 12, 1)
-    made = fit(methods_alone()[method](), z, y, weight)
-    twice = fit(methods_alone()[method](), np.repeat(z, weight, axis=0), np.repeat(y, weight))
-    assert made.depth_ == twice.depth_
-    np.testing.assert_allclose(made.predict_proba(z), twice.predict_proba(z), rtol=1e-9)

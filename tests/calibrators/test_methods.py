@@ -32,7 +32,7 @@ IN_STUDY = (
 
 def test_methods_have_their_names_in_the_order_of_tables():
     assert tuple(method for method in methods() if method in NAMES) == NAMES
-    named = {"chain", "grouped", "masked", "mixture", "prior-shift"}
+    named = {"chain", "features", "grouped", "masked", "mixture", "prior-shift"}
     assert set(saved_methods()) - set(methods()) == named
     assert {*methods(study=True)} - {*methods()} == {*IN_STUDY}
 
@@ -56,16 +56,6 @@ def test_a_method_tells_what_it_is(cls):
     assert not cls.stands_alone or (cls.summary and cls.good_for)
     assert {"map_", "solver_report_"} <= fitted_types(cls).keys()
     assert issubclass(cls, Composed) or not fitted_types(cls)["map_"].__abstractmethods__
-
-
-@pytest.mark.parametrize("cls", saved_methods(study=True).values())
-def test_the_way_in_is_the_same_for_all(cls):
-    """But for one that reads groups, and then goes the same way."""
-    names = ("fit", "predict_proba", "predict", "transform")
-    if cls is calibrant.GroupedCalibrator:
-        names = ("_fit_rows", "_fit_batch", "_take")
-    for name in names:
-        assert getattr(cls, name) is getattr(Calibrator, name)
 
 
 def test_methods_of_the_study_are_imported_when_they_are_asked_for():

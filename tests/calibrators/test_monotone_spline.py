@@ -68,31 +68,6 @@ def test_order_is_kept_strictly(strength):
     assert (out > 0).all()
 
 
-def test_order_of_columns_changes_no_bit():
-    p, y, _ = bent(400)
-    order = np.array([3, 0, 4, 1, 2])
-    one = MonotoneSpline().fit(p, y).predict_proba(p)
-    two = MonotoneSpline().fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
-    assert np.ascontiguousarray(one[:, order]).tobytes() == two.tobytes()
-
-
-def test_logits_and_probabilities_choose_the_same_folds():
-    p, y, _ = bent(600)
-    one = MonotoneSpline().fit(p, y)
-    two = MonotoneSpline(scores="logits").fit(np.log(p) + 3.0, y)
-    assert one.solver_report_.notes == two.solver_report_.notes
-    np.testing.assert_allclose(one.slopes_, two.slopes_, rtol=1e-6)
-
-
-def test_coarse_scores_have_fewer_knots():
-    rng = np.random.default_rng(0)
-    p = rng.multinomial(3, [0.2, 0.3, 0.5], 600) / 3
-    y = (p.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
-    calibrator = MonotoneSpline().fit(p, y)
-    assert len(calibrator.knots_) < 12
-    assert calibrator.solver_report_.converged
-
-
 def test_rounds_that_run_out_give_a_warning():
     p, y, _ = bent(300)
     with pytest.warns(errors.ConvergenceWarning, match="projected-newton"):

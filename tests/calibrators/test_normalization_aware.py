@@ -96,25 +96,6 @@ def test_the_optimum_is_finite_where_every_prediction_is_right(strength, n_steps
     assert np.all(out.argmax(axis=1) == y)
 
 
-def test_the_order_of_rows_whose_logits_differ_by_a_constant_changes_nothing():
-    """They have the same probabilities to the bit, and powers of these that differ in last bits."""
-    rng = np.random.default_rng(1664)
-    rng.integers(2, 300), rng.integers(2, 30), rng.choice(5)
-    z = rng.normal(0, 0.1, (61, 27)).round(1)
-    rng.random(4)
-    z = np.repeat(z, 2, axis=0) + rng.normal(0, 1, (122, 1))
-    q = np.exp(z - z.max(axis=1, keepdims=True))
-    q /= q.sum(axis=1, keepdims=True)
-    y = np.array([rng.choice(27, p=row) for row in q])
-    rng.random()
-    order = rng.permutation(len(y))
-    one, two = (
-        NormalizationAwareIsotonic(scores="logits", classes=range(27)).fit(*pair)
-        for pair in ((z, y), (z[order], y[order]))
-    )
-    np.testing.assert_allclose(one.predict_proba(z), two.predict_proba(z), rtol=1e-9)
-
-
 def test_no_value_rounds_below_its_lower_neighbour():
     """Rows with many exact zeros, without a prior or a floor: the map refused its own values."""
     rng = np.random.default_rng(21897)

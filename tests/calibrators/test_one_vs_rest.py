@@ -6,9 +6,9 @@ import pytest
 from calibrant import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
 from calibrant._kernels.rows import divide_by_sums
 from calibrant._maps.curves import IDENTITY
-from calibrant.errors import ConvergenceWarning, MissingClassWarning
+from calibrant.errors import MissingClassWarning
 from calibrant.study import OneVsRestBBQ, OneVsRestHistogram
-from conftest import load_real, real_files, simulate
+from conftest import simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
 each = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
@@ -78,45 +78,3 @@ def test_platt_and_beta_leave_calibrated_scores_alone():
     np.testing.assert_allclose(platt.predict_proba(fresh), fresh, atol=1e-9)
     beta = OneVsRestBeta().fit(p, y)
     np.testing.assert_allclose(beta.predict_proba(fresh), fresh, atol=1e-6)
-
-
-def test_smoothed_labels_are_less_certain():
-    p, _ = simulate(120, 3)
-    y = p.argmax(axis=1)
-    plain = OneVsRestPlatt(smooth_labels=False).fit(p, y).predict_proba(p)
-    smooth = OneVsRestPlatt().fit(p, y).predict_proba(p)
-    assert np.all(plain.max(axis=1) >= smooth.max(axis=1))
-    assert smooth.max(axis=1).mean() < plain.max(axis=1).mean() - 0.05
-
-
-def test_an_unfinished_fit_warns(monkeypatch):
-    from calibrant._solvers import logistic
-
-    monkeypatch.setattr(
-        logistic.minimise_logistic, "__kwdefaults__", {"tol": 1e-10, "max_rounds": 1}
-    )
-    with pytest.warns(ConvergenceWarning, match="newton per class"):
-        OneVsRestPlatt().fit(*simulate(200, 3))
-
-
-def test_prior_weight_and_spread_reach_the_solver():
-    p, y = simulate(400, 3)
-    default = OneVsRestBBQ().fit(p, y)
-    assert default.curves_[0].n_bins.tolist() == list(range(1, 75))  # 10 cube roots of 400
-    few = OneVsRestBBQ(spread=2, prior_weight=1.0).fit(p, y)
-    assert few.curves_[0].n_bins.tolist() == list(range(3, 16))
-    strong = OneVsRestBBQ(prior_weight=1e5).fit(p, y).predict_proba(p)
-    assert np.mean(np.abs(strong - p)) < np.mean(np.abs(default.predict_proba(p) - p))
-
-
-@each
-@any_data
-@pytest.mark.parametrize("name", real_files("r52_svm-linear", "hpc_lda-crossval"))
-def test_real_files_fit_and_predict(cls, name):
-    """Not worse than the scores on the data of the fit, in squared error."""
-    p, y = load_real(name)["val"]
-    bins = {"strategy": "width"} if cls is OneVsRestHistogram else {}  # see its notes
-    out = cls(**bins, classes=np.arange(p.shape[1])).fit(p, y).predict_proba(p)
-    assert_distributions(out)
-    hot = np.eye(p.shape[1])[y]
-    assert np.mean((out - hot) ** 2) <= np.mean((p - hot) ** 2) + 1e-3

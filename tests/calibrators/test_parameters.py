@@ -83,7 +83,12 @@ def test_values_outside_their_range_are_refused_by_name(cls):
                 cls(**{name: value}).fit(scores, y)
 
 
-COMPOSED = calibrant.Chain, calibrant.Mixture, calibrant.GroupedCalibrator
+COMPOSED = (
+    calibrant.Chain,
+    calibrant.Mixture,
+    calibrant.GroupedCalibrator,
+    calibrant.FeatureCalibrator,
+)
 
 
 @pytest.mark.parametrize("cls", [*methods(study=True).values(), *COMPOSED])

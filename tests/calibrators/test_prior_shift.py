@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import AutoCalibrator, Chain, PriorShift, TemperatureScaling, errors, model_file
+from calibrant import Chain, PriorShift, TemperatureScaling, errors, model_file
 
 FROM = np.array([0.5, 0.3, 0.2])
 
@@ -52,15 +52,6 @@ def test_before_anything_is_known_rows_stay_as_they_are(fitted, shifted):
     assert fitted.priors_ is fitted.p_value_ is None
 
 
-def test_mean_probabilities_are_the_priors_of_calibration():
-    rows, y = rows_of(np.random.default_rng(0), 500, FROM)
-    weight = np.random.default_rng(1).integers(0, 3, 500)
-    found = PriorShift().fit(rows, y, weight).from_priors_
-    assert found == pytest.approx(weight @ rows / weight.sum())
-    repeated = PriorShift().fit(np.repeat(rows, weight, axis=0), np.repeat(y, weight))
-    np.testing.assert_allclose(repeated.from_priors_, found, rtol=1e-12)
-
-
 def test_a_shift_is_found_and_followed(fitted, shifted):
     before = nll(fitted, *shifted)
     assert fitted.adapt(shifted[0]) is fitted
@@ -76,13 +67,6 @@ def test_without_a_shift_nothing_changes(fitted):
     rows, _ = rows_of(np.random.default_rng(2), 1000, FROM)
     assert fitted.adapt(rows).p_value_ > 0.05
     assert np.array_equal(fitted.predict_proba(rows), rows)
-
-
-def test_every_call_begins_anew(fitted, shifted):
-    again = clone(fitted).fit(*rows_of(np.random.default_rng(0), 2000, FROM)).adapt(shifted[0])
-    other, _ = rows_of(np.random.default_rng(3), 500, [0.9, 0.05, 0.05])
-    fitted.adapt(other).adapt(shifted[0])
-    assert np.array_equal(fitted.to_priors_, again.to_priors_)
 
 
 def test_the_order_of_rows_and_weights_as_repetitions_change_no_bit(fitted, shifted):
@@ -108,24 +92,6 @@ def test_priors_by_class_and_columns_in_another_order():
     free = PriorShift(alpha=1).fit(frame, names[y])
     there, back = free.adapt(frame[["c", "a", "b"]]).priors_, free.adapt(frame).priors_
     assert np.array_equal(there, back)
-
-
-def test_margins_and_columns_of_two_classes_are_the_same():
-    rng = np.random.default_rng(0)
-    rows, y = rows_of(rng, 600, [0.9, 0.1], np.array([0.9, 0.1]))
-    new, _ = rows_of(rng, 600, [0.5, 0.5], np.array([0.9, 0.1]))
-    given = {
-        "probabilities": lambda p: p,
-        "logits": np.log,
-        "positive": lambda p: p[:, 1],
-        "decision": lambda p: np.log(p[:, 1] / p[:, 0]),
-    }
-    outputs = []
-    for kind, make in given.items():
-        fit = PriorShift(scores=kind).fit(make(rows), y).adapt(make(new))
-        outputs.append(fit.predict_proba(make(new)))
-    for other in outputs[1:]:
-        assert other == pytest.approx(outputs[0], rel=1e-9)
 
 
 def test_class_weights_of_training_are_undone():
@@ -200,29 +166,6 @@ def test_told_classes_are_the_order_of_columns_and_of_arrays():
             PriorShift.from_sampling([1, 1, 1], labels, **{own: [1, 1, 1]})
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (["a", "b", None], r"y\[2\] is None.*drop rows"),
-        (np.array(["a", None, "b"], object), r"y\[1\] is None"),
-        (pd.Series(["a", "b", pd.NA], dtype="string"), r"y\[2\] is <NA>"),
-        ([0.0, 1.0, np.nan], r"y\[2\] is nan"),
-        ([0.0, 1.0, 0.5], r"y\[2\] is 0.5.*class labels"),
-        (np.array(["a", 1, 2], object), "make them all the same type"),
-        (None, "requires y"),
-    ],
-)
-def test_labels_that_are_none_are_refused_with_their_row(y, message):
-    for make in (PriorShift.from_class_weight, PriorShift.from_sampling):
-        with pytest.raises(errors.LabelError, match=message):
-            make({}, y)
-
-
-def test_one_hot_labels_of_training():
-    one_hot = np.eye(3)[[0] * 6 + [1] * 3 + [2]]
-    assert PriorShift.from_class_weight({}, one_hot).to_priors_.tolist() == [0.6, 0.3, 0.1]
-
-
 def test_known_priors_are_of_infinitely_many_rows(tmp_path):
     """So that few rows of a fit do not hide a shift from them."""
     rng, even = np.random.default_rng(0), np.array([0.5, 0.5])
@@ -250,22 +193,6 @@ def test_at_the_end_of_a_chain(shifted, tmp_path):
         assert nll(one, new, shifted[1]) < 0.75 * before
     assert np.array_equal(chain.predict_proba(new), loaded.predict_proba(new))
     assert not hasattr(Chain([PriorShift(), TemperatureScaling()]), "adapt")
-
-
-def test_given_priors_in_a_chain_say_nothing_of_shares():
-    """Classes are meant to come more often than in the calibration set."""
-    rows, y = rows_of(np.random.default_rng(0), 2000, FROM)
-    chain = Chain([AutoCalibrator(), PriorShift(to_priors=[0.1, 0.1, 0.8])]).fit(rows, y)
-    assert chain.predict_proba(rows)[:, 2].mean() > 0.4
-
-
-def test_lazily_on_dask(fitted, shifted):
-    dask = pytest.importorskip("dask.array")
-    fitted.adapt(shifted[0])
-    lazy = fitted.predict_proba(dask.from_array(shifted[0], chunks=(1000, 3)))
-    assert np.array_equal(lazy.compute(), fitted.predict_proba(shifted[0]))
-    with pytest.raises(errors.ContainerError, match="dask collection"):
-        fitted.adapt(dask.from_array(shifted[0], chunks=(1000, 3)))
 
 
 BAD = [
@@ -324,10 +251,3 @@ def test_bad_rows_and_calls_are_refused(fitted, shifted):
 def test_bad_class_weights_are_refused(given, y, message):
     with pytest.raises((errors.ParameterError, errors.ClassCountError), match=message):
         PriorShift.from_class_weight(given, y)
-
-
-def test_a_rate_is_no_word():
-    with pytest.raises(errors.ParameterError, match="rates='balanced'"):
-        PriorShift.from_sampling("balanced", [0, 1])
-    with pytest.raises(errors.ParameterError, match=r"rates=\[1, 2, 3\] must be 2"):
-        PriorShift.from_sampling([1, 2, 3], [0, 1])

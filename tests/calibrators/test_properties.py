@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,8 +17,6 @@ from calibrators.catalogue import (
     ORDER_PRESERVING,
     PERMUTATION_INVARIANT,
     SEES_REPETITIONS,
-    UNREGULARISED,
-    WEIGHS_RATIOS,
     WITHOUT_FOLDS,
     make,
 )
@@ -71,12 +68,6 @@ def calibration_sets(draw, max_rows=12):
 def fitted(cls, p, y, weight=None, **parameters):
     calibrator = make(cls, **parameters)
     return calibrator.fit(p, y, sample_weight=weight)
-
-
-@cache
-def fitted_once(cls):
-    p, y = simulate(150, 4)
-    return p, fitted(cls, p, y)
 
 
 def assert_same_map(one, two, p, *, exact=True):
@@ -133,61 +124,27 @@ def test_order_of_classes_is_kept(cls, data, new):
         assert np.all(np.diff(after[order])[same] == 0)
 
 
-@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
-def test_weights_are_repetitions(cls, data, seed):
+@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99), most=st.integers(1, 3))
+def test_weights_are_repetitions_and_zero_is_removal(cls, data, seed, most):
+    """Removal to the bit."""
     p, y = data
-    weight = np.random.default_rng(seed).integers(1, 4, len(p))
-    repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight))
-    one = fitted(cls, p, y, weight.astype(float))
-    assert_same_map(one, repeated, p, exact=cls in SEES_REPETITIONS)
-
-
-@pytest.mark.parametrize("name", ["VectorScaling", "MatrixScaling", "StructuredScaling"])
-@pytest.mark.parametrize("seed", [59, 268])
-def test_weights_are_repetitions_to_the_bit_where_the_likelihood_is_flat(name, seed):
-    """Few rows with zeros: a last bit of the temperature may lead to another end."""
-    rng = np.random.default_rng(seed)
-    masses = rng.choice([0.0, 0.0, 0.0, 1e-300, 1e-17, 1e-5, 0.3, 1.0, 1.0], (5, 4))
-    masses[masses.sum(axis=1) < 1e-200, 0] = 1.0
-    p, y = masses / masses.sum(axis=1, keepdims=True), rng.integers(0, 4, 5)
-    weight, classes = rng.integers(1, 1000, 5), np.arange(4)
-    (cls,) = (c for c in CALIBRATORS if c.__name__ == name)
-    one = cls(classes=classes).fit(p, y, weight.astype(float))
-    two = cls(classes=classes).fit(np.repeat(p, weight, axis=0), np.repeat(y, weight))
-    assert_same_map(one, two, p)
-
-
-@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
-def test_zero_weight_is_removal(cls, data, seed):
-    p, y = data
-    weight = np.random.default_rng(seed).integers(0, 2, len(p))
+    weight = np.random.default_rng(seed).integers(0, most + 1, len(p))
     weight[0] = 1
-    keep, classes = weight > 0, np.arange(p.shape[1])
-    one = fitted(cls, p, y, weight, classes=classes)
-    assert_same_map(one, fitted(cls, p[keep], y[keep], classes=classes), p)
-
-
-@holds_for(WEIGHS_RATIOS, data=calibration_sets())
-def test_doubling_all_weights_changes_no_bit(cls, data):
-    p, y = data
-    weight, fixed = np.linspace(0.3, 1.7, len(p)), UNREGULARISED.get(cls.__name__, {})
-    one, two = fitted(cls, p, y, weight, **fixed), fitted(cls, p, y, 2 * weight, **fixed)
-    assert_same_map(one, two, p)
-
-
-@holds_for(CALIBRATORS, cuts=st.lists(st.integers(0, 150), max_size=4))
-def test_chunks_give_the_same_bytes_as_the_whole(cls, cuts):
-    p, calibrator = fitted_once(cls)
-    whole = calibrator.predict_proba(p)
-    parts = [calibrator.predict_proba(part) for part in np.split(p, sorted(cuts))]
-    assert np.concatenate(parts).tobytes() == whole.tobytes()
+    classes = np.arange(p.shape[1])
+    repeated = np.repeat(p, weight, axis=0), np.repeat(y, weight)
+    one = fitted(cls, p, y, weight.astype(float), classes=classes)
+    exact = most == 1 or cls in SEES_REPETITIONS
+    assert_same_map(one, fitted(cls, *repeated, classes=classes), p, exact=exact)
 
 
 @each
-def test_internal_chunks_give_the_same_bytes(cls, monkeypatch):
+def test_chunks_give_the_same_bytes_as_the_whole(cls, monkeypatch):
+    """Those of a caller, and those that predictions are computed in."""
     p, y = simulate(150, 4)
     calibrator = fitted(cls, p, y)
     whole = calibrator.predict_proba(p)
+    parts = [calibrator.predict_proba(part) for part in np.split(p, [1, 70, 70])]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
     monkeypatch.setattr("calibrant._simplex.CHUNK_BYTES", 8 * 4 * 7)
     assert calibrator.predict_proba(p).tobytes() == whole.tobytes()
 

@@ -52,15 +52,3 @@ def test_beside_temperature_scaling(method):
     mean, largest = RATIOS[method]
     assert np.mean(ratios) <= mean
     assert np.max(ratios) <= largest
-
-
-@pytest.mark.slow
-@needs_collection
-def test_the_papers_methods_beside_flattened_isotonic():
-    """NA-FIR has a lower NLL in most files, and SCIR's confidences are the most honest."""
-    found = {
-        m: np.array([judge(m, n) for n in REAL_FILES]) for m in ("na-fir", "scir", "fir", "ts")
-    }
-    assert np.mean(found["na-fir"][:, 0] < found["fir"][:, 0]) >= 0.75
-    errors = {method: scores[:, 1].mean() for method, scores in found.items()}
-    assert errors["scir"] < min(errors["ts"], errors["fir"])

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant._calibrators.scaling import TemperatureScaling
 from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
@@ -51,21 +49,6 @@ def test_order_of_classes_may_change():
     y = np.repeat([0, 1], [40, 60])
     out = SortedCumulativeIsotonic(prior_share=0.0, classes=range(3)).fit(p, y).predict_proba(p)
     np.testing.assert_allclose(out[0], [0.4, 0.6, 0.0], atol=1e-11)
-
-
-@given(seed=st.integers(0, 10**6), ties=st.booleans())
-def test_weights_are_repetitions(seed, ties):
-    rng = np.random.default_rng(seed)
-    m, k = int(rng.integers(2, 30)), int(rng.integers(2, 6))
-    p = rng.integers(1, 5, (m, k)) if ties else rng.dirichlet(np.ones(k), m)
-    p = p / p.sum(axis=1, keepdims=True)
-    y, weight = rng.integers(0, k, m), rng.integers(1, 4, m)
-    one = SortedCumulativeIsotonic(classes=np.arange(k)).fit(p, y, weight)
-    two = SortedCumulativeIsotonic(classes=np.arange(k))
-    two.fit(np.repeat(p, weight, axis=0), np.repeat(y, weight))
-    assert one.step_function_.values.tobytes() == two.step_function_.values.tobytes()
-    assert one.prior_share_ == two.prior_share_
-    np.testing.assert_allclose(one.predict_proba(p), two.predict_proba(p), rtol=1e-6)
 
 
 def test_keys_of_64_bits_sort_rows_as_those_of_32_do(monkeypatch):

@@ -207,7 +207,7 @@ def test_names_are_not_markup(tmp_path, capsys):
 
 def test_warnings_are_lines_of_the_command(files, monkeypatch, capsys):
     def describe(_):
-        warnings.warn("look [/b]", errors.NewerFormatWarning, stacklevel=1)
+        warnings.warn("look [/b]", errors.CalibrantWarning, stacklevel=1)
         return {}
 
     monkeypatch.setattr(model_file, "describe", describe)

@@ -1,4 +1,4 @@
-"""The demo: pictures first, methods that can be told apart, and commands that work."""
+"""The demo: the verdict first, methods that can be told apart, and commands that work."""
 
 import io
 import json
@@ -6,7 +6,6 @@ import re
 import shlex
 import sys
 from contextlib import redirect_stdout
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from calibrant._cli.demo import next_commands, predictions
 from calibrant._cli.main import run
-from calibrant._cli.showing import BAR, plain_table, reliability_text
+from calibrant._cli.showing import plain_table
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +31,8 @@ def printed(home):
     return out.getvalue()
 
 
-def test_it_shows_a_picture_then_the_verdict_then_a_short_table(printed, home):
-    parts = ["before calibration", "over-confident by", "calibration error (conf-ECE)", "na-fir"]
+def test_it_shows_the_verdict_then_a_short_table(printed, home):
+    parts = ["over-confident by", "calibration error (conf-ECE)", "na-fir"]
     places = [printed.index(part) for part in parts]
     assert places == sorted(places)
     rows = re.findall(r"^ ([a-z-]+) +\d\d\.\d\d[ *] ", printed, re.MULTILINE)
@@ -93,32 +92,6 @@ def test_its_files_hold_the_predictions(printed, home):
         table = np.loadtxt(home / f"calibrant-demo-{name}.csv", delimiter=",", skiprows=1)
         assert np.array_equal(table[:, :-1], p)
         assert np.array_equal(table[:, -1], labels)
-
-
-def method(name, frequency, confidence, weight):
-    edges = np.linspace(0, 1, len(weight) + 1)
-    told = {"frequency": frequency, "mean_probability": confidence, "weight": weight}
-    told = {key: np.asarray(value, dtype=float) for key, value in told.items()}
-    return SimpleNamespace(method=name, curve=SimpleNamespace(edges=edges, **told))
-
-
-def test_bars_are_as_long_as_the_accuracy_with_a_mark_at_the_confidence():
-    before = method("uncalibrated", [0.0, 0.5], [0.25, 1.0], [1, 999])
-    after = method("ts", [0.25, 1.0], [0.25, 0.75], [500, 500])
-    for ascii_only, block, mark in ((True, "#", "|"), (False, "\u2588", "\u2502")):
-        text = reliability_text(before, after, ascii_only=ascii_only)
-        assert text.isascii() == ascii_only
-        lines = text.splitlines()
-        top, low = lines[2:4]
-        first, second = top[13 : 13 + BAR + 10], top[13 + BAR + 10 :]
-        assert first.count(block) == BAR // 2
-        assert first.index(mark) == BAR
-        assert first.split() == [block * (BAR // 2), mark, "100", "%"]
-        assert second.count(block) == BAR - 1  # all of it, but for the mark
-        assert second.index(mark) == 3 * BAR // 4
-        assert low[13 : 13 + BAR + 10].strip() == ""  # a row in a thousand tells nothing
-        assert low[13 + BAR + 10 :].count(block) == BAR // 4
-        assert len(lines) == 6
 
 
 def test_a_narrow_terminal_without_unicode_loses_no_name():

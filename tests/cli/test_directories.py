@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import calibrant
 from calibrant import model_file
 from calibrant._cli import main
 from calibrant._files import chunks
@@ -47,14 +46,6 @@ def run(capsys):
 def predictions(path):
     """What a model file predicts."""
     return model_file.load(path).predict_proba(FRAME[NAMES])
-
-
-def test_fit_a_directory(days, tmp_path, run):
-    out = tmp_path / "model.calibrant"
-    text = run("fit", days, "-m", "na-fir", "-o", out)
-    assert "na-fir fitted to 1,500 rows of" in text
-    near = calibrant.NormalizationAwareIsotonic().fit(FRAME[NAMES], FRAME["label"])
-    np.testing.assert_allclose(predictions(out), near.predict_proba(FRAME[NAMES]), atol=1e-9)
 
 
 def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
@@ -156,37 +147,12 @@ def test_memory_does_not_grow_with_the_rows_of_a_directory(tmp_path):
     assert int(done.stdout.splitlines()[-1]) < 40
 
 
-def write(path):
-    """Write all rows in the format of a suffix."""
-    if path.suffix == ".npz":
-        np.savez(path, probs=SCORES, labels=np.array(NAMES)[Y], classes=NAMES)
-    elif path.suffix == ".csv":
-        FRAME.to_csv(path, index=False, sep=";", decimal=",")
-    else:
-        (FRAME.to_parquet if path.suffix == ".parquet" else FRAME.to_feather)(path)
-    return path
-
-
 def assert_same_numbers(first, second):
     """Values agree in all digits; intervals of means have another variance in chunks."""
     a, b = (pd.json_normalize(own) for own in (first, second))
     ends = [name for name in a if name.endswith((".low", ".high"))]
     pd.testing.assert_frame_equal(a.drop(columns=ends), b.drop(columns=ends), rtol=1e-9)
     pd.testing.assert_frame_equal(a[ends], b[ends], rtol=5e-3)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npz"])
-def test_a_large_file_is_the_file_read_whole(tmp_path, run, monkeypatch, suffix):
-    path, found, measured = write(tmp_path / f"all.{suffix}"), [], []
-    for most in (chunks.LARGE_BYTES, 0):
-        monkeypatch.setattr(chunks, "LARGE_BYTES", most)
-        out = tmp_path / f"model-{most}"
-        assert f"auto fitted to 1,500 rows of {path}" in run("fit", path, "-o", out)
-        found.append(predictions(out))
-        measured.append(json.loads(run("evaluate", path, "--resamples", "20", "--json")))
-    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-9)
-    assert {type(c) for c in model_file.load(out).classes_.tolist()} == {str}
-    assert_same_numbers(*measured)
 
 
 def test_evaluate_a_directory(days, tmp_path, run):

@@ -163,27 +163,6 @@ def test_a_fit_by_group_is_monitored_by_group(capsys, tmp_path):
     assert "--groups" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["apply", "decide"])
-def test_a_column_of_groups_that_is_not_there_is_named(capsys, tmp_path, command):
-    model = fit(capsys, tmp_path, make(["a", "b"]))
-    words = [command, model, tmp_path / "val.csv", "--groups", "county", "-o", tmp_path / "o.csv"]
-    words += sets_by(tmp_path / "val.csv") if command == "decide" else []
-    assert run([*map(str, words)]) == 3
-    told = capsys.readouterr().err
-    assert "'county'" in told
-    assert "--groups" in told
-
-
-@pytest.mark.parametrize(
-    ("text", "told"), [("", "has a header but no rows"), ("0.5,0.5\n", "line 2 has 2 columns")]
-)
-def test_tables_that_groups_cannot_be_read_of_say_why(capsys, tmp_path, text, told):
-    path = tmp_path / "val.csv"
-    path.write_text("no,yes,label,group\n" + text)
-    assert run(["evaluate", str(path), "--groups", "group"]) == 3
-    assert told in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("names", "new"),
     [(["101", "102", "other"], ["101", "102"]), (["101", "102"], ["101", "other"])],

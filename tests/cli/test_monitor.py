@@ -252,8 +252,7 @@ def test_the_page_in_a_browser(home, call, browser):
     assert visit.requests == [(home / "page.html").as_uri()]
     text = visit.page.inner_text("main")
     assert "Alarm: the probabilities are not right" in text
-    assert visit.page.locator("svg").count() >= 4
+    assert visit.page.locator("svg").count() == 2
     assert "north" in text
-    assert "2026-01-05" in text
     assert visit.clipped() == []
     visit.context.close()

@@ -55,22 +55,6 @@ def test_the_spread_is_the_standard_error_of_a_mean_over_rows():
     assert curve.spread == pytest.approx([math.sqrt(variance)], rel=1e-12)
 
 
-def test_decision_curves_of_a_class_with_weights_and_of_dask():
-    curve = decision_curve(EVENTS, POSITIVE)
-    weight = np.arange(900) % 3
-    times = np.repeat(np.arange(900), weight)
-    assert curve.kind == 1
-    same = decision_curve(LABELS, SCORES, kind=0)
-    np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
-    weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
-    repeated = decision_curve(EVENTS[times], POSITIVE[times])
-    for name in ("net_benefit", "treat_all"):
-        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
-    da = pytest.importorskip("dask.array")
-    lazy = decision_curve(da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400))
-    np.testing.assert_allclose(lazy.net_benefit, curve.net_benefit, rtol=1e-9, atol=1e-12)
-
-
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=7))
 def test_risk_and_coverage_are_those_of_the_definition(rows):
     confidence = [0.5 + step / 10 for step, _ in rows]

@@ -25,7 +25,7 @@ class NumpyOperations(Operations):
         self.names[path] = np.asarray(value)
         return self.names[path]
 
-    exp, sqrt, floor, single = map(staticmethod, (np.exp, np.sqrt, np.floor, np.single))
+    exp, floor = map(staticmethod, (np.exp, np.floor))
     matmul, where = map(staticmethod, (np.matmul, np.where))
     maximum, minimum = map(staticmethod, (np.maximum, np.minimum))
     log = quietly(np.log)

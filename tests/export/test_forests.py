@@ -4,17 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from calibrant import CalibratedClassifier
 from conftest import every_method
 
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
 
-from calibrant.export import merge_onnx, register_skl2onnx  # noqa: E402
+from calibrant.export import merge_onnx  # noqa: E402
 
 N_TRAIN, N_VAL, N_TEST = 600, 900, 2000
 
@@ -56,16 +54,3 @@ def test_no_row_jumps_a_step(forest, method):
     # Scores that float32 rounds, or that were added up in another order, are the same scores.
     rounded = calibrator.predict_proba(given.astype(np.float32))
     assert np.count_nonzero(np.abs(rounded - wanted).max(axis=1) > 1e-5) <= by_chance
-
-
-def test_a_calibrated_forest_by_skl2onnx(forest):
-    register_skl2onnx()
-    found, X = clone(forest[0]).set_params(n_estimators=30), forest[-1]
-    y = forest[0].predict(X)
-    y[::7] = y[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = CalibratedClassifier(found, "na-fir", cv=2).fit(X, y)
-    graph = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False}, target_opset=18)
-    apart = np.abs(run(graph, X, "probabilities") - model.predict_proba(X)).max(axis=1)
-    assert np.count_nonzero(apart > 1e-5) == 0

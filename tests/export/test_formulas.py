@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._simplex import check_scores, softmax
-from calibrant.export._block_search import find_blocks, plan_search
+from calibrant.export._block_search import find_blocks
 from calibrant.export._formula_parts import write_fixed_sum, write_softmax
-from calibrant.export._pipeline import write_rows
 from conftest import load_real, real_files
 from export.backends import run_numpy
-from export.cases import assert_same, fitted, make, rows_for
+from export.cases import assert_same, make
 from export.numpy_operations import NumpyOperations
 
 
@@ -29,18 +28,9 @@ def test_formula_on_real_rows(case, name):
     assert_same(run_numpy(calibrator, scores, "probabilities"), calibrator, scores, "float64")
 
 
-class Sloppy(NumpyOperations):
-    """Square roots are a few bits off, as runtimes have them."""
-
-    @staticmethod
-    def sqrt(x):
-        off = np.random.default_rng(0).integers(-4, 5, x.shape)
-        return np.sqrt(x) * (1.0 + off * 2.0**-24).astype(np.float32)
-
-
-def searched(thresholds, x, curve_of=None, operations=NumpyOperations):
+def searched(thresholds, x, curve_of=None):
     """Blocks from 0 on, within their curves."""
-    block, _ = find_blocks(operations(x.shape[1]), x, thresholds, curve_of)
+    block, _ = find_blocks(NumpyOperations(x.shape[1]), x, thresholds, curve_of)
     sizes = np.array([len(curve) for curve in thresholds])
     starts = np.cumsum(sizes) - sizes
     own = np.zeros(x.shape[1], np.int64) if curve_of is None else curve_of
@@ -72,24 +62,6 @@ def test_every_threshold_is_on_its_side(thresholds, shared):
         np.testing.assert_array_equal(found[:, j], wanted)
 
 
-def test_roots_need_not_be_correctly_rounded():
-    """That of the number below 1 is 1 in some runtimes, which is the next key."""
-    thresholds = np.r_[0.0, 2.0 ** -np.arange(300, 0, -1.0), 1.0 - 2.0 ** -np.arange(48.0, 54)]
-    assert plan_search([thresholds]).n_roots > 2
-    x = np.repeat(thresholds[1:, None], 300, axis=1)
-    x[:, ::3], x[:, 1::3] = np.nextafter(x[:, ::3], 0), np.nextafter(x[:, 1::3], 1)
-    wanted = np.searchsorted(thresholds, x, side="right") - 1
-    np.testing.assert_array_equal(searched([thresholds], x, operations=Sloppy), wanted)
-
-
-def test_a_search_takes_few_steps():
-    rng = np.random.default_rng(0)
-    thresholds = np.append(0.0, np.sort(rng.random(1000) ** 8))
-    search = plan_search([thresholds])
-    assert search.n_rounds <= 3
-    assert len(search.starts) <= 4 * len(thresholds) + 1
-
-
 @given(st.integers(2, 40), st.integers(0, 2**32))
 def test_fixed_sum_repairs_as_check_scores_does(n_classes, seed):
     rows = np.random.default_rng(seed).dirichlet(np.full(n_classes, 0.3), 20).astype(np.float32)
@@ -105,15 +77,3 @@ def test_softmax_has_the_bits_of_the_kernel_near_one(n_classes, scale, seed):
     found, wanted = write_softmax(NumpyOperations(n_classes), logits), softmax(logits)
     np.testing.assert_allclose(found, wanted, rtol=1e-14)
     np.testing.assert_array_equal(found[wanted > 1 - 1e-6], wanted[wanted > 1 - 1e-6])
-
-
-def test_names_of_what_is_fitted():
-    """They are the paper's words, wherever they are read."""
-    ops = NumpyOperations(4)
-    calibrator = fitted("mixture")
-    write_rows(ops, calibrator, rows_for(calibrator), "probabilities")
-    assert (
-        ops.names["map_0.inverse_temperature"]
-        == calibrator.calibrators_[0].map_.inverse_temperature
-    )
-    assert {"map_1.stage_1.edges", "map_2.slopes"} <= {*ops.names}

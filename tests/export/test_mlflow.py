@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import calibrant
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
-from conftest import needs_pages, simulate
+from conftest import needs_pages
 from export.cases import blocks
 from test_architecture import ROOT
 
@@ -231,59 +231,6 @@ def test_columns_are_named_as_those_of_the_fit_were(tmp_path):
     assert model.metadata.get_output_schema().input_names() == NAMES.tolist()
     found = model.predict(frame.iloc[:, ::-1])
     np.testing.assert_array_equal(found.to_numpy(), calibrator.predict_proba(frame))
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        np.array([False, True]),
-        np.array([10, 20]),
-        np.array([1.0, 2.0]),
-        np.array(["", "b"]),
-        np.array(["a", "b\n: '\"{"]),
-        np.array(["\u00e4", "\U0001f600"]),
-    ],
-    ids=["bool", "whole", "fraction", "empty", "punctuation", "emoji"],
-)
-def test_classes_of_every_kind(labels, tmp_path):
-    scores, y = simulate(200, 2)
-    calibrator = calibrant.TemperatureScaling().fit(scores, labels[y])
-    model = signature_of(calibrator, tmp_path / "model")
-    names = model.metadata.get_input_schema().input_names()
-    given = scores if names == ["probabilities"] else pd.DataFrame(scores, columns=names)
-    assert names in (["probabilities"], labels.tolist())
-    np.testing.assert_array_equal(model.predict(given), calibrator.predict_proba(scores))
-    found = model.predict(given, params={"method": "predict"})
-    np.testing.assert_array_equal(found, calibrator.predict(scores))
-
-
-def test_long_names_and_many_classes_are_one_vector_for_each_row(tmp_path):
-    long = np.array([chr(ord("a") + c) * 1_000 for c in range(20)])
-    for classes, most in ((long, 60_000), (np.arange(5_000), 500_000)):
-        scores, y = simulate(120, len(classes))
-        calibrator = calibrant.TemperatureScaling(classes=classes).fit(scores, classes[y])
-        path = tmp_path / str(len(classes))
-        model = signature_of(calibrator, path)
-        np.testing.assert_array_equal(model.predict(scores), calibrator.predict_proba(scores))
-        labels = model.predict(scores, params={"method": "predict"})
-        np.testing.assert_array_equal(labels, calibrator.predict(scores))
-        assert (path / "MLmodel").stat().st_size < 5_000
-        assert sum(file.stat().st_size for file in path.rglob("*.*")) < most
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 100, 101])
-@pytest.mark.parametrize("kind", ["probabilities", "logits"])
-def test_the_example_is_on_the_simplex_or_logits(n_classes, kind, tmp_path):
-    scores, y = simulate(200, n_classes)
-    scores = np.log(scores) if kind == "logits" else scores
-    calibrator = calibrant.TemperatureScaling(scores=kind, classes=np.arange(n_classes))
-    model = signature_of(calibrator.fit(scores, y), tmp_path / "model")
-    example = model.input_example[kind]
-    assert example.shape == (2 if n_classes <= 100 else 1, n_classes)
-    assert model.metadata.get_input_schema().input_names() == [kind]
-    assert np.isfinite(model.predict(example)).all()
-    totals = example.sum(axis=1)
-    assert (totals == (1 if kind == "probabilities" else 4)).all()
 
 
 def locked():

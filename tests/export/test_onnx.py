@@ -14,10 +14,9 @@ import pytest
 
 import calibrant
 from calibrant import errors
-from calibrant.datasets import simulated_scores
 from conftest import needs_pages, simulate
 from export.backends import run_graph, run_onnx, session
-from export.cases import CASES, KINDS, assert_same, data, fitted, make, rows_for, softmax
+from export.cases import CASES, KINDS, assert_same, data, fitted, rows_for, softmax
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -71,22 +70,8 @@ def test_metadata(labels):
     assert model.ir_version == 8  # what opset 18 asks for, so that older runtimes take it
     shape = [d.dim_param or d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     assert shape == ["rows", len(labels)]
-
-
-def test_hostile_sizes():
-    """Long names, many classes, and nobody's name or path inside."""
-    n_classes = 5000
-    rng = np.random.default_rng(0)
-    scores = rng.dirichlet(np.full(n_classes, 0.02), 300)
-    y = scores.argmax(axis=1)
-    names = np.array([f"{i:05d}" + "x" * (9_995 if i < 20 else 5) for i in range(n_classes)])
-    calibrator = calibrant.FlattenedIsotonic(classes=names).fit(scores, names[y])
-    model = to_onnx(calibrator, dtype="float64")
-    assert_same(run_graph(model, scores), calibrator, scores, "float64")
-    written = model.SerializeToString()
-    assert json.loads(metadata(model)["calibrant.classes"])
     for secret in (str(Path.home()), str(Path.cwd()), f"/{getpass.getuser()}", "/src/calibrant"):
-        assert secret.encode() not in written
+        assert secret.encode() not in model.SerializeToString()
 
 
 @pytest.mark.parametrize(
@@ -102,14 +87,6 @@ def test_hostile_sizes():
 def test_bad_options(options, message):
     with pytest.raises(errors.ParameterError, match=message):
         to_onnx(fitted("ts"), **options)
-
-
-def test_set_params_after_the_fit_changes_nothing():
-    calibrator = calibrant.TemperatureScaling().fit(*simulated_scores(300))
-    before = to_onnx(calibrator).SerializeToString()
-    calibrator.set_params(scores="logits")
-    after = to_onnx(calibrator)
-    assert after.graph == onnx.load_from_string(before).graph
 
 
 # Behind a network
@@ -273,19 +250,6 @@ def check_elsewhere(runtime, cases, folder, **options):
         models[case] = to_onnx(fitted(case), **options), rows
     for case, found in run_elsewhere(runtime, models, folder).items():
         assert_same(found, fitted(case), models[case][1], "float32")
-
-
-@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "m2b-ir"])
-def test_logits_of_another_runtime_stay_on_their_side(case):
-    """Thresholds lie between the scores of the fit: what is off by less must not jump."""
-    scores, y = simulate(3000, 10)
-    logits = np.log(scores).astype(np.float32)
-    noise = np.random.default_rng(0).uniform(-3e-6, 3e-6, logits.shape)
-    calibrator = make(case).set_params(scores="logits").fit(logits, y)
-    wanted = calibrator.predict_proba(logits)
-    for rows in (logits, (logits + noise).astype(np.float32)):
-        gap = np.abs(run_onnx(calibrator, rows, "logits") - wanted).max(axis=1)
-        assert (gap > 1e-3).sum() <= 1
 
 
 SMOOTH = {"ts", "vs", "ms", "dirichlet", "structured", "spline", "matrix", "prior shift"}

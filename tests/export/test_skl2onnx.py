@@ -365,25 +365,6 @@ def test_calibrators_one_after_the_other():
     np.testing.assert_allclose(found, model[0].transform(rows), rtol=0, atol=1e-12)
 
 
-INNER = CalibratedClassifier(GaussianNB(), "ts", cv=2)
-BOTH = [("a", INNER), ("b", LogisticRegression())]
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")  # few rows
-@pytest.mark.parametrize(
-    "model",
-    [
-        VotingClassifier(BOTH, voting="soft", flatten_transform=False),
-        CalibratedClassifier(INNER, "fir", cv=2),
-        make_pipeline(StandardScaler(), INNER),
-    ],
-    ids=["vote", "calibrate", "pipeline"],
-)
-def test_classifiers_inside_of_others(model):
-    X, y = problem()
-    assert_converts(model.fit(X, y), X)
-
-
 # What cannot be converted
 
 
@@ -435,33 +416,5 @@ def test_probabilities_are_calibrated_where_they_are_asked_for():
     assert {pair.calibrator.scores for pair in model.calibrated_classifiers_} == {"probabilities"}
     assert_converts(model, X, dtype="float32", tolerance=1e-5)
     bagged = BaggingClassifier(make_pipeline(LogisticRegression()), 2, random_state=0)
-    model, X = calibrated(bagged, "ts")
-    with pytest.raises(ExportError, match="response_method='predict_proba'"):
-        run(model, X)
     model, X = calibrated(bagged, "ts", response_method="predict_proba")
     assert_converts(model, X, tolerance=1e-6)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_lightgbm_is_converted_by_its_probabilities(n_classes):
-    lightgbm = pytest.importorskip("lightgbm")
-    pytest.importorskip("onnxmltools")
-    from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
-    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
-
-    skl2onnx.update_registered_converter(
-        lightgbm.LGBMClassifier,
-        "LightGbmLGBMClassifier",
-        calculate_linear_classifier_output_shapes,
-        convert_lightgbm,
-        options={"nocl": [True, False], "zipmap": [True, False, "columns"]},
-    )
-    estimator = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
-    model, X = calibrated(estimator, "na-fir", n_classes, response_method="predict_proba")
-    X = X.astype(np.float32)
-    options = {id(model): {"zipmap": False}}
-    opsets = {"": OPSET, "ai.onnx.ml": 3}
-    graph = skl2onnx.to_onnx(model, X[:1], options=options, target_opset=opsets)
-    session = onnxruntime.InferenceSession(graph.SerializeToString())
-    apart = np.abs(session.run(None, {"X": X})[1] - model.predict_proba(X)).max(axis=1)
-    assert np.count_nonzero(apart > 1e-5) <= 0.01 * len(X)

@@ -37,6 +37,7 @@ EVERYTHING = {
     "prior-shift": calibrant.PriorShift(),
     "masked": calibrant.MaskedCalibrator(),
     "grouped": calibrant.GroupedCalibrator(calibrant.TemperatureScaling()),
+    "features": calibrant.FeatureCalibrator(cv=2),
     "sampled": calibrant.FlattenedIsotonic(),
     "text": calibrant.TemperatureScaling(),
     "objects": calibrant.TemperatureScaling(),
@@ -47,6 +48,8 @@ EVERYTHING = {
     "pipeline": CLASSIFIER(PIPELINE, cv=2),
 }
 GROUPS = {"groups": np.array(["north", "south"] * 300)}
+FEATURES = {"features": Y + np.random.default_rng(0).normal(0.0, 1.0, 600)}
+BY_ROW = {"grouped": GROUPS, "features": FEATURES}
 LABELS = {"text": np.array([*"abc"])[Y], "objects": np.array([*"abc"], "O")[Y]}
 
 
@@ -57,8 +60,8 @@ def fitted(name):
         model.partial_fit(SCORES, Y)
         del model.sample_  # which skops does not trust
         return model
-    if name == "grouped":
-        return model.fit(SCORES, Y, groups=GROUPS["groups"])
+    if name in BY_ROW:
+        return model.fit(SCORES, Y, **BY_ROW[name])
     n_rows = 120 if getattr(model, "solver", None) else len(Y)
     return model.fit(SCORES[:n_rows], LABELS.get(name, Y)[:n_rows])
 
@@ -68,7 +71,7 @@ def test_what_is_loaded_predicts_the_same_to_the_bit(name):
     model = fitted(name)
     loaded = sio.loads(sio.dumps(model), trusted=trusted_types())
     assert type(loaded) is type(model)
-    own = GROUPS if name == "grouped" else {}
+    own = BY_ROW.get(name, {})
     for method in ("predict_proba", "predict"):
         wanted = getattr(model, method)(SCORES, **own)
         np.testing.assert_array_equal(getattr(loaded, method)(SCORES, **own), wanted)

@@ -15,7 +15,7 @@ import pytest
 import calibrant
 from calibrant import errors
 from calibrant.datasets import simulated_scores
-from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for
+from export.cases import CASES, KINDS, data, fitted, rows_for
 
 torch = pytest.importorskip("torch")
 
@@ -28,7 +28,7 @@ SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")
 
 def test_numbers_are_buffers_with_names_that_tell_what_they_are():
     module = to_torch(fitted("ts"))
-    assert list(module.state_dict()) == ["digest", "map.inverse_temperature"]
+    assert list(module.state_dict()) == ["map.inverse_temperature"]
     assert list(module.parameters()) == []
     assert module.map.inverse_temperature.dtype == torch.float64
     assert module.map.inverse_temperature.item() == fitted("ts").map_.inverse_temperature
@@ -93,14 +93,8 @@ def test_a_copy_is_the_same():
         assert torch.equal(again(rows), module(rows))
         assert again.about == module.about
     to_torch(fitted("chain")).load_state_dict(module.state_dict())
-
-
-def test_the_numbers_of_another_calibrator_are_refused():
-    """Also where all shapes are the same."""
-    own, other = (torch.nn.Sequential(to_torch(fitted("ts", kind))) for kind in KINDS)
-    with pytest.raises(errors.ExportError, match=r"another calibrator than CalibratorModule\("):
-        own.load_state_dict(other.state_dict())
-    torch.nn.Sequential(to_torch(fitted("ts"))).load_state_dict(own.state_dict())
+    with pytest.raises(RuntimeError, match=r"Unexpected key|size mismatch"):
+        to_torch(fitted("fir")).load_state_dict(module.state_dict())
 
 
 def test_scores_of_another_shape_or_type_are_refused():
@@ -160,21 +154,6 @@ def test_compiled(case):
     torch.compiler.reset()
     compiled = torch.compile(module, fullgraph=True, backend="eager")
     assert torch.equal(compiled(rows), module(rows))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated")  # torch's own
-@pytest.mark.parametrize("case", ["fir", "scir", "ts"])
-def test_compiled_to_machine_code(case):
-    calibrator = fitted(case)
-    torch.compiler.reset()
-    compiled = torch.compile(to_torch(calibrator), fullgraph=True, dynamic=True)
-    for dtype in TOLERANCES:
-        rows = rows_for(calibrator, dtype)
-        assert_same(compiled(torch.tensor(rows)).numpy(), calibrator, rows, dtype)
-        for n_rows in (0, 1):
-            found = compiled(torch.tensor(rows[:n_rows])).numpy()
-            assert_same(found, calibrator, rows[:n_rows], dtype)
 
 
 # Files: whole, without a trace of where they were made, and read without calibrant
@@ -242,18 +221,7 @@ def test_it_is_read_without_calibrant(tmp_path):
     assert about["calibrant.method"] == "ir-ovr"
 
 
-def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
-    path = tmp_path / "model.pt2"
-    path.write_bytes(b"old")
-
-    def half(_, file, **__):
-        file.write(b"half")
-        raise OSError
-
-    monkeypatch.setattr(torch.export, "save", half)
-    with pytest.raises(OSError):
-        save_pt2(to_torch(fitted("ts")), path)
-    assert path.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["model.pt2"]
+def test_a_type_that_is_none_is_refused(tmp_path):
     with pytest.raises(errors.ParameterError, match="dtype"):
-        save_pt2(to_torch(fitted("ts")), path, dtype="float16")
+        save_pt2(to_torch(fitted("ts")), tmp_path / "model.pt2", dtype="float16")
+    assert [*tmp_path.iterdir()] == []

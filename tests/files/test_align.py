@@ -93,10 +93,10 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
 
 
 def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
-    for values in [(1, 2, 3), (1.5, 2.25, 3)]:  # --normalize would take them for scores
+    for values, told in [((1, 2, 3), "'fold' are whole"), ((1.5, 2.25, 3), "4 columns of numbers")]:
         found = table(tmp_path, "label,x,y,z,fold", (0, 1, 2), [values])
-        with pytest.raises(PredictionFileError, match="columns 'fold' are not probabilities"):
-            align(found)
+        with pytest.raises(PredictionFileError, match=told):
+            align(found, normalize="rows")  # which would take them for scores
     path = tmp_path / "l.csv"
     path.write_text("label,x,y,fold\n0,1.5,-2,1\n1,0.5,3,2\n")
     with pytest.raises(PredictionFileError, match="3 columns of numbers and 2 distinct labels"):
@@ -222,16 +222,6 @@ def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_
     assert align(chosen).matrix.shape == (3, 2)
 
 
-def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
-    path = tmp_path / "p.csv"
-    rows = [f"{100 + i},{i % 4},{4 - i % 4},{i % 2}" for i in range(30)]
-    path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
-    with pytest.raises(PredictionFileError, match="'row' are whole numbers"):
-        align(read_prediction_file(path))
-    votes = read_prediction_file(path, selection=ColumnSelection(ignore=("row",)))
-    assert align(votes).matrix.shape == (30, 2)
-
-
 def test_a_logit_of_reference_is_a_score(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text("first,second,label\n0,1.5,1\n0,-0.5,0\n0,2.25,1\n")
@@ -249,3 +239,14 @@ def test_y_true_holds_the_labels_and_y_pred_never_scores(tmp_path):
     assert align(read_prediction_file(path)).place.names == ["p0", "p1"]
     path.write_text("y_pred,p_cat,p_dog\ncat,0.75,0.25\n")
     assert read_prediction_file(path).labels is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [(np.array(["2026-01-01"] * 2, "M8[ns]"), "datetime64"), ([["cat"], ["dog"]], "array")],
+)
+def test_labels_of_other_types_are_named(tmp_path, labels, kind):
+    path = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"label": labels, "cat": [0.7, 0.3], "dog": [0.3, 0.7]}), path)
+    with pytest.raises(PredictionFileError, match=rf"labels of type '\w*{kind}.*--label-column"):
+        align(read_prediction_file(path))

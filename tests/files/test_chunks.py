@@ -14,9 +14,9 @@ from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files import chunks, tables
 from calibrant._files.align import align
-from calibrant._files.chunks import FileChunks, find_tables, is_read_in_chunks, tell_ignored
+from calibrant._files.chunks import FileChunks, find_tables, is_read_in_chunks
 from calibrant._files.columns import ColumnSelection
-from calibrant._files.predictions import open_source, read_prediction_file
+from calibrant._files.predictions import Request, open_source
 from calibrant.datasets import simulated_scores
 
 NAMES = np.array(["ant", "bee", "cow"])
@@ -41,12 +41,15 @@ def days(tmp_path):
     return tmp_path
 
 
-def chunks_of(path, progress=None, selection=None, settle=align, **opening):
-    """Chunks of a path, with nothing said about it."""
-    found = FileChunks(
-        path, partial(open_source, **opening), selection or ColumnSelection(), progress
-    )
-    return found.settle(settle)
+def read(path, **said):
+    """Rows of a file that is read whole, with what is said about it."""
+    with open_source(path, Request(**said)) as source:
+        return source.read()
+
+
+def chunks_of(path, progress=None, settle=align, **said):
+    """Chunks of a path, with what is said about it."""
+    return FileChunks(path, Request(**said), settle, progress)
 
 
 def fit(found, method="fir", **parameters):
@@ -64,25 +67,6 @@ def test_a_fit_to_a_directory_is_the_fit_in_memory(days):
     assert_array_equal(far.classes_, near.classes_)
     assert_allclose(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]), atol=1e-12)
     assert found.count_rows() == (900, 900)
-
-
-def test_ignored_files_are_told(days):
-    assert tell_ignored(days) == f"{days}: 3 tables read; ignored 'notes.txt'"
-    (days / "notes.txt").unlink()
-    assert tell_ignored(days) == ""
-
-
-def test_progress_counts_rows(days):
-    seen = []
-    found = chunks_of(days, lambda *told: seen.append(told))
-    fit(found)
-    assert [told[:2] for told in seen] == [(n, None) for n in (200, 500, 900)] + [
-        (n, 900) for n in (200, 500, 900)
-    ]
-    assert [told[2].partition(" /")[0] for told in seen[2:4]] == [
-        "reading the labels of",
-        "reading",
-    ]
 
 
 def test_which_files_are_read_in_chunks(days, monkeypatch):
@@ -144,7 +128,7 @@ def test_a_large_file_gives_the_model_of_the_file_read_whole(tmp_path, monkeypat
     if suffix == "npz" and labels == "other numbers":
         names = values.astype(str)
     path = write(tmp_path / f"p.{suffix}", SCORES, values[Y], names)
-    far, near = chunks_of(path), align(read_prediction_file(path))
+    far, near = chunks_of(path), align(read(path))
     assert far.source == near.source == str(path)
     assert far.classes == near.classes
     for method in ("ts", "na-fir", "auto"):
@@ -182,7 +166,7 @@ def test_every_kind_of_scores_in_chunks(tmp_path, monkeypatch, suffix, kind):
     y = NAMES[y] if scores.shape[1] > 1 else y
     path = write(tmp_path / f"p.{suffix}", scores, y, classes if suffix == "npz" else names, kind)
     far = chunks_of(path, settle=partial(align, **how), kind=kind)
-    near = align(read_prediction_file(path, kind=kind), **how)
+    near = align(read(path, kind=kind), **how)
     a, b = fit(far), fit(near)
     assert a.classes_.tolist() == b.classes_.tolist()
     assert_allclose(a.predict_proba(scores), b.predict_proba(scores), atol=1e-9)
@@ -221,30 +205,8 @@ def test_labels_in_a_file_of_their_own_that_do_not_fit(tmp_path):
     with pytest.raises(errors.PredictionFileError, match=r"y\.npy has shape .*complex"):
         chunks_of(tmp_path / "p.npy", labels=tmp_path / "y.npy")
     np.savez(tmp_path / "p.npz", probs=SCORES, labels=Y * 1j)
-    with pytest.raises(errors.PredictionFileError, match=r"p\.npz has labels of dtype complex"):
+    with pytest.raises(errors.PredictionFileError, match=r"p\.npz: labels has .*complex"):
         chunks_of(tmp_path / "p.npz")
-
-
-def test_a_sample_is_told_and_read_once(tmp_path, monkeypatch):
-    monkeypatch.setitem(FileChunks.sample.__kwdefaults__, "max_cells", 300)
-    FRAME.to_parquet(tmp_path / "p.parquet")
-    opened = []
-
-    def opening(path, **options):
-        opened.append(path)
-        return open_source(path, **options)
-
-    found = FileChunks(tmp_path / "p.parquet", opening, ColumnSelection()).settle(align)
-    assert len(opened) == 2  # for the layout, and for the labels
-    fitted = fit(found, "ts")
-    assert len(opened) == 3
-    assert found.count_rows() == (100, 900)
-    told = "fitted to 100 of 900 rows, sampled by content"
-    assert told in fitted.solver_report_.notes
-    rows, classes = found.to_measure()
-    assert metrics.evaluate(rows, classes=classes).n_sampled == 100
-    metrics.calibration_test(rows, classes=classes, n_resamples=9)
-    assert len(opened) == 4  # for sums over all rows: the sample is that of the fit
 
 
 @pytest.mark.parametrize(
@@ -280,23 +242,14 @@ def test_a_row_far_inside_a_file_is_named_by_its_place_in_it(tmp_path, monkeypat
         use(chunks_of(tmp_path / "a.csv"))
 
 
-def test_a_cell_of_text_that_is_no_number_is_named_by_its_line(tmp_path, monkeypatch):
-    small_chunks(monkeypatch)
-    text = FRAME.to_csv(index=False).splitlines()
-    text[650] = "0.5,half,0.2,bee"
-    (tmp_path / "a.csv").write_text("\n".join(text))
-    with pytest.raises(errors.PredictionFileError, match=r"a\.csv, line 651, column 'bee': 'half'"):
-        chunks_of(tmp_path)
-
-
 def test_an_unknown_label_is_told_by_its_own_file_and_row(days):
     strange = FRAME[:9].assign(label=["dog" if i == 7 else "bee" for i in range(9)])
     strange.to_parquet(days / "z.parquet")
     with pytest.raises(errors.PredictionFileError, match=r"z\.parquet, row 7 \(from 0\).*'dog'"):
-        chunks_of(days)
+        fit(chunks_of(days))
     strange.to_csv(days / "b.csv", index=False)
     with pytest.raises(errors.PredictionFileError, match=r"b\.csv, line 9.*'dog'"):
-        chunks_of(days)
+        fit(chunks_of(days))
 
 
 def test_a_word_among_labels_that_are_numbers_is_told_by_its_place(tmp_path):
@@ -305,18 +258,7 @@ def test_a_word_among_labels_that_are_numbers_is_told_by_its_place(tmp_path):
     frame[:9].assign(label=["1"] * 8 + ["cat"]).to_parquet(tmp_path / "b.parquet")
     told = r"b\.parquet, row 8 \(from 0\): the label 'cat' is not among the classes '0', '1', '2'"
     with pytest.raises(errors.PredictionFileError, match=told):
-        chunks_of(tmp_path)
-
-
-def test_whole_numbers_and_text_of_whole_numbers_are_alike(tmp_path):
-    frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1).assign(label=Y)
-    frame[:400].to_parquet(tmp_path / "a.parquet")
-    frame[400:].astype({"label": str}).to_parquet(tmp_path / "b.parquet")
-    found = chunks_of(tmp_path)
-    assert found.labels().tolist() == [0, 1, 2]
-    near = calibrant.FlattenedIsotonic().fit(SCORES, Y)
-    far = fit(found).predict_proba(frame[["0", "1", "2"]])
-    assert_allclose(far, near.predict_proba(SCORES), atol=1e-12)
+        fit(chunks_of(tmp_path))
 
 
 def test_labels_that_are_ids_are_refused_before_all_are_read(tmp_path, monkeypatch):
@@ -329,23 +271,44 @@ def test_labels_that_are_ids_are_refused_before_all_are_read(tmp_path, monkeypat
     assert max(n for n, *_ in seen) < 500
 
 
-@pytest.mark.parametrize("by_name", [True, False])
 @pytest.mark.parametrize("positive", [None, "no", "yes"])
 @pytest.mark.parametrize("names", [("p_yes", "p_no"), ("p_no", "p_yes")])
-def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive, by_name):
+def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive):
     p = SCORES[:, 0]
     columns = {"p_yes": p, "p_no": 1 - p}
     frame = pd.DataFrame({name: columns[name] for name in names})
     path = tmp_path / "p.csv"
     frame.assign(label=np.where(Y == 0, "yes", "no")).to_csv(path, index=False)
-    how = partial(align, positive=positive, positive_last=True, by_name=by_name)
-    far, near = chunks_of(path, settle=how), how(read_prediction_file(path))
+    how = partial(align, positive=positive, positive_last=True)
+    far, near = chunks_of(path, settle=how), how(read(path))
     assert far.classes == near.classes
     assert far.names == near.place.names
     a, b = fit(far), fit(near)
     assert a.classes_.tolist() == b.classes_.tolist()
     assert_allclose(a.predict_proba(frame), b.predict_proba(frame), atol=1e-9)
     assert measured(far)["binary"]["auc"] == measured(near)["binary"]["auc"]
+
+
+def test_what_is_no_directory_of_tables_is_refused(tmp_path):
+    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
+        find_tables(tmp_path)
+    FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match=r"a\.parquet has no labels"):
+        chunks_of(tmp_path)
+    FRAME[:0].to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match="has no rows"):
+        chunks_of(tmp_path, selection=ColumnSelection(label="label"))
+
+
+def test_whole_numbers_and_text_of_whole_numbers_are_alike(tmp_path):
+    frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1).assign(label=Y)
+    frame[:400].to_parquet(tmp_path / "a.parquet")
+    frame[400:].astype({"label": str}).to_parquet(tmp_path / "b.parquet")
+    found = chunks_of(tmp_path)
+    assert found.labels().tolist() == [0, 1, 2]
+    near = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    far = fit(found).predict_proba(frame[["0", "1", "2"]])
+    assert_allclose(far, near.predict_proba(SCORES), atol=1e-12)
 
 
 def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
@@ -361,37 +324,9 @@ def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
     assert found.count_rows() == (900 + len(numbers),) * 2
 
 
-def test_what_is_no_directory_of_tables_is_refused(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
-        find_tables(tmp_path)
-    FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(errors.PredictionFileError, match=r"a\.parquet has no labels"):
-        chunks_of(tmp_path)
-    FRAME[:0].to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(errors.PredictionFileError, match="has no rows"):
-        chunks_of(tmp_path, selection=ColumnSelection(label="label"))
-
-
-def test_a_truncated_file_among_many_is_named(days):
-    path = days / "f.parquet"
-    FRAME.to_parquet(path)
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
-        chunks_of(days)
-
-
-def test_other_columns_are_not_read(tmp_path, monkeypatch):
-    FRAME.assign(note="long " * 20).to_parquet(tmp_path / "a.parquet")
-    FRAME.assign(note="long " * 20).to_csv(tmp_path / "b.csv", index=False)
-    FRAME.assign(note="long " * 20).to_feather(tmp_path / "c.arrow")
-    seen = []
-    whole = tables.scores_of
-
-    def watched(batch, *others):
-        seen.append({*batch.schema.names})
-        return whole(batch, *others)
-
-    found = chunks_of(tmp_path)
-    monkeypatch.setattr(tables, "scores_of", watched)
-    fit(found)
-    assert seen == [{"ant", "bee", "cow", "label"}] * 3
+def test_the_first_file_may_have_no_rows_or_lack_a_class(tmp_path):
+    logits = pd.DataFrame(np.log(SCORES), columns=NAMES).assign(label=NAMES[Y])
+    logits[:0].to_parquet(tmp_path / "0.parquet")  # as Spark writes an empty partition
+    logits[logits.label != "cow"].to_parquet(tmp_path / "1.parquet")
+    logits[logits.label == "cow"].to_parquet(tmp_path / "2.parquet")
+    assert fit(chunks_of(tmp_path, kind="logits"), "ts").classes_.tolist() == NAMES.tolist()

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import math
-import zipfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +13,9 @@ import pytest
 
 from calibrant import model_file
 from calibrant._cli import main
-from calibrant._files import records
 from calibrant._files.columns import ColumnSelection
 from calibrant._files.logs import read_log
 from calibrant.errors import PredictionFileError
-from conftest import DATA
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -58,12 +55,6 @@ def test_the_accuracy_is_the_tools_own(name, reported, classes):
     assert "fewer" in log.note
     found = json.loads(run("evaluate", LOGS / name, "--resamples", 0, "--json").stdout)
     assert found["accuracy"]["value"] == reported
-
-
-def test_both_formats_of_inspect_hold_the_same():
-    first, second = (read_log(LOGS / f"inspect.{suffix}") for suffix in ("eval", "json"))
-    np.testing.assert_array_equal(first.scores, second.scores)
-    np.testing.assert_array_equal(first.labels, second.labels)
 
 
 @pytest.mark.parametrize(
@@ -433,25 +424,6 @@ def test_files_beside_tables_that_are_not_read_are_told(tmp_path):
     assert "1 table read; ignored 'more.jsonl'" in found.stderr
 
 
-def test_samples_of_an_archive_are_read_by_one_list_of_its_members(tmp_path, monkeypatch):
-    """It was read again for each: quadratic in the samples."""
-    opened = []
-
-    class Counted(zipfile.ZipFile):
-        def _RealGetContents(self):  # noqa: N802  (zipfile's, which reads the list)
-            opened.append(self)
-            super()._RealGetContents()
-
-    monkeypatch.setattr(records, "ZipFile", Counted)
-    path = tmp_path / "log.eval"
-    samples = json.loads((LOGS / "inspect.json").read_text())["samples"]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for i in range(50):
-            archive.writestr(f"samples/{i}.json", json.dumps(samples[i % len(samples)]))
-    assert len([*records.read_records(path)]) == 50
-    assert len(opened) == 1
-
-
 def winogrande(doc, scores, **more):
     """Options stand in the questions, and the target is what follows them."""
     asked = {f"gen_args_{j}": {"arg_0": f"Option {j}", "arg_1": " is tall."} for j in range(2)}
@@ -492,56 +464,3 @@ def test_logprobs_of_null_are_told_as_what_they_are(tmp_path, record):
         read_log(path, classes=["A", "B"])
     with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
         read_log(path)
-
-
-def test_a_group_of_tasks_is_a_directory(tmp_path):
-    """What lm-eval writes for a group: samples of each task, and results beside them."""
-    for name in ("lm_eval_letters", "lm_eval_texts"):
-        (tmp_path / f"samples_{name}.jsonl").write_bytes((LOGS / f"{name}.jsonl").read_bytes())
-    (tmp_path / "results_2026.json").write_text("{}")
-    log = read_log(tmp_path)
-    assert "samples_lm_eval_letters.jsonl (16)" in log.note
-    assert "ignored results_2026.json (no samples)" in log.note
-    assert log.classes == list("01234")
-    assert (len(log.labels), accuracy_of(log)) == (32, (0.3125 + 0.1875) / 2)
-    found = run("evaluate", tmp_path, "--resamples", 0, "--json")
-    assert json.loads(found.stdout)["accuracy"]["value"] == 0.25
-    model = tmp_path.parent / "group.calibrant"
-    assert run("fit", tmp_path, "-o", model, "-m", "ts").exit_code == 0
-    assert run("apply", model, tmp_path, "-o", tmp_path.parent / "group.csv").exit_code == 0
-    write(tmp_path / "samples_z.jsonl", {"resps": 3})
-    assert "samples_z.jsonl, line 1" in run("evaluate", tmp_path).stderr
-
-
-def numbers(found):
-    """Every number in a result, in order."""
-    if isinstance(found, dict):
-        return [n for name, value in found.items() if name != "source" for n in numbers(value)]
-    if isinstance(found, list):
-        return [n for value in found for n in numbers(value)]
-    return [found] if isinstance(found, int | float) else []
-
-
-@pytest.mark.skipif(not (DATA / "llm").exists(), reason="no collection")
-@pytest.mark.collection
-@pytest.mark.parametrize("name", sorted(p.stem for p in (DATA / "llm").glob("*_*-*.npz")))
-def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
-    with np.load(DATA / "llm" / f"{name}.npz") as file:
-        kind = "logits" if "val_logits" in file else "probs"
-        scores, labels = file[f"val_{kind}"].astype(float)[:500], file["val_labels"][:500]
-    rows = zip(scores.tolist(), labels.tolist(), strict=True)
-    write(tmp_path / "a.jsonl", *({kind: row, "label": y} for row, y in rows))
-    arrays = {kind: scores, "labels": labels, "classes": np.arange(scores.shape[1])}
-    np.savez(tmp_path / "a.npz", **arrays)
-    found, outputs = [], []
-    for suffix in ("jsonl", "npz"):
-        path, model, out = (tmp_path / n for n in (f"a.{suffix}", "m.calibrant", "o.npz"))
-        shown = run("evaluate", path, "--resamples", 0, "--json").stdout
-        found.append(numbers(json.loads(shown)))
-        assert run("fit", path, "-m", "structured", "-o", model).exit_code == 0
-        assert run("apply", model, path, "-o", out).exit_code == 0
-        with np.load(out) as made:
-            outputs.append(made["probs"])
-    assert len(found[0]) > 10
-    np.testing.assert_allclose(*found, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(*outputs, rtol=0, atol=1e-12)

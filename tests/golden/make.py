@@ -15,7 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from calibrant import model_file  # noqa: E402
 from calibrant.model_file import _format as frame  # noqa: E402
-from calibrators.test_grouped import fit  # noqa: E402
+from calibrators import test_features, test_grouped  # noqa: E402
 from model_file.catalogue import METHODS, fitted, probe  # noqa: E402
 
 
@@ -23,14 +23,17 @@ def main():
     """Write the files that are missing."""
     folder = HERE / f"{frame.MAJOR}.{frame.MINOR}"
     folder.mkdir(exist_ok=True)
-    for method in (*METHODS, "grouped"):
+    for method in (*METHODS, "grouped", "features"):
         path = folder / f"{method}.calibrant"
         if path.exists():
             continue
-        calibrator = fit() if method == "grouped" else fitted(method)
+        own = {"grouped": test_grouped.fit, "features": test_features.fit}
+        calibrator = own[method]() if method in own else fitted(method)
         rows = probe(calibrator, n_rows=3)
         names = [*["north", "east", "south", "west"] * 3][: len(rows)]
         groups = {"groups": names} if method == "grouped" else {}
+        if method == "features":
+            groups = {"features": [[30.0 * i, name] for i, name in enumerate(names)]}
         model_file.save(calibrator, path)
         expected = {
             "sha256": model_file.describe(path)["sha256"],

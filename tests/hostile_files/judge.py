@@ -49,6 +49,9 @@ def assert_on_the_simplex(calibrator, rows):
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         is_grouped = hasattr(calibrator, "for_group")
         own = {"groups": np.resize(calibrator.groups_, len(rows))} if is_grouped else {}
+        if hasattr(calibrator, "columns_"):
+            cells = {c.name: [1.0] if c.is_number else ["a"] for c in calibrator.columns_}
+            own = {"features": {name: cell * len(rows) for name, cell in cells.items()}}
         out = calibrator.predict_proba(rows, **own)
     assert np.isfinite(out).all()
     assert out.min() >= 0

@@ -154,15 +154,3 @@ def test_the_command_declares_grades_and_clusters(tmp_path):
     assert (code, shown["classes"], shown["n_clusters"]) == (0, [1, 2, 3, 4, 5], 8)
     assert shown["mean"]["high"] == pytest.approx(result.mean.high)
     assert run(*words[:-1], "documents")[0] == 3
-    for name, rows in (("a", table[:96]), ("b", table[96:])):
-        scores = pd.DataFrame(np.full((len(rows), 3), 1 / 3), columns=["p3", "p4", "p5"])
-        scores["document"] = rows["document"].to_numpy()
-        scores = scores.assign(label=rows["human"].clip(3).to_numpy())
-        scores.to_csv(tmp_path / f"{name}-scores.csv", index=False)
-    files = [tmp_path / "a-scores.csv", tmp_path / "b-scores.csv"]
-    for _ in range(2):  # the other rows have clusters, too, or none
-        code, out, err = run("judge", *files, "--clusters", "document", "--json")
-        assert (code, json.loads(out)["n_clusters"]) == (0, 8), err
-        pd.read_csv(files[1]).drop(columns="document", errors="ignore").to_csv(
-            files[1], index=False
-        )

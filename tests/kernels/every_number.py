@@ -50,7 +50,13 @@ for place, title, function in KERNELS:  # before anybody takes them
     setattr(sys.modules[f"calibrant._kernels.{place}"], title, counted(named, function))
 
 from array_chunks import ArrayChunks  # noqa: E402
-from calibrant import NormalizationAwareIsotonic, metrics, model_file  # noqa: E402
+from calibrant import (  # noqa: E402
+    FeatureCalibrator,
+    NormalizationAwareIsotonic,
+    TemperatureScaling,
+    metrics,
+    model_file,
+)
 from calibrant._cli.main import run  # noqa: E402
 from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
 from calibrant.metrics import _significance as significance  # noqa: E402
@@ -117,6 +123,17 @@ def fit(cls, options, data):
     yield calibrator.predict(new).tobytes()
 
 
+def fit_with_features(data):
+    """Yield predictions of what reads trees, of few classes."""
+    rows, y, weights, new = data
+    if rows.shape[1] == 2:
+        calibrator = FeatureCalibrator(TemperatureScaling(), cv=2)
+        calibrator.fit(rows, y, sample_weight=weights, features=np.arange(len(y)) % 5)
+        yield calibrator.predict_proba(new, features=np.arange(len(new)) % 5).tobytes()
+        for trees in calibrator.trees_:
+            yield trees.threshold.tobytes()
+
+
 def measure(data):
     """Yield every metric, intervals and tests."""
     rows, y, weights, _ = data
@@ -166,6 +183,7 @@ def cases():
                 yield f"{cls.__name__} {way} {shape}", partial(fit, cls, way, data)
         if shape[2] == "probabilities":
             yield f"metrics {shape}", partial(measure, data)
+            yield f"features {shape}", partial(fit_with_features, data)
             yield f"metrics of chunks {shape}", partial(measure_chunks, data)
 
 

@@ -19,20 +19,16 @@ SCALARS = {
     "classwise_ece l2": lambda *a, **k: metrics.classwise_ece(*a, norm="l2", **k),
     "thresholded_ece": metrics.thresholded_ece,
     "thresholded_ece max": lambda *a, **k: metrics.thresholded_ece(*a, norm="max", **k),
-    "kernel_density_ece": metrics.kernel_density_ece,
     "smooth_ece": metrics.smooth_ece,
     "kuiper": lambda *a, **k: metrics.cumulative_differences(*a, **k).kuiper,
     "kolmogorov_smirnov": lambda *a, **k: (
         metrics.cumulative_differences(*a, **k).kolmogorov_smirnov
     ),
     "decomposition": lambda *a, **k: metrics.score_decomposition(*a, **k).miscalibration,
-    "log decomposition": lambda *a, **k: (
-        metrics.score_decomposition(*a, score="log", **k).refinement
-    ),
+    "refinement": lambda *a, **k: metrics.score_decomposition(*a, **k).refinement,
 }
 
 ORDERED = ["ranked_probability_score"]
-COUNT_ROWS = ["kernel_density_ece"]
 IN_ORDER = [
     "confidence_ece quantile",
     "thresholded_ece",
@@ -40,7 +36,7 @@ IN_ORDER = [
     "kuiper",
     "kolmogorov_smirnov",
     "decomposition",
-    "log decomposition",
+    "refinement",
 ]
 """Metrics that are no function of sums over rows: of chunks, a sample of the rows has them."""
 

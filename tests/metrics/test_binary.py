@@ -1,6 +1,5 @@
 """AUC, predicted over observed positives, slope and intercept; rare classes; stated confidences."""
 
-import json
 import math
 
 import numpy as np
@@ -17,7 +16,6 @@ from calibrant._cli.showing import evaluation_table
 from calibrant.metrics import _binary as binary
 from calibrant.metrics import _significance as significance
 from calibrant.metrics import binary_summary, calibration_test, class_shares, evaluate, positive_ece
-from calibrant.report import compare
 
 N_ROWS = 20_000
 MIDDLES = {0.01: -5.3, 0.05: -3.55, 0.40: -0.52}
@@ -63,26 +61,6 @@ def test_each_miscalibration_is_seen_and_named(share, name):
     assert sentence in " ".join(map(str, table.renderables[2:]))
 
 
-@pytest.mark.parametrize("name", ["reversed", "slope"])
-def test_the_verdict_of_a_comparison_names_it(name):
-    says, _ = wrong_in(MIDDLES[0.05])[name]
-    (a, y), (b, new_y) = (log_odds(6000, MIDDLES[0.05], seed) for seed in (0, 1))
-    told = {"n_resamples": 40, "scores": "positive", "classes": ["no", "yes"]}
-    names = np.array(["no", "yes"])
-    comparison = compare(names[y], says(a), names[new_y], says(b), ["ts"], **told)
-    verdict = comparison.verdict
-    word = {"reversed": "reversed (AUC 0.", "slope": "too extreme (slope 0."}[name]
-    assert word in verdict.headline
-    assert any("'yes'" in finding for finding in verdict.findings)
-    text = repr(comparison)
-    for title in ("AUC", "predicted/observed", "slope", "intercept", "pos-ECE"):
-        assert title in text
-    assert "conf-ECE" not in text  # the same error once more
-    assert text.index("accuracy") > text.index("NLL")  # no headline: 95 % are of one class
-    frame = comparison.to_frame()
-    assert frame.loc["ts", "auc_low"] < frame.loc["ts", "auc"] < frame.loc["ts", "auc_high"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("middle", MIDDLES.values())
 def test_right_predictions_alarm_at_the_stated_rate(middle):
@@ -91,17 +69,6 @@ def test_right_predictions_alarm_at_the_stated_rate(middle):
         z, y = log_odds(2000, middle, seed)
         alarms += calibration_test(y, expit(z), n_resamples=199).p_value <= 0.05
     assert 30 <= alarms <= 72
-
-
-@pytest.mark.parametrize("n_rows", [40, 400])
-def test_p_values_of_right_predictions(n_rows):
-    """Of 150 tests at 5 %, more than 15 are rejected once in 200 times; also of a rare class."""
-    alarms = []
-    for seed in range(150):
-        z, y = log_odds(n_rows, -3.0, seed)
-        result = calibration_test(y, expit(z), n_resamples=99, random_state=seed, classes=[0, 1])
-        alarms.append(result.p_value <= 0.05)
-    assert sum(alarms) <= 15
 
 
 def test_a_curve_that_no_line_explains_is_seen():
@@ -293,28 +260,3 @@ def test_three_classes_have_no_summary():
     assert evaluate(y, said, n_resamples=0).binary is None
     with pytest.raises(errors.ShapeError, match="binary_summary needs two"):
         binary_summary(y, said)
-
-
-@pytest.mark.parametrize(("middle", "spread"), [(0.0, 1.0), (0.0, 4.0), (-4.5, 1.5)])
-@pytest.mark.slow
-def test_intervals_hold(middle, spread):
-    """The whole table: tools/measure_intervals.py, docs/evidence/intervals.md."""
-    z, y = log_odds(400_000, middle, seed=9, spread=spread)
-    truth = {"auc": roc_auc_score(y, z), "slope": 0.7, "intercept": 0.2}
-    held = {name: [] for name in truth}
-    for seed in range(400):
-        z, y = log_odds(100 if middle == 0 else 3000, middle, seed, spread)
-        found = binary_summary(y, expit((z - 0.2) / 0.7), classes=[0, 1])
-        for name, true in truth.items():
-            own = getattr(found, name)
-            held[name] += [own.low <= true <= own.high] if not math.isnan(own.low) else []
-    for name, own in held.items():
-        assert len(own) > 350, name
-        assert 0.92 <= np.mean(own) <= 0.99, name
-
-
-def test_json_of_a_summary():
-    z, y = log_odds(300, 0.0)
-    plain = json.loads(json.dumps(evaluate(y, expit(z), n_resamples=0).to_dict()))
-    assert plain["binary"]["auc"].keys() == {"value", "low", "high"}
-    assert plain["binary"]["positive"] == 1

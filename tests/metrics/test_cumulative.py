@@ -52,17 +52,6 @@ def test_distributions_have_the_means_of_brownian_motion():
         assert exceeds(seam * (1 - 1e-15)) == pytest.approx(exceeds(seam), rel=1e-13)
 
 
-def test_p_values_are_of_the_statistic_in_units_of_its_scale():
-    """Weights are events that count more."""
-    proba, y, w = weighted()
-    found = cumulative_differences(y, proba, sample_weight=w)
-    p = proba.max(axis=1)
-    scale = math.sqrt(np.sum(w**2 * p * (1 - p))) / w.sum()
-    assert found.scale == pytest.approx(scale, rel=1e-12)
-    assert found.kuiper_p_value == range_exceeds(found.kuiper / found.scale)
-    assert found.kolmogorov_smirnov_p_value == peak_exceeds(found.kolmogorov_smirnov / found.scale)
-
-
 def test_honest_predictions_are_rarely_rejected_and_bold_ones_always():
     rng = np.random.default_rng(0)
     rejected = np.zeros(2)

@@ -6,9 +6,8 @@ from scipy.stats import kstest
 
 from array_chunks import ArrayChunks
 from calibrant import metrics
-from calibrant.metrics import _reliability as reliability
 from calibrant.metrics import _significance as significance
-from calibrant.metrics import calibration_test, reliability_curve
+from calibrant.metrics import calibration_test
 from calibrant.metrics._significance import Draws
 from conftest import simulate
 from metrics.cases import weighted
@@ -64,17 +63,6 @@ def test_certain_predictions(metric, test):
 
 
 @each_metric
-@pytest.mark.parametrize("test", [of_rows, of_many])
-def test_seed_decides(metric, test):
-    proba, y = simulate(200, 3)
-    one, same, other = (
-        test(y, proba, metric=metric, n_resamples=20, random_state=s) for s in (1, 1, 2)
-    )
-    assert one == same
-    assert one.null_mean != other.null_mean
-
-
-@each_metric
 @each_way
 def test_null_errors_are_those_of_drawn_labels(metric, resample_rows):
     """Redo every resample by hand, with the metric itself."""
@@ -101,32 +89,6 @@ def test_null_errors_are_those_of_drawn_labels(metric, resample_rows):
     assert dict(result.null_quantiles)[0.95] == pytest.approx(np.quantile(by_hand, 0.95), rel=1e-12)
     reached = sum(e >= result.statistic for e in by_hand)
     assert result.p_value == (1 + reached) / 9
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_many_rows_are_tested_from_sums(n_classes, monkeypatch):
-    """No row is drawn, and the p-value is that of draws, but for chance."""
-    proba, y = simulate(4000, n_classes)
-    milder = proba**0.62
-    milder /= milder.sum(axis=1, keepdims=True)
-    expected = calibration_test(y, milder)
-    curve = reliability_curve(y, milder)
-    for module in (significance, reliability):
-        monkeypatch.setattr(module, "MOST_ROWS_DRAWN", 3999)
-    monkeypatch.setattr(Draws, "rows_and_uniforms", None)
-    found = calibration_test(y, milder)
-    assert (found.metric, found.statistic) == (expected.metric, expected.statistic)
-    assert found.p_value == pytest.approx(expected.p_value, abs=0.05)
-    assert found.null_mean == pytest.approx(expected.null_mean, rel=0.1)
-    from_sums = reliability_curve(y, milder)
-    assert from_sums.ece == curve.ece
-    assert from_sums.p_value == pytest.approx(curve.p_value, abs=0.05)
-    np.testing.assert_array_equal(from_sums.frequency, curve.frequency)
-    full = curve.weight > 100
-    wide = (curve.consistency_high - curve.consistency_low)[full]
-    assert (from_sums.consistency_high - from_sums.consistency_low)[full] == pytest.approx(
-        wide, rel=0.25
-    )
 
 
 def test_rows_are_kept_where_bins_hold_few():

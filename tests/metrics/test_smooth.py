@@ -1,12 +1,10 @@
-"""Errors without bins: smoothed as much as there is error, and by kernel densities."""
-
-import math
+"""The error without bins: smoothed as much as there is error."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from calibrant.metrics import kernel_density_ece, smooth_ece
+from calibrant.metrics import smooth_ece
 from calibrant.metrics._smooth import N_MOMENTS, cosine_series, smoothed_size
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference
@@ -58,28 +56,6 @@ def test_every_bandwidth_equals_the_literal_sum(sigma):
     assert found == pytest.approx(expected, abs=1e-13)
 
 
-def test_two_roots_within_a_step_are_found():
-    """Three masses whose sum dips below zero for less than a step of the grid.
-
-    The dip has the width 0.0008 where steps have 1 / 256, and lies inside of one.
-    """
-    sigma, center = 0.1, 0.50195
-    places = np.array([center - 0.25, center, center + 0.25])
-    outer = 2 * math.exp(-(2.5**2) / 2)
-    masses = np.array([1.0, -outer * (1 + 8e-6), 1.0])
-    masses /= np.abs(masses).sum()
-    t = np.linspace(center - 0.001, center + 0.001, 20_001)
-    images = np.concatenate([places, -places, 2 - places])
-    kernel = np.exp(-(((t[:, None] - images) / sigma) ** 2) / 2) / sigma / math.sqrt(2 * math.pi)
-    smoothed = kernel @ np.tile(masses, 3)
-    below = smoothed[smoothed < 0]
-    assert 0.0003 < len(below) * 1e-7 < 0.0011
-    missed = 2 * -below.sum() * 1e-7  # what one would be off without them
-    found = smoothed_size(series(places, masses), sigma)
-    assert missed > 1e-10
-    assert found == pytest.approx(abs(masses.sum()) + missed, abs=missed / 50)
-
-
 def test_agrees_with_the_authors_program():
     """Numbers of relplot 1.0.3, of rows below 0.995.
 
@@ -110,45 +86,3 @@ def test_residuals_of_one_sign_have_their_mean_also_tiny_ones():
     assert smooth_ece([0, 0, 0], p, classes=[0, 1]) == pytest.approx(0.75, rel=1e-14)
     value = smooth_ece(np.ones(50, dtype=int), np.full(50, 1 - 1e-4), classes=[0, 1])
     assert value == pytest.approx(1e-4, rel=1e-9)
-
-
-@pytest.mark.parametrize("weights", [False, True])
-def test_equals_the_sum_over_all_rows_and_images(weights):
-    proba, y, w = weighted(150)
-    w = w if weights else None
-    expected = reference.density_error(
-        proba.tolist(), y.tolist(), None if w is None else w.tolist(), n_steps=1500
-    )
-    assert kernel_density_ece(y, proba, sample_weight=w) == pytest.approx(expected, rel=1e-5)
-
-
-def test_bandwidth_is_the_rule_of_the_hits():
-    bold, _, y = recorded()
-    top, right = bold.max(axis=1), bold.argmax(axis=1) == y
-    rule = np.std(top[right]) * 2000**-0.2
-    assert kernel_density_ece(y, bold, bandwidth=rule) == pytest.approx(
-        kernel_density_ece(y, bold), rel=1e-12
-    )
-    assert kernel_density_ece(y, bold, bandwidth=3 * rule) != kernel_density_ece(y, bold)
-
-
-@pytest.mark.parametrize(
-    ("bandwidth", "expected", "tolerance"),
-    [(0.0, 0.25, 1e-4), (0.01, 0.25, 1e-4), (0.3, 0.4, 0.1), (1.0, 0.5, 0.03)],
-)
-def test_mass_is_kept_at_any_bandwidth(bandwidth, expected, tolerance):
-    """All right: the error is 1 - mean of z, and mirroring keeps z in [0, 1]."""
-    p = np.full(50, 0.75)
-    value = kernel_density_ece(np.ones(50, dtype=int), p, bandwidth=bandwidth, classes=[0, 1])
-    assert value == pytest.approx(expected, abs=tolerance)
-
-
-@pytest.mark.parametrize("p", [0.5, 0.6, 0.999, 1.0])
-def test_equal_confidences_have_the_gap_itself(p):
-    """No spread, so the narrowest kernel: |p - accuracy| up to its width."""
-    proba = np.full(100, p)
-    for n_right in (0, 37, 100):
-        y = np.arange(100) < n_right
-        right = n_right / 100 if p > 0.5 else 1 - n_right / 100  # column 0 wins the tie
-        value = kernel_density_ece(y, proba, classes=[False, True])
-        assert value == pytest.approx(abs(p - right), abs=1e-3)

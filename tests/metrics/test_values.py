@@ -8,7 +8,6 @@ import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
-from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from sklearn.utils.fixes import parse_version
 
@@ -19,18 +18,14 @@ from calibrant.metrics import (
     classwise_ece,
     confidence_ece,
     cumulative_differences,
-    kernel_density_ece,
     negative_log_likelihood,
     ranked_probability_score,
     reliability_curve,
     score_decomposition,
     thresholded_ece,
 )
-from conftest import DATA, REAL_FILES, each_real_file, load_real
 from metrics.cases import SCALARS, predictions, recorded, weighted
 from reference import metrics as reference
-
-close = {"rel": 1e-14, "abs": 1e-15}
 
 
 def values(y, proba, w, n_bins=15, floor=1e-12):
@@ -63,10 +58,9 @@ def values(y, proba, w, n_bins=15, floor=1e-12):
         (found.kuiper, found.kolmogorov_smirnov), reference.cumulative_errors(*exact), strict=True
     )
     kept = [[cell for cell, weight in zip(part, w, strict=True) if weight > 0] for part in exact]
-    for score, given_loss in (("brier", ()), ("log", (reference.log_loss,))):
-        parts = score_decomposition(y, proba, score=score, **own)
-        ours = parts.score, parts.refinement, parts.uncertainty
-        yield from zip(ours, reference.decomposition(*kept, *given_loss), strict=True)
+    parts = score_decomposition(y, proba, **own)
+    ours = parts.score, parts.refinement, parts.uncertainty
+    yield from zip(ours, reference.decomposition(*kept), strict=True)
 
 
 @given(
@@ -81,7 +75,7 @@ def test_equal_the_exact_references(data, n_bins, floor):
 
 
 def test_equal_the_exact_references_with_real_weights():
-    proba, y, w = weighted(120)
+    proba, y, w = weighted(40)
     for ours, expected in values(y, proba, w):
         assert ours == pytest.approx(float(expected), rel=1e-13)
 
@@ -141,47 +135,11 @@ def test_agree_with_other_programs():
     assert np.nanmean(gaps) == pytest.approx(0.17611063580524045, rel=1e-14)
 
 
-def test_agree_with_probmetrics():
-    """Numbers of probmetrics 1.3.0, in single precision, of the class 1 of two.
-
-    ::
-
-        two = np.column_stack([1 - top, top])
-        KuiperCalibrationMetric().compute_from_labels_probs(right, two)
-        KolmogorovSmirnovCalibrationMetric().compute_from_labels_probs(right, two)
-    """
-    bold, honest, y = recorded()
-    for proba, kuiper, peak in (
-        (bold, 0.12710990011692047, 0.12216120958328247),
-        (honest, 0.02654866874217987, 0.025481626391410828),
-    ):
-        right = (proba.argmax(axis=1) == y).astype(int)
-        found = cumulative_differences(right, proba.max(axis=1), kind=1)
-        assert found.kuiper == pytest.approx(kuiper, abs=1e-6)
-        assert found.kolmogorov_smirnov == pytest.approx(peak, abs=1e-6)
-        assert cumulative_differences(y, proba).kuiper == found.kuiper
-
-
-def test_density_agrees_with_the_authors_program():
-    """Numbers of ``util_evaluation.py`` of zhang64-llnl/Mix-n-Match-Calibration, KDEpy 1.1.12.
-
-    ::
-
-        print(ece_kde_binary(bold, np.eye(4)[y]), ece_kde_binary(honest, np.eye(4)[y]))
-
-    Its grid has 7,447 nodes in [0, 1], is zero at both ends, and repeats the last value where
-    there is no density.
-    """
-    bold, honest, y = recorded()
-    assert kernel_density_ece(y, bold) == pytest.approx(0.1209897311848143, abs=2e-5)
-    assert kernel_density_ece(y, honest) == pytest.approx(0.0383726593855306, abs=2e-6)
-
-
 @pytest.mark.parametrize("name", SCALARS)
 def test_certain_and_right_is_perfect(name):
     y = np.arange(12) % 3
     expected = 1.0 if name == "accuracy" else 0.0
-    assert SCALARS[name](y, np.eye(3)[y]) == pytest.approx(expected, abs=1e-3 * ("density" in name))
+    assert SCALARS[name](y, np.eye(3)[y]) == pytest.approx(expected, abs=1e-12)
 
 
 def test_certain_and_wrong_costs_the_floor_or_infinity():
@@ -192,25 +150,6 @@ def test_certain_and_wrong_costs_the_floor_or_infinity():
     tiny = np.array([[1.0, 5e-324], [0.5, 0.5]])
     expected = (-math.log(5e-324) - math.log(0.5)) / 2
     assert negative_log_likelihood([1, 0], tiny, min_probability=0) == pytest.approx(expected)
-
-
-def test_sums_over_many_rows_keep_their_digits():
-    """A running sum of a million terms of 0.1 is off in the eleventh digit; this one is not."""
-    y, p = np.ones(1_000_000, dtype=int), np.full(1_000_000, 0.9)
-    assert brier_score(y, p, classes=[0, 1]) == pytest.approx(0.01, **close)
-
-
-@pytest.mark.parametrize(
-    "name", [n for n in SCALARS if "ece" in n or n.endswith("error") or n == "accuracy"]
-)
-@given(data=predictions())
-def test_errors_and_accuracy_are_within_0_and_1(name, data):
-    proba, y, w = data
-    value = SCALARS[name](y, proba, sample_weight=w, classes=np.arange(proba.shape[1]))
-    assert 0.0 <= value <= 1.0
-
-
-each_norm = pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 
 
 def curve_error(y, p, n_bins):
@@ -245,18 +184,10 @@ def test_uniform_rows_count_in_the_thresholded_error_whatever_their_rounding():
             assert one_class == pytest.approx(2 * (k - 1) / k**2)  # 1 - 1/k once, 1/k for others
 
 
-def parts(y, proba, **options):
-    found = score_decomposition(y, proba, **options)
-    return [found.score, found.refinement, found.uncertainty]
-
-
-@pytest.mark.parametrize("score", ["brier", "log"])
 @given(predictions())
-def test_identity_and_signs(score, data):
+def test_identity_and_signs(data):
     proba, y, w = data
-    found = score_decomposition(
-        y, proba, score=score, sample_weight=w, classes=range(proba.shape[1])
-    )
+    found = score_decomposition(y, proba, sample_weight=w, classes=range(proba.shape[1]))
     assert not any(math.isnan(value) for value in found.to_dict().values())
     assert found.miscalibration >= 0
     assert found.discrimination >= 0
@@ -265,63 +196,3 @@ def test_identity_and_signs(score, data):
         found.miscalibration - found.discrimination + found.uncertainty, abs=1e-15
     )
     assert found.score == pytest.approx(found.refinement + found.miscalibration, abs=1e-15)
-
-
-@pytest.mark.parametrize("score", ["brier", "log"])
-def test_agrees_with_scikit_learn_piece_by_piece(score):
-    proba, y, w = weighted(800)
-    loss = brier_score_loss if score == "brier" else log_loss
-    sums = np.zeros(3)
-    for j in range(4):
-        p, hit = proba[:, j], (y == j).astype(int)
-        fitted = IsotonicRegression().fit(p, hit, sample_weight=w).predict(p)
-        constant = np.full(len(p), np.average(hit, weights=w))
-        for at, q in enumerate((p, fitted, constant)):
-            sums[at] += loss(hit, q, sample_weight=w) / 4
-    assert parts(y, proba, score=score, sample_weight=w) == pytest.approx(sums, rel=1e-10)
-
-
-def test_infinite_scores_are_infinite_miscalibration():
-    found = score_decomposition([0, 1, 1], [[1.0, 0.0], [0.4, 0.6], [1.0, 0.0]], score="log")
-    assert found.score == found.miscalibration == math.inf
-    assert found.refinement == pytest.approx(
-        score_decomposition([0, 1, 1], [[0.9, 0.1], [0.4, 0.6], [0.9, 0.1]], score="log").refinement
-    )
-
-
-def table():
-    """The rows of the table of all files: {name: cells}."""
-    text = (DATA / "README.md").read_text()
-    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
-    return {row[1].removesuffix(".npz"): row for row in rows if row[1:] and ".npz" in row[1]}
-
-
-@each_real_file
-def test_metrics_are_those_of_the_table(name):
-    """Accuracy % of both parts, conf-ECE % and NLL of the test part, to the decimals printed."""
-    data = load_real(name)
-    classes = np.arange(data["test"][0].shape[1])
-    right = {p: metrics.accuracy(y, proba, classes=classes) for p, (proba, y) in data.items()}
-    proba, y = data["test"]
-    found = [
-        f"{100 * right['val']:.1f} / {100 * right['test']:.1f}",
-        f"{100 * metrics.confidence_ece(y, proba, classes=classes):.1f}",
-        f"{metrics.negative_log_likelihood(y, proba, classes=classes):.3f}",
-    ]
-    assert found == table()[name][6:9]
-
-
-@pytest.mark.parametrize("name", REAL_FILES[::6])
-def test_every_metric_runs_without_a_warning(name):
-    proba, y = load_real(name)["test"]
-    classes = np.arange(proba.shape[1])
-    result = metrics.evaluate(y, proba, classes=classes, n_resamples=10)
-    for value, low, high in result.estimates().values():
-        assert 0 <= value < np.inf
-        assert np.isnan(low) or 0 <= low <= high < np.inf
-    parts = metrics.score_decomposition(y, proba, classes=classes)
-    assert parts.score == pytest.approx(result.brier_score.value, rel=1e-12)
-    curve = metrics.reliability_curve(y, proba, classes=classes, n_resamples=20)
-    assert curve.ece == pytest.approx(result.confidence_ece.value, rel=1e-12)
-    test = metrics.calibration_test(y, proba, metric="classwise", classes=classes, n_resamples=20)
-    assert test.statistic == pytest.approx(result.classwise_ece.value, rel=1e-12)

@@ -15,8 +15,8 @@ from calibrant._calibrators.composition import Composition
 from calibrant.errors import ModelFileError
 from conftest import every_method, simulate
 
-ELSEWHERE = {"grouped", "masked"}
-"""Those that need groups, or rows without labels on zeros: ``test_grouped`` and ``test_masked``."""
+ELSEWHERE = {"features", "grouped", "masked"}
+"""Those that need features or groups, or rows without labels on zeros, have tests of their own."""
 CLASS_OF = {method: cls for method, cls in every_method().items() if method not in ELSEWHERE}
 METHODS = tuple(CLASS_OF)
 KINDS = ("probabilities", "logits")

@@ -1,9 +1,13 @@
-"""What a file holds, in plain values."""
+"""What a file holds, in plain values, and what the page says of it."""
 
 import json
+from pathlib import Path
 
 import calibrant
+from calibrant._maps.logits import MAX_KNOTS
+from calibrant.model_file import _format as frame
 from calibrant.model_file import describe, save
+from conftest import needs_pages
 from model_file.catalogue import METHODS, fitted, scores_of
 
 
@@ -33,3 +37,23 @@ def test_every_description_is_json(tmp_path):
     for method in METHODS:
         save(fitted(method), path)
         assert json.loads(json.dumps(describe(path)))["method"] == method
+
+
+@needs_pages
+def test_the_page_has_the_frame_and_the_limits_of_the_code():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "model-files.md"
+    told = [
+        frame.MAGIC.hex(" ").upper(),
+        f"version {frame.MAJOR}.{frame.MINOR}",
+        f"{frame.MAX_FILE // 2**30} GiB",
+        f"{frame.MAX_HEADER // 2**20} MiB",
+        f"| arrays | {frame.MAX_ARRAYS};",
+        f"2 to {frame.MAX_CLASSES:,}",
+        f"{frame.MAX_LABEL:,} bytes",
+        f"{frame.MAX_LABEL_TABLE // 2**20} MiB",
+        f"nested {frame.MAX_NESTING} deep",
+        f"| binary maps (one-vs-rest, sCW, M2B) | {frame.MAX_MAPS:,} |",
+        f"| cells of one row | {frame.MAX_CELLS:,};",
+        f"| knots of a spline | {MAX_KNOTS:,} |",
+    ]
+    assert [words for words in told if words not in page.read_text()] == []

@@ -23,7 +23,11 @@ def name(path):
 
 
 def test_every_calibrator_has_a_golden_file():
-    assert {path.stem for path in FILES if path.parent.name == NEWEST} == {*METHODS, "grouped"}
+    assert {path.stem for path in FILES if path.parent.name == NEWEST} == {
+        *METHODS,
+        "grouped",
+        "features",
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -31,8 +35,8 @@ def test_a_golden_file_predicts_what_it_always_did(path):
     expected = json.loads(path.with_suffix(".json").read_text())
     calibrator = load(path, sha256=expected["sha256"])
     assert calibrator.classes_.tolist() == expected["classes"]
-    groups = {"groups": expected["groups"]} if "groups" in expected else {}
-    found = calibrator.predict_proba(np.array(expected["rows"]), **groups)
+    by_row = {name: expected[name] for name in ("groups", "features") if name in expected}
+    found = calibrator.predict_proba(np.array(expected["rows"]), **by_row)
     np.testing.assert_allclose(found, expected["predictions"], rtol=1e-12, atol=1e-15)
 
 

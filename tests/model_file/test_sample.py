@@ -2,7 +2,6 @@
 
 import copy
 import json
-import random
 from pathlib import Path
 
 import numpy as np
@@ -128,18 +127,6 @@ def test_without_it_a_file_is_as_before(tmp_path):
         load(path).partial_fit(SCORES, Y)
 
 
-def test_a_reader_of_the_first_format_ignores_the_rows(monkeypatch):
-    """What it does not know has a minor version of its own, so that it warns and goes on."""
-    data = dumps(days(calibrant.TemperatureScaling()), sample=True)
-    taken = take_apart(data)
-    taken.header["colours"] = taken.header.pop("sample")  # as unknown to us as rows to 1.0
-    with breaks("fields", match="colours"):
-        loads(taken.assemble())
-    monkeypatch.setattr(frame_module, "WITH_SAMPLE", 0)
-    with pytest.warns(errors.NewerFormatWarning, match="'colours'.*'sample/bounds'"):
-        assert "sample_" not in vars(loads(taken.assemble()))
-
-
 def test_a_golden_file_goes_on_for_ever(monkeypatch):
     path = GOLDEN / "ts-sample.calibrant"
     expected = json.loads(path.with_suffix(".json").read_text())
@@ -187,18 +174,6 @@ def test_any_sample_has_a_state_that_goes_on_as_it_does(history, n_before):
         assert np.asarray(value).tobytes() == np.asarray(two[name]).tobytes(), name
 
 
-def test_weights_that_a_decay_has_made_equal_are_one_row():
-    """Of 5e-324 nothing is left but itself, whatever is taken of it."""
-    sample = RowSample([0, 1])
-    for _ in range(3):
-        sample.update([[0.5, 0.5]], [0]).scale(1e-160)
-    for _ in range(5):
-        sample.scale(0.9)
-    state = sample.update([[0.5, 0.5]], [1]).state()
-    again = RowSample.from_state(state)
-    assert again.batch().weight.tobytes() == sample.batch().weight.tobytes()
-
-
 def test_the_limits_of_memory_hold_for_rows():
     rng = np.random.default_rng(0)
     p = rng.random(200_000)
@@ -210,12 +185,12 @@ def test_the_limits_of_memory_hold_for_rows():
 # What a forger may try.
 
 
-def changed(name, change):
-    """Change an array of the file."""
+def put(name, place, value):
+    """Change a number of an array."""
 
     def forge(frame):
         values = frame.array(f"sample/{name}")
-        change(values)
+        values[place] = value
         frame.put(f"sample/{name}", values)
 
     return forge
@@ -225,38 +200,13 @@ def shortened(name):
     return lambda frame: frame.replace_array(f"sample/{name}", frame.array(f"sample/{name}")[:-1])
 
 
-def at(place, value):
-    def change(values):
-        values[place] = value
-
-    return change
-
-
-def add(place, value):
-    def change(values):
-        values[place] += value
-
-    return change
-
-
-def swapped(values):
-    values[[0, 1]] = values[[1, 0]]
-
-
 def put_in_header(name, value):
-    def forge(frame):
-        frame.header["sample"][name] = value
-
-    return forge
+    return lambda frame: frame.header["sample"].update({name: value})
 
 
-def forget(name):
-    """Leave an array out."""
-
-    def forge(frame):
-        frame.entry(f"sample/{name}")["name"] = "sample/other"
-
-    return forge
+def swap_hashes(frame):
+    values = frame.array("sample/hashes")
+    frame.put("sample/hashes", np.concatenate([values[1::-1], values[2:]]))
 
 
 def repeat_a_row(frame):
@@ -266,18 +216,8 @@ def repeat_a_row(frame):
         frame.put(f"sample/{name}", values)
 
 
-def as_floats(frame):
-    frame.entry("sample/hashes")["dtype"] = "float64"
-
-
 def flat(frame):
-    values = frame.array("sample/rows")
-    frame.replace_array("sample/rows", values.reshape(-1))
-
-
-def other_columns(frame):
-    values = frame.array("sample/rows")
-    frame.replace_array("sample/rows", values.reshape(-1, 2)[: len(values)])
+    frame.replace_array("sample/rows", frame.array("sample/rows").reshape(-1))
 
 
 def of_version_0(frame):
@@ -290,43 +230,30 @@ def without_a_fit(frame):
 
 VALUE, HEADER, LAYOUT = "fitted", "fields", "arrays"
 FORGED = {
-    "a score above one": (changed("rows", at((3, 0), 1.5)), VALUE, r"scores\[3, 0\] is 1.5"),
-    "a score that is no number": (changed("rows", at((3, 0), np.nan)), VALUE, "NaN or infinity"),
-    "a row that sums to 0.9": (changed("rows", at(3, [0.3, 0.3, 0.3])), VALUE, "sums to 0.9"),
-    "a row beside the simplex": (changed("rows", add((3, 0), 1e-6)), VALUE, "not on the simplex"),
-    "a negative zero": (changed("rows", at(0, [-0.0, 0.25, 0.75])), VALUE, "simplex|-0.0"),
-    "a label beyond the classes": (changed("class_index", at(-1, 3)), VALUE, "not among"),
-    "a negative label": (changed("class_index", at(0, -1)), VALUE, "not among the classes"),
-    "a weight of zero": (changed("weight", at(3, 0.0)), VALUE, "weight 0"),
-    "a negative weight": (changed("weight", at(3, -1.0)), VALUE, "not negative"),
-    "an infinite weight": (changed("weight", at(3, np.inf)), VALUE, "finite"),
-    "a huge weight": (changed("weight", at(3, 1e60)), VALUE, "too large a weight"),
-    "a count of zero": (changed("times", at(3, 0.0)), VALUE, "no positive whole number"),
-    "half a count": (changed("times", at(3, 1.5)), VALUE, "no positive whole number"),
-    "an infinite count": (changed("times", at(3, np.inf)), VALUE, "no positive whole number"),
-    "a count that is not in the total": (changed("times", add(3, 5.0)), VALUE, "less weight than"),
-    "rows in another order": (changed("hashes", swapped), VALUE, "not in their order"),
+    "a score above one": (put("rows", (3, 0), 1.5), VALUE, r"scores\[3, 0\] is 1.5"),
+    "a score that is no number": (put("rows", (3, 0), np.nan), VALUE, "NaN or infinity"),
+    "a row that sums to 0.9": (put("rows", 3, [0.3, 0.3, 0.3]), VALUE, "sums to 0.9"),
+    "a negative zero": (put("rows", 0, [-0.0, 0.25, 0.75]), VALUE, "simplex|-0.0"),
+    "a label beyond the classes": (put("class_index", -1, 3), VALUE, "not among"),
+    "a weight of zero": (put("weight", 3, 0.0), VALUE, "weight 0"),
+    "a negative weight": (put("weight", 3, -1.0), VALUE, "not negative"),
+    "a huge weight": (put("weight", 3, 1e60), VALUE, "too large a weight"),
+    "half a count": (put("times", 3, 1.5), VALUE, "no positive whole number"),
+    "a count that is not in the total": (put("times", 3, 50.0), VALUE, "less weight than"),
+    "rows in another order": (swap_hashes, VALUE, "not in their order"),
     "a row twice": (repeat_a_row, VALUE, "not distinct"),
-    "a row above its bound": (changed("bounds", at(0, 5)), VALUE, "above the bound"),
-    "a total below the rows": (changed("counts", add(1, -1.0)), VALUE, "less weight than its"),
-    "a total above the rows": (changed("counts", add(1, 1.0)), VALUE, "more weight than these"),
-    "half a whole weight": (changed("counts", add(1, 0.5)), VALUE, "no whole number"),
-    "a total that is no number": (changed("counts", at(1, np.nan)), VALUE, "no whole number"),
-    "an infinite total": (changed("counts", at(1, np.inf)), VALUE, "too large a weight"),
-    "a rest that is not exact": (changed("rests", at((1, 1), 0.5)), VALUE, "no exact sum"),
-    "a rest that is no number": (changed("rests", at((1, 2), np.nan)), VALUE, "no exact sum"),
+    "a row above its bound": (put("bounds", 0, 5), VALUE, "above the bound"),
+    "a total below the rows": (put("counts", 1, 1.0), VALUE, "less weight than its"),
+    "a total above the rows": (put("counts", 1, 1e6), VALUE, "more weight than these"),
+    "half a whole weight": (put("counts", 1, 0.5), VALUE, "no whole number"),
+    "a rest that is not exact": (put("rests", (1, 1), 0.5), VALUE, "no exact sum"),
     "fewer rows than are kept": (put_in_header("n_rows", 3), VALUE, "n_rows=3 must be"),
     "no room for the classes": (put_in_header("max_cells", 2), VALUE, "max_cells=2 must be"),
-    "a room of a text": (put_in_header("max_cells", "much"), HEADER, "'max_cells' is of type str"),
     "a number of rows that is true": (put_in_header("n_rows", True), HEADER, "of type bool"),
     "an unknown field": (put_in_header("colour", "blue"), HEADER, "'colour'"),
     "fewer labels than rows": (shortened("class_index"), VALUE, "shapes"),
     "fewer bounds than classes": (shortened("bounds"), VALUE, "shapes"),
-    "two rests of a class": (shortened("rests"), VALUE, "shapes"),
-    "no hashes": (forget("hashes"), LAYOUT, "no array 'sample/hashes'"),
-    "hashes with fractions": (as_floats, LAYOUT, "dtype float64"),
     "rows without columns": (flat, LAYOUT, "1 dimensions"),
-    "rows of two classes": (other_columns, VALUE, "shapes"),
     "rows in a file of version 1.0": (of_version_0, HEADER, r"1\.0 has no field 'sample'"),
     "rows without a fit": (without_a_fit, "parts", "no fitted calibrator"),
 }
@@ -343,42 +270,18 @@ def test_a_forged_sample_is_refused(forge, rule, words):
     assert len(str(caught.value)) < 500
 
 
-def test_logits_are_bounded_and_have_no_negative_zero():
-    calibrator = days(calibrant.TemperatureScaling(scores="logits"), LOGITS)
-    for value, words in ((1e101, "logits must be between"), (np.inf, "NaN or"), (-0.0, "-0.0")):
-        frame = take_apart(dumps(calibrator, sample=True))
-        changed("rows", at((0, 0), value))(frame)
-        with breaks("fitted", match=words):
-            loads(frame.assemble())
-
-
 def test_what_a_cut_sample_may_not_claim():
     whole = take_apart(dumps(cut(), sample=True))
     assert whole.array("sample/bounds").tolist() != [-1, -1, -1]
-    changed("bounds", at(slice(None), -1))(whole)
+    put("bounds", slice(None), -1)(whole)
     with breaks("fitted", match="more weight than these"):
         loads(whole.assemble())
 
 
-def test_damaged_samples_are_refused_or_go_on():
-    """With a right checksum: what still loads is a sample that can be checked and fitted again."""
+def test_damaged_samples_are_refused_or_harmless():
     files = [dumps(own, sample=True) for own in (days(calibrant.TemperatureScaling()), cut())]
     outcomes = storm(files, 400, "samples", 20)
-    assert outcomes["fitted"] > 20
-    rng, n_loaded = random.Random(0), 0
-    for _ in range(300):
-        frame = take_apart(rng.choice(files))
-        place = rng.randrange(len(frame.data))
-        frame.data = frame.data[:place] + bytes([rng.randrange(256)]) + frame.data[place + 1 :]
-        try:
-            loaded = loads(frame.assemble())
-        except errors.ModelFileError:
-            continue
-        n_loaded += 1
-        dumps(loaded, sample=True)
-        again = quietly(loaded.partial_fit, SCORES[:50], Y[:50], decay=0.5)
-        assert np.isfinite(again.predict_proba(SCORES)).all()
-    assert n_loaded > 10
+    assert min(outcomes["fitted"], outcomes["loaded"]) > 20
 
 
 def test_rows_of_another_calibrator_are_not_saved():

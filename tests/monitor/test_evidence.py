@@ -63,12 +63,10 @@ def test_wealth_is_a_martingale_over_all_outcomes():
     assert largest > 0.05  # something was bet
 
 
-@pytest.mark.parametrize("largest", [600.0, 20.0])
-def test_detector_is_the_recursion(largest, monkeypatch):
-    """Up to the first change, where p is the level; also where sums are added up in logarithms."""
+def test_detector_is_the_recursion():
+    """Up to the first change, where p is the level."""
     rng = np.random.default_rng(1)
     p, y = shifted(rng, 1500, 3, power=0.5)
-    monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
     evidence = Evidence(make_bets(3), run_length=5000.0, level=partial(make_bets, 3))
     steps, sums = [], []
     for row in range(1500):
@@ -142,16 +140,6 @@ class Given(Bet):
         rows = slice(self.n_rows, self.n_rows + len(block.label))
         self.n_rows = rows.stop
         return np.log(self.told[rows][np.arange(len(block.label)), block.label]) - block.of_label
-
-
-def test_wealth_of_one_bet_is_a_product():
-    rng = np.random.default_rng(3)
-    p, y = honest(rng, 15, 2)
-    other = 0.75 * p + 0.25 * honest(rng, 15, 2)[0]
-    path = Evidence({"given": Given(other)}).count(block_of(p, y, 1e-12))
-    rows = np.arange(15)
-    product = np.cumprod(other[rows, y] / p[rows, y])
-    np.testing.assert_allclose(np.exp(path), 0.5 + 0.5 * product, rtol=1e-12)
 
 
 PUBLISHED = COLLECTION / "time" / "precip_evalues_lag1.csv.gz"

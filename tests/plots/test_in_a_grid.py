@@ -135,33 +135,3 @@ def test_alone_nothing_is_cut_off_and_diagrams_of_a_grid_are_nearly_square(name)
     boxes = [ax.get_window_extent() for ax in figure.axes if ax.get_xlim() == (0, 1)]
     is_grid = name in {*GRIDS} - {"grid of 1"}
     assert all(0.85 < box.width / box.height < 1.2 for box in boxes if is_grid)
-
-
-@pytest.mark.parametrize(
-    "arrange",
-    [
-        lambda figure: figure.subplots_adjust(bottom=0.3),
-        lambda figure: figure.tight_layout(),
-        lambda figure: [ax.set_position([0.2, 0.3, 0.25, 0.6]) for ax in figure.axes],
-    ],
-)
-def test_the_strip_follows_the_slot(arrange):
-    figure, (left, right) = plt.subplots(1, 2)
-    draw_reliability(curve_of(10), left)
-    arrange(figure)
-    figure.draw_without_rendering()
-    (strip,) = left.child_axes
-    low = left.get_position(original=True).y0 * figure.bbox.height
-    assert strip.get_window_extent().y0 == pytest.approx(low, abs=0.5)
-    assert low == pytest.approx(right.get_window_extent().y0, abs=0.5)
-
-
-def test_the_strip_fits_axes_that_another_locator_places():
-    figure, ax = plt.subplots()
-    inset = ax.inset_axes((0.5, 0.5, 0.4, 0.4))
-    draw_reliability(curve_of(10), inset)
-    figure.draw_without_rendering()
-    (strip,) = inset.child_axes
-    slot = ax.get_window_extent()
-    assert strip.get_window_extent().y0 == pytest.approx(slot.y0 + 0.5 * slot.height, abs=0.5)
-    assert inset.get_window_extent().y1 == pytest.approx(slot.y0 + 0.9 * slot.height, abs=0.5)

@@ -1,9 +1,7 @@
 """Reliability diagrams show the numbers of ``reliability_curve``, and only those."""
 
-import re
 import subprocess
 import sys
-from inspect import getdoc, signature
 
 import numpy as np
 import pytest
@@ -12,8 +10,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import TemperatureScaling, _text, plots
-from calibrant import _drawing as style
+from calibrant import TemperatureScaling, _text
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
 from calibrant.plots import (
@@ -126,11 +123,6 @@ def test_without_matplotlib_the_error_says_how_to_get_it(curve, monkeypatch):
         draw_reliability(curve)
 
 
-def test_many_curves_look_different():
-    looks = {tuple(map(str, style.look(place))) for place in range(49)}
-    assert len(looks) == 49
-
-
 def test_p_values_in_words_and_long_names_cut_in_the_middle():
     assert [_text.p_words(p) for p in (0.0004, 0.25, np.nan)] == ["p < 0.001", "p = 0.250", ""]
     assert _text.shorten("abc") == "abc"
@@ -207,55 +199,8 @@ def test_options_reach_the_line_and_the_curve():
     assert display.ax_ is ax
     assert ax.child_axes == []
     assert "again" in ax.get_legend().get_texts()[0].get_text()
-    told = {"n_resamples": 50, "consistency_level": 0.5, "resample_rows": False, "random_state": 3}
-    fitted = TemperatureScaling().fit(scores, y)
-    for drawn, expected in (
-        (ReliabilityDisplay.from_predictions(y, scores, show_sizes=False, **told), scores),
-        (
-            ReliabilityDisplay.from_estimator(fitted, scores, y, show_sizes=False, **told),
-            fitted.predict_proba(scores),
-        ),
-    ):
-        curve = reliability_curve(y, expected, **told)
-        np.testing.assert_array_equal(drawn.curve.consistency_low, curve.consistency_low)
-        assert drawn.curve.consistency_level == 0.5
-        assert drawn.ax_.child_axes == []
     with pytest.raises(AttributeError, match="n_bin"):
         ReliabilityDisplay.from_predictions(y, scores, n_resamples=0, n_bin=10)
-
-
-PUBLIC = [getattr(plots, name) for name in plots.__all__] + [
-    ReliabilityDisplay.plot,
-    ReliabilityDisplay.from_estimator,
-    ReliabilityDisplay.from_predictions,
-]
-
-
-@pytest.mark.parametrize("function", PUBLIC, ids=lambda function: function.__qualname__)
-def test_every_parameter_is_in_the_signature_with_its_type_and_in_the_help(function):
-    own = [one for one in signature(function).parameters.values() if one.name != "self"]
-    assert own
-    text = getdoc(function).partition("Returns\n---")[0]
-    for one in own:
-        assert one.annotation is not one.empty
-        mark = f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name
-        assert re.search(rf"^([\w, ]+, )?{re.escape(mark)}(,.*)?( :|$)", text, re.MULTILINE), one
-
-
-@pytest.mark.parametrize(
-    ("function", "known"),
-    [
-        (compute_reliability_grid, set()),
-        (ReliabilityDisplay.from_predictions, set()),
-        (ReliabilityDisplay.from_estimator, {"pos_label"}),  # since its columns have classes
-    ],
-)
-def test_options_of_curves_are_those_of_the_metric(function, known):
-    """An editor shows every option; what is passed on is for matplotlib alone."""
-    wanted = {name: one.default for name, one in signature(reliability_curve).parameters.items()}
-    own = {name: one.default for name, one in signature(function).parameters.items()}
-    for name in wanted.keys() - {"y_true", "y_proba"} - known:
-        assert own[name] == wanted[name]
 
 
 def test_two_classes_are_shown_by_the_positive_one():

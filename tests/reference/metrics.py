@@ -128,34 +128,6 @@ def thresholded_error(rows, labels, weights=None, n_bins=15, norm="l1"):
     return sum(by_class) / len(by_class)
 
 
-def density_error(rows, labels, weights=None, n_steps=400):
-    """Zhang et al.: densities at every node by summing the kernel over all rows and images."""
-    w = [float(x) for x in exact(weights, len(rows))]
-    values, hits = usual_problem(rows, labels)
-    right = [(v, x) for v, h, x in zip(values, hits, w, strict=True) if h]
-    share = sum(x for _, x in right)
-    mean = sum(v * x for v, x in right) / share
-    spread = math.sqrt(sum(x * (v - mean) ** 2 for v, x in right) / share)
-    reach = 3 * spread * (2 * sum(w)) ** -0.2  # the triweight kernel of deviation s reaches 3 s
-
-    def density(z, chosen):
-        total = 0.0
-        for v, h, x in zip(values, hits, w, strict=True):
-            if h or not chosen:
-                for image in (v, -v, 2 - v):
-                    u = (z - image) / reach
-                    if abs(u) < 1:
-                        total += x * (1 - u * u) ** 3
-        return total
-
-    nodes = [i / n_steps for i in range(n_steps + 1)]
-    ends = [0.5 if i in {0, n_steps} else 1.0 for i in range(n_steps + 1)]
-    all_rows = [density(z, chosen=False) for z in nodes]
-    right_rows = [density(z, chosen=True) for z in nodes]
-    gaps = [abs(z * f - a) for z, f, a in zip(nodes, all_rows, right_rows, strict=True)]
-    return sum(map(float.__mul__, gaps, ends)) / sum(map(float.__mul__, all_rows, ends))
-
-
 def smoothed_error(rows, labels, sigma, weights=None, n_steps=1000):
     """Integral of |sum of residuals times reflected Gaussian kernels|, kernel by kernel.
 
@@ -270,11 +242,6 @@ def confidence_sides(rows, recalibrated, labels, weights=None):
 
 def squared(value, hit):
     return (value - (1 if hit else 0)) ** 2
-
-
-def log_loss(value, hit):
-    chance = value if hit else 1 - value
-    return -math.log(chance) if chance > 0 else math.inf
 
 
 def decomposition(rows, labels, weights=None, loss=squared):

@@ -80,11 +80,6 @@ def test_thresholded_error_by_hand():
     assert metrics.thresholded_error(ROWS, LABELS, n_bins=1) == (class_0 + class_1) / 2
 
 
-def test_density_error_of_rows_far_from_right_is_their_mean_gap():
-    rows = [[0.6, 0.4, 0.0]] * 9 + [[0.64, 0.36, 0.0]] * 9
-    assert metrics.density_error(rows, [0] * 18) == pytest.approx(1 - 0.62, abs=1e-3)
-
-
 def test_smoothed_error_of_residuals_of_one_sign_is_their_mean():
     """All wrong: whatever the bandwidth, as reflection keeps the mass."""
     for sigma in (0.01, 0.3, 2.0):

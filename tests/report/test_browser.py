@@ -48,6 +48,7 @@ def test_hostile_names_stay_text_and_nothing_is_asked_for(visit, hostile_page):
     expected = {" ".join(clean(name).split()) for name in HOSTILE}
     assert {" ".join(name.split()) for name in names} == expected
     assert page.locator("[onerror], [onfocus], [autofocus], [onload]").count() == 0
+    assert visit.clipped() == []  # no word of a picture is cut off
 
 
 def test_every_hostile_class_can_be_chosen(visit):
@@ -188,25 +189,6 @@ def test_ten_thousand_classes_are_usable(browser, big_page):
         assert page.locator("#class-table tbody tr").count() == 550
         assert page.locator("*").count() < 30_000
         assert opened.values("() => document.documentElement.scrollWidth") <= PHONE["width"]
-
-
-def test_pictures_stand_beside_the_verdict_and_on_a_phone_under_it(browser, hostile_page):
-    place = "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.top, r.bottom])"
-    found = []
-    for size in ({"width": 1400, "height": 900}, PHONE):
-        with Visit(browser, hostile_page, size) as opened:
-            found.append(opened.page.locator(".first > *").evaluate_all(place))
-            table = opened.page.locator("table").first.evaluate_all(place)[0]
-        assert max(bottom for *_, bottom in found[-1]) < table[1]
-    words, before, after = found[0]
-    assert before[0] < after[0] < words[0]
-    assert before[1] == after[1] < words[2]
-    words, before, after = found[1]
-    assert words[2] <= before[1] < before[2] <= after[1]
-
-
-def test_no_word_of_a_picture_is_cut_off(visit):
-    assert visit.clipped() == []
 
 
 @pytest.mark.parametrize(("scheme", "blue"), [("light", "0, 114, 178"), ("dark", "108, 192, 240")])

@@ -162,7 +162,7 @@ def test_a_copy_goes_on_by_itself():
         (RowSample([0, 1, 2], scores="logits"), "scores='logits'"),
         (RowSample([0, 1, 2], max_cells=99), "max_cells=99"),
         (RowSample([0, 1, 2], normalize="rows"), "normalize='rows'"),
-        (RowSample([0, 1, 3]), "the classes 0, 1, 3"),
+        (RowSample([0, 1, 3]), r"classes=\[0, 1, 3\]"),
     ],
 )
 def test_samples_of_other_parameters_are_not_merged(other, words):

@@ -12,7 +12,6 @@ from calibrant._solvers.monotone_spline import (
     place_knots,
     solve_monotone_spline,
 )
-from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant._solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, simulate
 
@@ -77,17 +76,6 @@ def test_agrees_with_a_general_solver(strength, method):
     assert report.objective == pytest.approx(other.fun, rel=1e-5)
 
 
-@pytest.mark.parametrize("k", [2, 5])
-def test_a_very_strong_penalty_is_temperature_scaling(k):
-    p, y = simulate(500, k)
-    batch = check_batch(p, y)
-    beta = solve_temperature(batch, prior_strength=0.0)[0].inverse_temperature
-    for strength in (1e9, np.inf):
-        found, report = fit(batch, strength=strength)
-        assert report.converged
-        np.testing.assert_allclose(found.slopes, beta, rtol=1e-5)
-
-
 def test_slopes_stay_between_their_bounds():
     """Honest probabilities that fall where the scores rise: a slope at its lower bound."""
     rng = np.random.default_rng(0)
@@ -138,13 +126,6 @@ def test_knots_are_quantiles_of_the_information():
     goals = np.arange(1, 10) / 10 * cumulative[-1]
     wanted = values.ravel()[order][np.searchsorted(cumulative, goals)]
     np.testing.assert_allclose(knots, wanted, atol=0.011)
-
-
-def test_few_values_have_few_knots_and_certainty_has_one():
-    coarse = np.sort(np.log(np.tile([0.2, 0.3, 0.5], (50, 1))), axis=1)
-    assert len(place_knots(coarse, np.full(50, 0.02), 12)) <= 3
-    certain = np.tile([-800.0, 0.0], (5, 1))
-    np.testing.assert_array_equal(place_knots(certain, np.full(5, 0.2), 12), [-1.0])
 
 
 def literal_choice(batch, shares, n_rows, knots, beta):
@@ -208,26 +189,3 @@ def test_pseudo_observations_have_the_labels_that_temperature_scaling_expects():
     assert report.converged
     # To the distance at which the number of pseudo-observations was last adapted.
     np.testing.assert_allclose(gradient + bends, 0.0, atol=0.02)
-
-
-def test_a_set_without_errors_stays_near_temperature_scaling():
-    p, _ = simulate(300, 10)
-    batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
-    free, _ = fit(batch)
-    held, _ = fit(batch, prior_strength=AT_TEMPERATURE)
-    beta = temperature_of(batch).inverse_temperature
-    assert free.slopes.max() > 20 * beta
-    assert held.slopes.max() < 2 * beta
-
-
-@pytest.mark.parametrize("spread", [1e-3, 1e-8, 1e-15])
-@pytest.mark.parametrize("k", [2, 10])
-def test_nearly_uniform_rows_have_knots_of_their_own_and_converge(k, spread):
-    rng = np.random.default_rng(0)
-    z = rng.normal(0, 1, (1000, k))
-    truth = softmax(2 * z, axis=1)
-    y = (truth.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    batch = check_batch(softmax(spread * z, axis=1), y)
-    _, report = solve_monotone_spline(batch)
-    assert report.converged
-    assert report.rounds < 30

@@ -90,24 +90,6 @@ def test_the_limit_of_expectation_maximisation():
     assert priors == pytest.approx(q, abs=1e-6)
 
 
-def test_rows_of_the_calibration_set_have_its_frequencies():
-    """Of which the mean probabilities are the estimate that no row contradicts."""
-    rng = np.random.default_rng(2)
-    rows, _ = simulate(rng, 300, [0.2, 0.3, 0.5], [0.2, 0.3, 0.5])
-    priors, report = solve_priors(rows, rows.mean(axis=0))
-    assert priors == pytest.approx(rows.mean(axis=0), abs=1e-6)
-    assert report.converged
-
-
-def test_the_order_of_rows_changes_no_bit_and_weights_are_repetitions():
-    rng = np.random.default_rng(3)
-    rows, _ = simulate(rng, 50, [0.6, 0.3, 0.1], [0.2, 0.3, 0.5])
-    weight = rng.integers(1, 4, size=50)
-    priors, _ = solve_priors(rows, np.array([0.2, 0.3, 0.5]), weight.astype(float))
-    repeated = rng.permutation(np.repeat(rows, weight, axis=0))
-    assert np.array_equal(priors, solve_priors(repeated, np.array([0.2, 0.3, 0.5]))[0])
-
-
 def test_a_class_that_was_never_there_stays_so():
     rng = np.random.default_rng(4)
     rows, _ = simulate(rng, 50, [0.6, 0.4], [0.5, 0.5])
@@ -163,38 +145,6 @@ def test_intervals_are_those_of_the_profile_likelihood(seed):
         assert (low[column], high[column]) == pytest.approx(ends, abs=0.02)
 
 
-def test_two_classes_have_one_interval():
-    rng = np.random.default_rng(0)
-    for priors in ([0.9, 0.1], [1.0, 0.0]):
-        rows, _ = simulate(rng, 200, priors, [0.5, 0.5])
-        found, _ = solve_priors(rows, np.full(2, 0.5))
-        low, high = prior_interval(rows, np.full(2, 0.5), found, 300)
-        assert low == pytest.approx(1 - high[::-1], abs=1e-6)
-
-
-def test_certain_rows_have_the_interval_of_a_share():
-    """The likelihood of 30 of 50, and of none of 50; the calibration set does not matter then."""
-    rows = np.repeat(np.eye(3), [30, 20, 0], axis=0)
-    from_priors = np.array([0.2, 0.3, 0.5])
-    priors, _ = solve_priors(rows, from_priors)
-    low, high = prior_interval(rows, from_priors, priors, 10)
-
-    def fall(t):
-        return 2 * (30 * np.log(0.6 / t) + 20 * np.log(0.4 / (1 - t)))
-
-    assert priors == pytest.approx([0.6, 0.4, 0.0])
-    assert [fall(low[0]), fall(high[0])] == pytest.approx([3.841459] * 2, rel=1e-4)
-    assert low[2] == 0
-
-
-def test_rows_that_say_nothing_leave_all_open():
-    rows, from_priors = np.full((50, 2), 0.5), np.full(2, 0.5)
-    priors, _ = solve_priors(rows, from_priors)
-    low, high = prior_interval(rows, from_priors, priors)
-    assert (low.tolist(), high.tolist()) == ([0, 0], [1, 1])
-    assert prior_shift_test(rows, from_priors, priors).p_value == pytest.approx(1)
-
-
 @pytest.mark.parametrize("n_from", [np.inf, 200])
 def test_intervals_hold_and_the_test_keeps_its_level(n_from):
     """Of 200 sets of 300 rows; also where the frequencies of calibration come from few rows."""
@@ -214,20 +164,6 @@ def test_intervals_hold_and_the_test_keeps_its_level(n_from):
         rejected += prior_shift_test(rows, from_priors, priors, n_from).p_value < 0.05
     assert held.min() >= 182  # 95 % less three standard errors
     assert 2 <= rejected <= 20
-
-
-def test_few_rows_of_calibration_widen_intervals_and_weaken_the_test():
-    rng = np.random.default_rng(1)
-    from_priors = np.array([0.3, 0.3, 0.4])
-    rows, _ = simulate(rng, 300, [0.75, 0.2, 0.05], from_priors)
-    priors, _ = solve_priors(rows, from_priors)
-    widths, statistics = [], []
-    for n_from in (np.inf, 1000, 100):
-        low, high = prior_interval(rows, from_priors, priors, n_from)
-        widths.append((high - low).min())
-        statistics.append(prior_shift_test(rows, from_priors, priors, n_from).statistic)
-    assert widths == sorted(widths)
-    assert statistics == sorted(statistics, reverse=True)
 
 
 def test_what_is_predicted_with_lies_between():
@@ -261,15 +197,3 @@ def test_certain_rows_have_the_test_of_counts():
     found = prior_shift_test(rows, from_priors, priors, 100)
     assert found.statistic == pytest.approx(ratio / correction)
     assert found.n_free == 2
-
-
-def test_the_test_keeps_its_level_beside_few_rows_of_calibration():
-    rng = np.random.default_rng(0)
-    truth = np.array([0.5, 0.3, 0.13, 0.07])
-    p_values = []
-    for _ in range(200):
-        from_priors = simulate(rng, 200, truth, truth, 1.5)[0].mean(axis=0)
-        rows, _ = simulate(rng, 1000, truth, truth, 1.5)
-        priors, _ = solve_priors(rows, from_priors)
-        p_values.append(prior_shift_test(rows, from_priors, priors, 200).p_value)
-    assert np.mean(np.array(p_values) < 0.05) < 0.1

@@ -104,20 +104,6 @@ def test_merging_changes_no_value(kind, max_rank):
         assert report.violation <= 1e-14
 
 
-def test_many_sizes_of_ties_are_rounded_but_hardly():
-    """Labels tied with 2 .. 30 classes have no small common multiple."""
-    k = 40
-    p = np.array([[1.0] * t + [0.1] * (k - t) for t in range(2, 31)])
-    p /= p.sum(axis=1, keepdims=True)
-    batch = batch_of(p, np.zeros(29, dtype=int))
-    assert not solver.whole_units(solver.accumulate(batch))[1]
-    function, report = solver.fit_rows(solver.accumulate(batch))
-    q, rank, label, _ = all_points(batch)
-    fitted, _ = solve_bivariate_isotonic(check_points(q, rank, label))
-    np.testing.assert_allclose(function(q, rank), fitted, rtol=1e-11)
-    assert report.converged
-
-
 @pytest.mark.parametrize("kind", ["smooth", "ties", "almost ties", "almost uniform", "tiny"])
 @pytest.mark.parametrize("n_classes", [2, 7, 100])
 def test_rows_are_mapped_as_in_plain_numpy(kind, n_classes):
@@ -203,22 +189,3 @@ def test_held_out_rows_are_not_fitted_to():
     expected = calibrate(rest, batch.scores[held])[np.arange(held.sum()), y[held]]
     assert own[held].tolist() == expected.tolist()
     assert np.all((prior > 0) & (prior < 1))
-
-
-def test_share_without_rows_to_hold_out():
-    share, report = choose(np.full((1, 3), 1 / 3), np.zeros(1, dtype=int))
-    assert share == prior_share.WITHOUT_CHOICE
-    assert "one row" in report.notes[0]
-
-
-@pytest.mark.parametrize("seed", [1809, 2990])
-def test_a_value_that_rounds_to_one_has_a_finite_loss(seed):
-    rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(3, 60)), int(rng.integers(2, 7))
-    p = rng.dirichlet(np.full(k, rng.choice([0.1, 1])), n)
-    y = rng.integers(0, k, n)
-    if seed == 1809:
-        y = p.argmax(axis=1)
-        y[0] = (y[0] + 1) % k
-    batch = check_batch(p, y, 10 ** rng.uniform(-12, 12, n), classes=np.arange(k))
-    assert np.isfinite(solver.fit_rows(solver.accumulate(batch), 1)[1].objective)

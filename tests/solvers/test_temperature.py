@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 from calibrant._objectives.temperature import LOWEST_ZERO
 from calibrant._simplex import check_batch
 from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
-from calibrant._solvers.temperature import HELD, ZERO_LABELS, read_zero, solve_temperature
+from calibrant._solvers.temperature import ZERO_LABELS, read_zero, solve_temperature
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -133,26 +133,6 @@ def test_without_an_error_there_is_no_minimum_and_no_convergence():
     assert report.converged
 
 
-def test_useless_scores_give_the_uniform_distribution():
-    z = np.array([[2.0, 0.0], [0.0, 1.0]])
-    found, report = solve_temperature(logits_batch(z, [1, 0]), prior_strength=0.0)
-    assert found.inverse_temperature == 0.0
-    assert "no information" in report.notes[0]
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e20, 1e60, 1e95])
-def test_the_scale_of_logits_changes_nothing(scale):
-    """Also for near-separable rows, on which unscaled steps stopped early."""
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        z = rng.normal(0, 3, (30, 3)) * np.exp(rng.normal(0, 2, (30, 1)))
-        y = np.where(rng.random(30) < 0.03, rng.integers(0, 3, 30), z.argmax(axis=1))
-        one, one_report = solve_temperature(logits_batch(z, y), prior_strength=0.0)
-        two, report = solve_temperature(logits_batch(scale * z, y), prior_strength=0.0)
-        assert report.converged == one_report.converged == bool((z.argmax(axis=1) != y).any())
-        assert two.inverse_temperature * scale == pytest.approx(one.inverse_temperature, rel=1e-9)
-
-
 def test_the_pull_is_a_stationary_point_of_its_logarithm():
     """Near s / (1 + s D) pseudo-observations the slope of NLL + log(1 + s D) / W vanishes."""
     p, y = simulate(100, 5)
@@ -182,10 +162,3 @@ def test_zeros_are_read_as_by_the_fit(kind, zero_probability, with_zeros):
     batch = check_batch(scores, y, kind=kind, classes=np.arange(4))
     found, _ = solve_temperature(batch, zero_probability=zero_probability)
     assert read_zero(batch, zero_probability) == found.zero_logit
-
-
-def test_the_strongest_prior_leaves_scores_as_they_are():
-    p, y = simulate(200, 4)
-    bold = p**2 / np.sum(p**2, axis=1, keepdims=True)
-    found, _ = solve_temperature(check_batch(bold, y), prior_strength=HELD)
-    assert found.inverse_temperature == 1.0

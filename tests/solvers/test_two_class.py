@@ -1,12 +1,11 @@
 import math
-import warnings
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from calibrant import OneVsRestBeta, TemperatureScaling, TwoClassScaling
+from calibrant import TwoClassScaling
 from calibrant._maps.curves import BoundedLogs
 from calibrant._objectives.two_class import BOUND, N_FEATURES, Base, TwoClassRows
 from calibrant._simplex import check_batch
@@ -24,11 +23,8 @@ from calibrant._solvers.two_class import (
 from calibrant.errors import (
     ColumnMismatchWarning,
     ConstantFitWarning,
-    MissingClassWarning,
-    SingleClassWarning,
 )
 from conftest import each_real_file, load_real, simulate
-from model_file.catalogue import quietly
 
 LOGS = BoundedLogs(1e-12, 1e-12)
 
@@ -209,27 +205,6 @@ def test_every_member_is_optimal_on_real_files(name):
     assert (np.diff(out[:, 1]) >= -1e-15).all()
 
 
-FITTED_CLOSER_WITHOUT_A_PENALTY = {  # by the name of a file and its number of rows
-    ("r52_nb", 642): "five labels at scores below 1e-16: .0535 without a penalty, .0701 here",
-    ("ng20_cleanlab-crossval", 500): "labels that a threshold separates: 1e-6 beside .0111",
-}
-
-
-@pytest.mark.parametrize("cls", [TemperatureScaling, OneVsRestBeta])
-@each_real_file
-def test_penalties_cost_little_in_sample(cls, name, request):
-    """Beside one parameter that is hardly held, and three without a penalty."""
-    p, labels = most_frequent_class(name)
-    reason = FITTED_CLOSER_WITHOUT_A_PENALTY.get((name, len(labels)))
-    if cls is OneVsRestBeta and reason is not None:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-    own = np.arange(len(labels)), labels
-    found, _ = solve_two_class(check_batch(p, labels, classes=[0, 1]))
-    other = quietly(cls(classes=[0, 1]).fit, p, labels).predict_proba(p)[own]
-    ours = -np.log(np.maximum(found(p)[own], 1e-12)).mean()
-    assert ours <= -np.log(other).mean() + 5e-3
-
-
 def test_scores_that_are_backwards_leave_a_flat_curve():
     rng = np.random.default_rng(0)
     z = rng.normal(0, 2, 500)
@@ -239,38 +214,3 @@ def test_scores_that_are_backwards_leave_a_flat_curve():
         found = TwoClassScaling().fit(p, y).predict_proba(p)
     np.testing.assert_allclose(found[:, 1], y.mean(), atol=0.15)
     assert (np.diff(found[np.argsort(z), 1]) >= -1e-12).all()
-
-
-def test_a_rare_class_that_the_scores_think_common_becomes_rare():
-    """Little loss is left once its share is known; that of temperature scaling remains large."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(0, 1, 1000)
-    y = (rng.random(1000) < expit(z - 6)).astype(int)
-    p = np.column_stack([expit(-z), expit(z)])
-    for labels in (y, np.zeros_like(y)):
-        found = quietly(TwoClassScaling(classes=[0, 1]).fit, p, labels).predict_proba(p)
-        assert found[:, 1].mean() < labels.mean() + 0.005
-
-
-def test_no_class_of_two_is_said_to_keep_its_scores():
-    p, y = simulate(200, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MissingClassWarning)
-        with pytest.warns(SingleClassWarning):
-            TwoClassScaling(classes=[0, 1]).fit(p, np.zeros_like(y))
-
-
-def test_many_rows_find_the_truth():
-    z, positives, cells = drawn(50_000, slope=0.4, intercept=-0.7, seed=3)
-    curve, _ = fit_log_odds(z, positives, cells, LOGS, 1e-8)
-    tried = np.linspace(-4, 5, 50)
-    np.testing.assert_allclose(curve(expit(tried)), expit(0.4 * tried - 0.7), atol=0.02)
-
-
-def test_more_classes_have_a_curve_each():
-    p, y = simulate(600, 4)
-    found = TwoClassScaling().fit(p, y)
-    assert len(found.curves_) == 4
-    out = found.predict_proba(p)
-    each = np.column_stack([curve(p[:, j]) for j, curve in enumerate(found.curves_)])
-    np.testing.assert_allclose(out, each / each.sum(axis=1, keepdims=True), rtol=1e-9)

@@ -39,13 +39,6 @@ def test_every_method_answers_as_itself(method):
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-9)
 
 
-def test_classes_may_lack_labels():
-    seen = Y != 3
-    found = ArenaCalibrator("vs").fit(SINGLE[seen], LABELS[seen])
-    assert found.calibrator_.classes_.tolist() == [0, 1, 2, 3]
-    assert found.predict_proba(SINGLE).shape == P.shape
-
-
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
 def test_one_column_is_the_second_of_two_classes(shape):
     p, y = simulate(300, 2)

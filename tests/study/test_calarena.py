@@ -10,10 +10,8 @@ import pytest
 from calibrant import errors
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._cli.main import run
-from calibrant.study import _run as module
 from calibrant.study import run_study, win_rates
 from calibrant.study._calarena import read_results
-from calibrant.study._cell import Outcome
 from calibrant.study._files import find_files
 from study.hdf5_files import N_CAL, write_benchmark
 
@@ -107,32 +105,6 @@ def test_zeros_cost_what_they_cost_there(tmp_path):
     assert table.wide("nll").iloc[0, 0] == pytest.approx((-math.log(1e-12) + math.log(2)) / 2)
 
 
-def test_records_of_groups_have_names_of_their_own(tmp_path, monkeypatch):
-    """In names of files "a_b" + "c" and "a" + "b_c" would be one."""
-    write_benchmark(tmp_path / "toy.h5", {"a_b/c": {"seed": 1}, "a/b_c": {"seed": 2}})
-    table = run_study(tmp_path / "toy.h5", tmp_path / "out", [], n_jobs=0)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "measure", lambda _: pytest.fail("a cell was run again"))
-        assert run_study(tmp_path / "toy.h5", tmp_path / "out", [], n_jobs=0) == table
-    assert table.cases == [("a", "b_c"), ("a_b", "c")]
-    names = sorted(path.name for path in (tmp_path / "out" / "cells").iterdir())
-    assert names == ["a%2Fb_c__uncalibrated.json", "a_b%2Fc__uncalibrated.json"]
-
-
-def test_a_directory_may_hold_both_kinds_of_files_but_no_classifier_twice(home):
-    rows, y = np.full((9, 3), 1 / 3), np.arange(9) % 3
-    both = {"val_probs": rows, "test_probs": rows, "val_labels": y, "test_labels": y}
-    np.savez(home / "toy_npz.npz", **both)
-    files, _ = find_files(home)
-    assert {file.name for file in files} == {*GROUPS, "toy_npz"}
-    run_study(home, home / "out", [], n_jobs=0)
-    (line, *_) = lines(home / "out" / "calarena" / "toy-multiclass" / "Base-model.csv")
-    assert line["dataset"] == "c10"
-    write_benchmark(home / "toy-other.h5", {"c10/net_a": {}})
-    with pytest.raises(errors.PredictionFileError, match=r"c10/net_a is in .*toy-multiclass\.h5"):
-        run_study(home, home / "out", [], n_jobs=0)
-
-
 def test_what_is_no_study_is_said(home):
     (home / "notes.txt").write_text("no predictions")
     with pytest.raises(errors.PredictionFileError, match=r"nor an HDF5 file \(\.h5 or \.hdf5\)"):
@@ -143,17 +115,6 @@ def test_what_is_no_study_is_said(home):
     files, skipped = find_files(home)
     assert len(files) == 3
     assert list(skipped) == ["empty.h5: toy/bad"]
-
-
-def test_a_failure_leaves_its_cells_empty_and_loses(home, monkeypatch):
-    monkeypatch.setattr(module, "measure", lambda cell: Outcome(error=f"{cell.method}: no"))
-    run_study(home / "toy-multiclass.h5", home / "out", ["ts"], n_jobs=0)
-    monkeypatch.undo()
-    run_study(home / "toy-multiclass.h5", home / "good", ["fir"], n_jobs=0)
-    results = home / "out" / "calarena" / "toy-multiclass"
-    assert lines(results / "calibrant-ts.csv")[0]["calibrant-ts_brier"] == ""
-    rates = win_rates(home / "good" / "calarena" / "toy-multiclass", results)
-    assert rates.loc["calibrant-ts", ["score", "lower", "upper"]].tolist() == [0.0, 0.0, 0.0]
 
 
 def save(folder, method, numbers, metric="brier"):
@@ -186,36 +147,6 @@ def test_only_experiments_that_all_have_count(tmp_path):
     save(tmp_path, "C", {("other", "z"): 2.0})
     with pytest.raises(errors.DataError, match=r"C\.csv has none of the experiments of A\.csv"):
         win_rates(tmp_path)
-
-
-def test_the_first_directory_counts(tmp_path):
-    save(tmp_path / "one", "A", dict.fromkeys(CASES, 1.0), "logloss")
-    save(tmp_path / "two", "A", dict.fromkeys(CASES, 3.0), "logloss")
-    save(tmp_path / "two", "B", dict.fromkeys(CASES, 2.0), "logloss")
-    best = [
-        win_rates(*(tmp_path / name for name in order), metric="logloss").index[0]
-        for order in (("one", "two"), ("two", "one"))
-    ]
-    assert best == ["A", "B"]
-    save(tmp_path / "three", "A", dict.fromkeys(CASES, 0.9), "accuracy")
-    save(tmp_path / "three", "B", dict.fromkeys(CASES, 0.8), "accuracy")
-    assert win_rates(tmp_path / "three", metric="accuracy").index[0] == "A"  # more is better
-
-
-def test_intervals_draw_whole_data_sets_where_there_are_thirty(tmp_path):
-    """A wins on half of the data sets; twice as many of the same rows tell nothing more."""
-    widths = []
-    for copies in (1, 4):
-        for n_datasets in (29, 30):
-            cases = [(f"d{i:02}", str(j)) for i in range(n_datasets) for j in range(copies)]
-            folder = tmp_path / f"{copies}-{n_datasets}"
-            save(folder, "A", {case: int(case[0][1:]) % 2 for case in cases}, "logloss")
-            save(folder, "B", dict.fromkeys(cases, 0.5), "logloss")
-            first = win_rates(folder, metric="logloss").iloc[0]
-            widths.append(first.upper - first.lower)
-    of_experiments, of_datasets, of_more, of_copies = widths
-    assert of_more < 0.7 * of_experiments
-    assert of_copies == pytest.approx(of_datasets, rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -261,20 +192,3 @@ def test_one_command_scores_us_there(home, monkeypatch, capsys):
     brier, logloss = json.loads(capsys.readouterr().out)["win_rates"]
     assert (brier["metric"], logloss["metric"]) == ("brier", "logloss")
     assert {one["method"] for one in brier["methods"]} == {"Base-model", "Other", "calibrant-ts"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["predictions", "-o", "out", "--against", "."], 2, "one HDF5 file"),
-        (["toy-multiclass.h5", "-o", "out", "--against", "nowhere"], 3, "has no result files"),
-    ],
-)
-def test_what_cannot_be_compared_is_said_before_anything_is_run(
-    home, monkeypatch, capsys, arguments, code, message
-):
-    monkeypatch.chdir(home)
-    (home / "predictions").mkdir()
-    assert run(["study", *arguments]) == code
-    assert message in capsys.readouterr().err
-    assert not (home / "out").exists()

@@ -1,12 +1,9 @@
 """HDF5 files of CalArena: what is read, and what is refused or left alone."""
 
-import builtins
-
 import h5py
 import numpy as np
 import pytest
 
-from calibrant import _simplex as simplex
 from calibrant.errors import PredictionFileError
 from calibrant.study._hdf5 import Experiment, find_experiments, read_experiment
 from study.hdf5_files import write_benchmark, write_group
@@ -88,35 +85,3 @@ def test_links_to_other_files_are_not_followed(tmp_path):
     assert sorted(skipped) == ["own/linked", "own/outside", "own/virtual"]
     with pytest.raises(PredictionFileError, match="toy/net does not exist"):
         read_experiment(tmp_path / "toy.h5", "toy", "net", "val")
-
-
-@pytest.mark.parametrize("content", [b"", b"no HDF5 at all", b"\x89HDF\r\n\x1a\n" + bytes(40)])
-def test_damaged_files_are_named(tmp_path, content):
-    path = tmp_path / "toy.h5"
-    path.write_bytes(content)
-    with pytest.raises(PredictionFileError, match=r"toy\.h5 cannot be read"):
-        find_experiments(path)
-
-
-def test_more_than_memory_holds_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "toy.h5"
-    write_benchmark(path, {"toy/net": {}})
-    asked = []
-    monkeypatch.setattr(simplex, "check_memory", lambda size, name: asked.append((size, name)))
-    read_experiment(path, "toy", "net", "val")
-    assert asked == [(80 * 3 * 4, f"{path}: toy/net"), (80 * 4, f"{path}: toy/net")]
-
-
-def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
-    path = tmp_path / "toy.h5"
-    write_benchmark(path, {"toy/net": {}})
-    importing = builtins.__import__
-
-    def without(name, *rest):
-        if name == "h5py":
-            raise ModuleNotFoundError("no", name="h5py")
-        return importing(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"needs h5py; install it with: .*calibrant\[hdf5\]"):
-        find_experiments(path)

@@ -97,15 +97,3 @@ def test_an_empty_bin_has_its_midpoint():
     found, _ = solve_histogram(problem, n_bins=4, strategy="width")
     assert found([0.1, 0.3, 0.6, 0.9]).tolist() == [0.0, 0.375, 0.625, 1.0]
     assert found.sizes.tolist() == [1.0, 0.0, 0.0, 1.0]
-
-
-@pytest.mark.parametrize("strategy", ["mass", "width"])
-@given(cells(), st.integers(1, 20), st.integers(0, 99))
-def test_fractional_weights_stay_in_range(strategy, data, n_bins, seed):
-    values, labels, _ = data
-    weights = np.random.default_rng(seed).uniform(1e-3, 1e3, len(values))
-    found, _ = solve_histogram(
-        problem_of(values, labels, weights), n_bins=n_bins, strategy=strategy
-    )
-    assert np.all((found.values >= 0) & (found.values <= 1))
-    assert found.sizes.sum() == pytest.approx(weights.sum())

@@ -12,7 +12,7 @@ from calibrant._files.align import align
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import LabelError, ShapeError
 from calibrant.study import from_estimator, from_torch
-from calibrant.study._make_predictions import split_rows, write_predictions
+from calibrant.study._make_predictions import split_rows
 
 
 def blobs(n_rows=200, names=("ant", "bee", "cow")):
@@ -96,11 +96,6 @@ def test_a_label_that_the_estimator_does_not_know_is_an_error(tmp_path):
     with pytest.raises(LabelError, match="'cow'"):
         from_estimator(model, X, y, tmp_path / "a_b.npz")
     assert not list(tmp_path.iterdir())
-
-
-def test_other_suffixes_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"dataset_model\.npz"):
-        write_predictions(tmp_path / "predictions.npy", val_probs=[])
 
 
 @pytest.fixture

@@ -38,19 +38,3 @@ def test_cells_are_mapped_by_the_map_of_their_group(kind):
         np.testing.assert_array_equal(out[:, j], calibrator.curves_[group](p[:, j]))
     rows = SharedClasswise(map=kind, n_groups=3, min_probability=0).fit(p, y).predict_proba(p)
     np.testing.assert_allclose(rows, out / out.sum(axis=1, keepdims=True), rtol=1e-13)
-
-
-def test_cells_without_division_are_calibrated_one_by_one():
-    """The mean of all cells is the share of labels, 1 / k, although rows do not sum to 1."""
-    p, y = simulate(800, 5)
-    out = SharedClasswise(map="isotonic", normalize_output=False).fit(p, y).predict_proba(p)
-    assert out.mean() == pytest.approx(1 / 5, abs=1e-9)
-    assert np.abs(out.sum(axis=1) - 1).max() > 0.05
-
-
-def test_a_class_without_a_label_shares_the_map_of_the_rarest():
-    p, y = simulate(600, 5)
-    keep = y != 3
-    calibrator = SharedClasswise(n_groups=3, classes=np.arange(5)).fit(p[keep], y[keep])
-    assert calibrator.groups_[3] == 0
-    assert np.sum(calibrator.groups_ == 0) >= 2

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._simplex import check_batch
-from calibrant._solvers.flattened import pool_segments, solve_flattened
+from calibrant._solvers.flattened import pool_segments
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant.study._histogram import solve_histogram
 from calibrant.study._shared_classwise import (
@@ -12,7 +12,7 @@ from calibrant.study._shared_classwise import (
     pool_cells,
     solve_shared_classwise,
 )
-from conftest import REAL_FILES, load_real, simulate
+from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -39,23 +39,6 @@ def batch_with(counts):
 def test_groups_by_hand(counts, n_groups, groups):
     """By frequency, of about equal size, equal ones together, none without a label."""
     assert group_classes(batch_with(counts), n_groups).tolist() == groups
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", [None, *[n for n in REAL_FILES if n.endswith("_nb")]])
-def test_one_isotonic_group_is_the_flattened_fit_to_the_bit(name, weighted):
-    p, y = simulate(500, 6) if name is None else load_real(name)["val"]
-    weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else None
-    batch = check_batch(p, y, weight, classes=np.arange(p.shape[1]))
-    found, report = solve_shared_classwise(batch, kind="isotonic")
-    (step,) = found.curves
-    flat, wanted = solve_flattened(batch)
-    other = flat.step_function
-    assert step.thresholds.tobytes() == other.thresholds.tobytes()
-    assert step.values.tobytes() == other.values.tobytes()
-    assert step.sizes.tobytes() == other.sizes.tobytes()
-    assert report.objective == pytest.approx(wanted.objective, rel=1e-12)
-    assert not found.groups.any()
 
 
 @given(st.integers(0, 99), st.integers(2, 6), st.integers(1, 30))

@@ -2,12 +2,11 @@
 
 import math
 
-import pandas as pd
 import pytest
 
 from calibrant.errors import DataError
 from calibrant.study import read_table, write_table
-from study.small_tables import COLUMNS, rows
+from study.small_tables import rows
 
 LINES = [
     ("mnist", "lenet", "ts", "nll", 0.1 + 0.2, 1e-3, "calibrant 0.1.0; numpy 2.4.0"),
@@ -46,15 +45,6 @@ def test_every_bit_comes_back(tmp_path, suffix, lines):
     assert read_table(path) == table
 
 
-def test_other_tools_read_it(tmp_path):
-    table = rows(LINES)
-    csv = pd.read_csv(write_table(table, tmp_path / "t.csv"))
-    parquet = pd.read_parquet(write_table(table, tmp_path / "t.parquet"))
-    assert list(csv.columns) == list(parquet.columns) == COLUMNS
-    assert parquet["value"].equals(table.frame["value"])
-    assert csv["value"].tolist() == pytest.approx(parquet["value"].tolist(), rel=1e-15, nan_ok=True)
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -78,16 +68,3 @@ def test_suffix_says_the_format(tmp_path):
     with pytest.raises(DataError, match=r"'\.xlsx' is not known"):
         read_table(tmp_path / "t.xlsx")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
-    path = write_table(rows(LINES), tmp_path / "t.csv")
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_table(rows([]), path)
-    assert read_table(path) == rows(LINES)
-    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]

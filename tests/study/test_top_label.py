@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from calibrant import SortedCumulativeIsotonic
 from calibrant.errors import MissingClassWarning
-from calibrant.study import SharedClasswise, TopLabelHistogram, TopLabelIsotonic
+from calibrant.study import TopLabelHistogram, TopLabelIsotonic
 from calibrators.test_properties import calibration_sets
-from conftest import load_real, real_files, simulate
+from conftest import simulate
 from reference.binary_maps import share_the_rest
 
 # The top label's map, and one for several classes, do not know how often each class comes.
@@ -66,27 +65,6 @@ def test_the_confidence_is_how_often_it_is_right(cls):
     assert np.abs(out.sum(axis=1) - 1).max() > 0.05
 
 
-@pytest.mark.parametrize("name", real_files("sst5", "cifar10_v"))
-@each
-@per_class
-@any_data
-def test_real_confidences_are_right_as_often_as_they_say(cls, per_class, name):
-    """In every group of rows with one new confidence and one predicted class (or all)."""
-    p, y = load_real(name)["val"]
-    calibrator = cls(per_class=per_class, normalize_output=False, min_probability=0)
-    out = calibrator.fit(p, y).predict_proba(p)
-    top = p.argmax(axis=1)
-    assert np.all(np.sum(p == p.max(axis=1, keepdims=True), axis=1) == 1)  # ties are shared
-    value = out[np.arange(len(y)), top]
-    keys = value + 10 * top if per_class else value
-    rare = [per_class and not hasattr(calibrator.curves_[j], "thresholds") for j in top]
-    groups = np.unique(keys[~np.array(rare)])
-    assert len(groups) > 3
-    for key in groups:
-        rows = keys == key
-        assert np.mean(top[rows] == y[rows]) == pytest.approx(value[rows][0], abs=1e-9)
-
-
 def test_rarely_predicted_classes_keep_their_scores_and_warn():
     p, y = simulate(300, 4)
     p *= [1.0, 1.0, 1.0, 0.02]
@@ -97,22 +75,6 @@ def test_rarely_predicted_classes_keep_their_scores_and_warn():
     rows = p[p.argmax(axis=1) == 3]
     assert len(rows) > 0
     np.testing.assert_allclose(calibrator.predict_proba(rows), rows, atol=1e-15)
-
-
-def test_number_of_bins():
-    p, y = simulate(400, 3)
-    assert TopLabelHistogram().fit(p, y).curves_[0].n_blocks == 8
-    assert TopLabelHistogram(points_per_bin=0).fit(p, y).curves_[0].n_blocks == 15
-    assert TopLabelHistogram(n_bins=3).fit(p, y).curves_[0].n_blocks == 3
-
-
-@pytest.mark.parametrize("cls", [TopLabelHistogram, TopLabelIsotonic, SharedClasswise])
-@pytest.mark.parametrize("floor", [0.0, 1e-12, 0.2])
-def test_the_floor_without_division_lifts_and_changes_nothing_else(cls, floor):
-    p, y = simulate(300, 5)
-    plain = cls(normalize_output=False, min_probability=0.0).fit(p, y).predict_proba(p)
-    out = cls(normalize_output=False, min_probability=floor).fit(p, y).predict_proba(p)
-    np.testing.assert_array_equal(out, np.maximum(plain, floor))
 
 
 @each
@@ -127,27 +89,3 @@ def test_the_confidence_of_a_shared_map_is_at_least_one_in_k(cls, n_classes):
     top = np.take_along_axis(model.predict_proba(p), p.argmax(axis=1)[:, None], axis=1)
     assert np.all(top == 1 / n_classes)
     assert any("raised" in note for note in model.solver_report_.notes)
-
-
-@pytest.mark.parametrize("cls", [TopLabelHistogram, TopLabelIsotonic, SortedCumulativeIsotonic])
-@any_data
-def test_two_classes_do_not_change_places_at_the_tie(cls):
-    """A little more for a class at the input is never much less for it at the output."""
-    rng = np.random.default_rng(0)
-    positive = rng.uniform(0.3, 0.7, 2000)
-    y = (rng.random(2000) < np.where(positive > 0.5, 0.1, 0.9)).astype(int)
-    model = cls().fit(np.c_[1 - positive, positive], y)
-    before, after = model.predict_proba([[0.5001, 0.4999], [0.4999, 0.5001]])[:, 1]
-    assert before <= after
-
-
-@each
-@any_data
-def test_maps_for_each_class_may_tell_that_one_is_rare(cls):
-    """There the tie is no point of symmetry: a class that is predicted too often may have less."""
-    rng = np.random.default_rng(0)
-    positive = rng.uniform(0.3, 0.7, 4000)
-    y = (rng.random(4000) < 0.1).astype(int)
-    model = cls(per_class=True).fit(np.c_[1 - positive, positive], y)
-    before, after = model.predict_proba([[0.5001, 0.4999], [0.4999, 0.5001]])[:, 1]
-    assert max(before, after) < 0.3

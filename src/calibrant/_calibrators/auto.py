@@ -20,10 +20,12 @@ from calibrant._calibrators.auto_search import (
     most_judged,
 )
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.composition import Composed, stage_of
+from calibrant._calibrators.composition import Composed, outputs_of, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._kernels.curves import floor_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
+from calibrant._row_order import group_rows
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
 from calibrant.errors import ParameterError, in_words
 
@@ -64,6 +66,8 @@ class Constants:
     # The price of leaving the reference is computed on about this many cells, and these rows.
     priced_cells: int = 1 << 13
     priced_rows: int = 64
+    # Rows times folds that rows are dealt to one by one, each of which takes memory.
+    most_dealt: int = 1 << 27
     # Share of temperature scaling where there are few errors: see ``share_of_few_errors``.
     enough_loss: float = 100.0
     common_loss: float = 0.05
@@ -210,10 +214,10 @@ class AutoCalibrator(Composed):
         names = names if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *names]))
 
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _fit_parts(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, Any]:
         names = self._names(batch.n_classes, len(np.unique(batch.class_index)))
         with progress("AutoCalibrator", len(names) + 2, verbose=self.verbose) as start:
-            search = Search(batch, self.cv)
+            search = Search(batch, self.cv) if search is None else search
             search.hold_out(names, start)
             start("mixture")
             reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
@@ -273,6 +277,22 @@ class AutoCalibrator(Composed):
             "floor_": max(CHOSEN.floor, CHOSEN.floor_loss * min(loss, 1.0) / cells),
             "report_": report_of(names, own, weights, search, share, reference),
         }
+
+    def _held_out(self, search: Search) -> NDArray[np.float64]:
+        """Return what this fit says of rows that its parts have not seen.
+
+        The weights and the final stages have seen them: a few numbers.
+        """
+        weights = {c.path: c.weight for c in self.report_.candidates if c.weight > 0.0}
+        parts = [weight * search.held_out[name].scores for name, weight in weights.items()]
+        rows = np.sum(parts, axis=0)
+        floor_rows(rows, CHOSEN.floor if self.floor_ is None else self.floor_)
+        last, share = rows, self.finish_share_ or 0.0
+        for stage in self.finish_ or ():
+            last = outputs_of(stage, last)
+        mixed: NDArray[np.float64] = (1.0 - share) * rows + share * last
+        mixed /= mixed.sum(axis=1, keepdims=True)
+        return mixed
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what parts with a share in the result say of classes without a label."""
@@ -372,9 +392,14 @@ def _priced_cells(
     """
     batch = search.batch
     n_parts = min(batch.scores.size // CHOSEN.priced_cells, batch.n_rows // CHOSEN.priced_rows)
-    row, fold, weight = batch.deal(1 + n_parts)
-    some = row[fold == 0]
-    share = weight[fold == 0, None] * search.held_out[reference].scores[some]
+    if (1 + n_parts) * batch.n_rows <= CHOSEN.most_dealt:
+        row, fold, weight = batch.deal(1 + n_parts)
+        some, weight = row[fold == 0], weight[fold == 0]
+    else:  # too many rows to deal each to one of so many folds: every n-th by content
+        some = np.argsort(group_rows(batch.scores, batch.kind, batch.class_index), kind="stable")
+        some = some[:: 1 + n_parts]
+        weight = batch.weight[some]
+    share = weight[:, None] * search.held_out[reference].scores[some]
     share /= share.sum()
     is_counted = share > 1e-12 / share.size
     cells = [search.held_out[name].scores[some][is_counted] for name in names]

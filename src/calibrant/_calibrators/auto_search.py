@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant import _threads as threads
 from calibrant._calibrators.auto_report import BASELINE
@@ -13,17 +14,15 @@ from calibrant._calibrators.composition import cross_fit, fit_part, on_simplex, 
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._row_order import sample_rows
+from calibrant._simplex import SimplexBatch
 from calibrant._solvers.monotone_spline import STRENGTH
 from calibrant._solvers.temperature import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from calibrant._calibrators.base import Calibrator
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.structured import StructuredFit
 
 TOLERANCE, FOLD_TOLERANCE = 1e-4, 1e-3
@@ -88,8 +87,24 @@ def judged_rows(batch: SimplexBatch) -> SimplexBatch:
     return batch if chosen.all() else batch.take(chosen)
 
 
+class Dealt(NamedTuple):
+    """Rows that are judged, the fold of each, and whether they are all that there are."""
+
+    batch: SimplexBatch
+    folds: NDArray[np.int64]
+    is_all: bool
+
+
 class Search:
     """Candidates, fitted without each fold and judged on it.
+
+    Parameters
+    ----------
+    batch : SimplexBatch
+        All rows.
+    n_folds : int
+    dealt : Dealt, optional
+        Rows to judge, where somebody else judges the same ones; by default a sample by content.
 
     Attributes
     ----------
@@ -105,12 +120,16 @@ class Search:
         Weight of all rows, judged or not.
     """
 
-    def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
+    def __init__(self, batch: SimplexBatch, n_folds: int, dealt: Dealt | None = None) -> None:
         self._all, self.n_folds = batch, n_folds
         self.total_weight = float(batch.weight.sum())
-        judged = judged_rows(batch)
-        self.n_rows, self._judges_all = judged.n_rows, judged is batch
-        self.batch, self.folds = judged.in_folds(n_folds)
+        if dealt is None:
+            judged = judged_rows(batch)
+            self.n_rows, self._judges_all = judged.n_rows, judged is batch
+            self.batch, self.folds = judged.in_folds(n_folds)
+        else:
+            self.batch, self.folds, self._judges_all = dealt
+            self.n_rows = self.batch.n_rows
         self.seconds: dict[str, float] = {}
         self.held_out: dict[str, SimplexBatch] = {}
         self._wholes: dict[str, Calibrator] = {}  # fits to all rows that are judged

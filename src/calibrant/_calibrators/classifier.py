@@ -32,9 +32,11 @@ from calibrant._calibrators.classifier_folds import (
     read_labels,
     refuse_too_many_folds,
     splits_by_groups,
+    takes_features,
     takes_groups,
 )
 from calibrant._calibrators.diagram import boxes
+from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
     Parameters,
@@ -97,6 +99,10 @@ class CalibratedClassifier(
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
         Which scores of the classifier are calibrated. "auto" takes ``decision_function`` if there
         is one, as that of LightGBM, else ``predict_proba``.
+    features : bool, default=False
+        Whether the calibrator reads ``X`` beside the scores: it is then a
+        :class:`FeatureCalibrator` around ``calibrator``, fitted to the scores of held-out rows.
+        ``X`` must be a dense array or a data frame.
 
     Attributes
     ----------
@@ -139,6 +145,7 @@ class CalibratedClassifier(
     verbose: bool = choice(default=False)
     method: str | None = None
     response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
+    features: bool = choice(default=False)
 
     def _get_estimator(self) -> Any:
         if self.estimator is not None:
@@ -201,6 +208,11 @@ class CalibratedClassifier(
     def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
+        found = self._find_score_calibrator()
+        return FeatureCalibrator(found) if self.features and not takes_features(found) else found
+
+    def _find_score_calibrator(self) -> Calibrator:
+        """Return the calibrator that was asked for."""
         if isinstance(self.cv, str):
             raise ParameterError(
                 f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "

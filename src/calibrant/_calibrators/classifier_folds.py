@@ -57,6 +57,8 @@ class CalibratedPair:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes, self.response_method)
+        if takes_features(self.calibrator):
+            params["features"] = X
         calibrated = self.calibrator.predict_proba(scores, **params)
         if not self.is_known.all():
             calibrated = without_unknown(calibrated, self.is_known)
@@ -218,6 +220,8 @@ class Folds:
         rows = rows[is_known]
         own = _check_method_params(self.X, self.calibrator_params, indices=rows)
         own["sample_weight"] = self.weight[rows]
+        if takes_features(copy):
+            own["features"] = _safe_indexing(self.X, rows)
         fitted: Calibrator = copy.fit(scores[is_known], self.y[rows], **own)
         return fitted
 
@@ -261,7 +265,9 @@ class Folds:
     def _of_rows(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Return what the calibrator takes besides scores to predict these rows."""
         cut = _check_method_params(self.X, self.calibrator_params, indices=rows)
-        return {name: cut[name] for name in ("groups",) if name in cut}
+        if takes_features(self.calibrator):
+            cut["features"] = _safe_indexing(self.X, rows)
+        return {name: cut[name] for name in ("groups", "features") if name in cut}
 
     def run(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> CalibratedPair:
         """Train on some rows and calibrate on others."""
@@ -272,6 +278,11 @@ class Folds:
 def takes_groups(calibrator: Any) -> bool:
     """Whether a calibrator is fitted with groups."""
     return isinstance(calibrator, Calibrator) and "groups" in signature(calibrator.fit).parameters
+
+
+def takes_features(calibrator: Any) -> bool:
+    """Whether a calibrator is fitted with features beside the scores."""
+    return isinstance(calibrator, Calibrator) and "features" in signature(calibrator.fit).parameters
 
 
 def needs_groups(cv: Any) -> bool:

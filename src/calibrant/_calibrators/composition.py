@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.classifier_folds import takes_groups
+from calibrant._calibrators.classifier_folds import takes_features, takes_groups
 from calibrant._calibrators.diagram import DiagramOfParts
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.prior_shift import PriorShift, checked_rows
@@ -119,6 +119,12 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
                 raise ParameterError(
                     f"{name} is a {grouped}, which needs groups, and {own} does not pass them on; "
                     f"use {grouped}({own}([...]))"
+                )
+            if takes_features(part):
+                own = type(self).__name__
+                raise ParameterError(
+                    f"{name} is a FeatureCalibrator, which needs features, and {own} does not pass "
+                    f"them on; use FeatureCalibrator({own}([...]))"
                 )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()

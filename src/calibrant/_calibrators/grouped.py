@@ -15,6 +15,7 @@ from calibrant import errors
 from calibrant._calibrators import composition as parts
 from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator, log_of
+from calibrant._calibrators.classifier_folds import takes_features
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._labels import find_groups, read_groups
@@ -137,6 +138,12 @@ class GroupedCalibrator(parts.Composed):
             raise errors.ParameterError(
                 f"calibrator={errors.in_words(self.calibrator)} must be a calibrator without "
                 "groups, such as AutoCalibrator()"
+            )
+        if takes_features(self._inner):
+            raise errors.ParameterError(
+                f"calibrator={errors.in_words(self.calibrator)} needs features, which "
+                "GroupedCalibrator does not pass on; use FeatureCalibrator() alone, with the group "
+                "as a feature"
             )
         self._inner._check_parameters()  # noqa: SLF001  (ours)
 

@@ -16,8 +16,15 @@ from calibrant._cli.export import export
 from calibrant._cli.fitting import fit, jobs_option, part_option
 from calibrant._cli.judge import judge
 from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
-from calibrant._cli.serving import check_groups, groups_option
+from calibrant._cli.reading import (
+    Reading,
+    check_groups,
+    features_option,
+    file_argument,
+    groups_option,
+    path_argument,
+    reading_options,
+)
 from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -65,6 +72,7 @@ TEST_DRAWS = 5
 @costs_option
 @coverage_option
 @groups_option
+@features_option
 @jobs_option
 @json_option
 def evaluate(
@@ -79,32 +87,38 @@ def evaluate(
     costs: Path | None,
     coverage: float | None,
     groups: str | None,
+    features: tuple[str, ...] | None,
     as_json: bool,
 ) -> None:
     """Measure the calibration of the probabilities in FILE.
 
     FILE may be a directory of tables. If not all rows fit into memory, metrics that need them in
-    an order, and intervals, are of a sample.
+    an order, and intervals, are of a sample. With --features, segments of the rows are listed
+    whose predictions are wrong.
 
     \b
     Example:
       calibrant evaluate predictions.csv
+      calibrant evaluate predictions.csv --features age,plan
     """  # noqa: D301
     from calibrant import metrics
     from calibrant._cli.showing import evaluation_table
     from calibrant._files.align import Aligned
 
     cost_file = None if costs is None else CostFile(costs)
+    needs_whole: dict[str, Any] = {"--costs": costs, "--coverage": coverage}
+    needs_whole |= {"--groups": groups, "--features": features}
     decided: dict[str, Any] = {}
     lines: list[str] = []
     with progress_bar(f"reading {file}") as advance:
         beside = {} if groups is None else {groups: "--groups"}
+        beside |= dict.fromkeys(features or (), "--features")
         found = reading.open(
             file,
             part=part,
             usual_part="test",
             positive_last=True,
-            needs_whole={"--costs": costs, "--coverage": coverage, "--groups": groups},
+            needs_whole=needs_whole,
             progress=advance,
             beside=beside if cost_file is None else beside | cost_file.beside,
         )
@@ -123,20 +137,16 @@ def evaluate(
                 random_state=seed,
                 classes=classes,
             )
+            test_it = partial(metrics.calibration_test, rows, n_bins=bins, strategy=strategy)
+            n_draws = resamples * TEST_DRAWS
             test = None
-            if resamples:
-                test = metrics.calibration_test(
-                    rows,
-                    n_bins=bins,
-                    strategy=strategy,
-                    n_resamples=resamples * TEST_DRAWS,
-                    random_state=seed,
-                    classes=classes,
-                )
+            if n_draws:
+                test = test_it(n_resamples=n_draws, random_state=seed, classes=classes)
             if isinstance(found, Aligned):
                 decided, lines = _judge_decisions(
                     found, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
                 )
+                lines += _find_segments(found, rows, features, seed, decided)
     right_answers = _share_of_answers(found, result)
     summary = {
         "source": found.source,
@@ -195,6 +205,25 @@ def _judge_decisions(
         result["sets"] = sets.to_dict()
         lines.append(str(sets).capitalize())
     return result, lines
+
+
+def _find_segments(
+    found: Aligned,
+    rows: Predictions,
+    features: tuple[str, ...] | None,
+    seed: int,
+    result: dict[str, Any],
+) -> list[str]:
+    """Return lines about segments whose predictions are wrong; ``result`` gets their numbers."""
+    from calibrant._files.values import features_of
+    from calibrant.metrics import calibration_segments
+
+    if features is None:
+        return []
+    table = features_of(found.beside, features)
+    segments = calibration_segments(rows, features=table, random_state=seed)
+    result["segments"] = segments.to_dict()
+    return str(segments).splitlines()
 
 
 def _share_of_answers(found: Aligned | FileChunks, result: Evaluation) -> Estimate | None:
@@ -300,6 +329,7 @@ def apply_command(
 @costs_option
 @coverage_option
 @groups_option
+@features_option
 @jobs_option
 @json_option
 def compare(
@@ -314,6 +344,7 @@ def compare(
     costs: Path | None,
     coverage: float | None,
     groups: str | None,
+    features: tuple[str, ...] | None,
     as_json: bool,
 ) -> None:
     """Fit every method to VAL and compare them on TEST.
@@ -333,11 +364,18 @@ def compare(
 
     with progress_bar("reading"):
         two = read_two(
-            val, test, reading, test_labels=test_labels, split=split, seed=seed, groups=groups
+            val,
+            test,
+            reading,
+            test_labels=test_labels,
+            split=split,
+            seed=seed,
+            groups=groups,
+            features=features,
         )
         table = read_two_costs(costs, two, reading.positive)
-    by_group = [] if groups is None else ["grouped"]
-    chosen: Any = methods.split(",") if methods else [*all_methods(), *by_group]
+    by_row = ([] if groups is None else ["grouped"]) + ([] if features is None else ["features"])
+    chosen: Any = methods.split(",") if methods else [*all_methods(), *by_row]
     if two.val.has_absent or two.test.has_absent:
         names = ["ts", *(chosen if methods else CAPABLE)]
         chosen = {name: make_calibrator(name, has_absent=True) for name in names}
@@ -353,6 +391,8 @@ def compare(
             normalize=two.val.normalize,
             groups_val=two.groups[0],
             groups_test=two.groups[1],
+            features_val=two.features[0],
+            features_test=two.features[1],
             costs=table,
             coverage=coverage,
             random_state=seed,
@@ -365,7 +405,7 @@ def compare(
     for text in comparison.warnings:
         click.echo(f"calibrant: warning: {text}", err=True)
     if report is not None:
-        lines = how_to_apply(comparison, val, test, reading, groups)
+        lines = how_to_apply(comparison, val, test, reading, groups, features)
         reports.write_report(report, comparison, commands=lines)
     show(comparison_numbers(comparison), as_json, comparison_table(comparison))
     if report is not None and not as_json:

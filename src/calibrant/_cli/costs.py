@@ -46,8 +46,10 @@ class CostFile:
     @property
     def beside(self) -> dict[str, str]:
         """Columns of the rows that hold costs; a sign may stand before their names."""
+        from calibrant._files.columns import is_number
+
         texts = [cell.strip() for cell in self._cells() if isinstance(cell, str)]
-        return {text.removeprefix("-"): "--costs" for text in texts if not _is_number(text)}
+        return {text.removeprefix("-"): "--costs" for text in texts if not is_number(text)}
 
     def _cells(self) -> list[Any]:
         """Return the costs of each class and action, or of each mistake."""
@@ -110,22 +112,17 @@ class CostFile:
 
 def _cost_of(cell: Any, beside: Mapping[str, Any] | None, rows: Path | None) -> Any:
     """Return a number, or the numbers of a column of the rows."""
+    from calibrant._files.columns import is_number
     from calibrant._files.values import costs_of
 
-    text = str(cell).strip()
     if beside is None or not isinstance(cell, str):
         return cell
-    if _is_number(text):
+    text = cell.strip()
+    if is_number(text):
         return float(text)
     name = text.removeprefix("-")
     column = costs_of(beside[name], rows, name)
     return column if name == text else -column
-
-
-def _is_number(text: str) -> bool:
-    from calibrant._files.columns import is_number
-
-    return is_number(text)
 
 
 def _positive_of(classes: Any, positive: str | None, *, is_single: bool) -> Any:

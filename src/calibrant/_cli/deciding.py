@@ -9,8 +9,15 @@ import click
 
 from calibrant._cli.costs import CostFile, costs_option
 from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import file_argument, path_argument, reading_options
-from calibrant._cli.serving import CalibratedFile, check_groups, groups_option, serve
+from calibrant._cli.reading import (
+    CalibratedFile,
+    check_groups,
+    file_argument,
+    groups_option,
+    path_argument,
+    reading_options,
+    serve,
+)
 from calibrant._cli.showing import json_option, naming, plain_table, show, write_columns
 from calibrant._html import short_number
 
@@ -113,7 +120,7 @@ def _decide_by_costs(
             served.classes.tolist(),
             positive,
             is_single=is_single,
-            beside=served.chunk.beside,
+            beside=served.rows.beside,
             rows=served.source.place.path,
         )
     cells = action_costs(served.probabilities, table.matrix)
@@ -139,6 +146,8 @@ def _conformal_sets(
     with naming(calibration):
         conformal = ConformalSets(coverage).fit(own.probabilities, own.y, classes=own.classes)
     sets = conformal.predict_set(served.probabilities)
-    if served.has_absent:  # an option that a row lacks is in no set
+    if (
+        served.source.log is not None and served.source.log.has_absent
+    ):  # an option that a row lacks is in no set
         sets = replace(sets, members=sets.members & (served.probabilities > 0.0))
     return sets

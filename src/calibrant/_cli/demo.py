@@ -66,7 +66,7 @@ def demo() -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from calibrant._cli.showing import comparison_table, key_table, reliability_text, write_columns
+    from calibrant._cli.showing import comparison_table, key_table, write_columns
     from calibrant.report import compare, write_report
 
     with progress_bar("training a classifier") as advance:
@@ -78,8 +78,7 @@ def demo() -> None:
         columns = {f"prob_{j}": p[:, j] for j in range(p.shape[1])}
         write_columns(home / name, {**columns, "label": labels})
     verdict = comparison.verdict
-    applied = verdict.applied
-    commands = next_commands(home, applied)
+    commands = next_commands(home, verdict.applied)
     report = home / "calibrant-demo.html"
     write_report(report, comparison, title="The demo: naive Bayes", commands=commands)
 
@@ -89,9 +88,7 @@ def demo() -> None:
         f"Trained on {ROWS:,} simulated rows, calibrated on {len(y):,}, judged on "
         f"{len(new_y):,} others.\n"
     )
-    before, after = comparison.result("uncalibrated"), comparison.result(applied)
-    console.print(Text(reliability_text(before, after, ascii_only=console.options.ascii_only)))
-    console.print(Text(f"\n{verdict.headline}"), soft_wrap=False)
+    console.print(Text(verdict.headline), soft_wrap=False)
     console.print(key_table(comparison))
     console.print(comparison_table(comparison, verdict.listed), soft_wrap=False)
     console.print(f"\nReport: {report.as_uri()}")

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import Reading, file_argument, names, reading_options
-from calibrant._cli.serving import groups_option, serve
+from calibrant._cli.reading import (
+    Reading,
+    features_option,
+    file_argument,
+    groups_option,
+    names,
+    reading_options,
+    serve,
+)
 from calibrant._cli.showing import NotConvergedError, json_option, show
 from calibrant._progress import progress_bar
 
@@ -76,6 +83,7 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @reading_options()
 @click.option("--strict", is_flag=True, help="If not converged, write nothing and exit with 5.")
 @groups_option
+@features_option
 @click.option(
     "--priors",
     metavar="CLASS=SHARE,...|FILE",
@@ -91,6 +99,7 @@ def fit(
     reading: Reading,
     strict: bool,
     groups: str | None,
+    features: tuple[str, ...] | None,
     priors: str | None,
     as_json: bool,
 ) -> None:
@@ -102,13 +111,14 @@ def fit(
     Example:
       calibrant fit val.npz -o model.calibrant
       calibrant fit days/ -o model.calibrant
+      calibrant fit val.csv -o model.calibrant --columns score --features age,plan
     """  # noqa: D301
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found, calibrator = _fit(method, val, part, reading, groups, priors)
+        found, calibrator = _fit(method, val, part, reading, groups, features, priors)
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     texts = [str(warning.message) for warning in caught]
     for text in texts:
@@ -129,7 +139,17 @@ def fit(
     words = f"{n_rows:,} rows of {found.source}"
     if n_rows < n_read:
         words = f"{n_rows:,} of {n_read:,} rows of {found.source}, sampled by content"
-    show(result, as_json, f"{output}: {method} fitted to {words}")
+    text = f"{output}: {method} fitted to {words}"
+    if features is not None:
+        report = calibrator.report_  # of a FeatureCalibrator
+        result["features"] = {
+            "share": report.share,
+            "nll": report.nll,
+            "score_nll": report.score_nll,
+            "importances": {one.feature: one.loss for one in report.importances},
+        }
+        text = f"{output}: {method} and {', '.join(features)} fitted to {words}. {report.why}"
+    show(result, as_json, text)
 
 
 def _fit(
@@ -138,25 +158,31 @@ def _fit(
     part: str | None,
     reading: Reading,
     groups: str | None,
+    features: tuple[str, ...] | None,
     priors: str | None,
 ) -> tuple[Aligned | FileChunks, Calibrator]:
     """Return the rows of a path, in memory or in chunks, and what was fitted to them."""
-    from calibrant import GroupedCalibrator
+    from calibrant import FeatureCalibrator, GroupedCalibrator
     from calibrant._calibrators.methods import make_calibrator
     from calibrant._files.align import Aligned
+    from calibrant._files.values import features_of
 
     if priors is not None and groups is not None:
         raise click.UsageError("--groups and --priors exclude each other; fit each group alone")
+    if features is not None and (groups or priors):
+        raise click.UsageError(
+            "--features and --groups or --priors exclude each other; name the group a feature"
+        )
     with progress_bar(f"reading {val}") as advance:
         found = reading.open(
             val,
             part=part,
             usual_part="val",
             positive_last=reading.positive is not None,
-            by_name=True,
-            needs_whole={"--groups": groups, "--priors": priors},
+            needs_whole={"--groups": groups, "--priors": priors, "--features": features},
             progress=advance,
-            beside={} if groups is None else {groups: "--groups"},
+            beside=({} if groups is None else {groups: "--groups"})
+            | dict.fromkeys(features or (), "--features"),
         )
         calibrator = make_calibrator(
             method,
@@ -169,6 +195,15 @@ def _fit(
         with found.explained():
             if priors is not None and isinstance(found, Aligned):
                 calibrator = to_priors(calibrator, priors, found, reading)
+            if features is not None and isinstance(found, Aligned):
+                reader = FeatureCalibrator(
+                    calibrator,
+                    scores=calibrator.scores,
+                    classes=calibrator.classes,
+                    normalize=calibrator.normalize,
+                )
+                table = features_of(found.beside, features)
+                return found, reader.fit(*found.to_fit(), features=table)
             if groups is None or not isinstance(found, Aligned):
                 return found, calibrator.fit(*found.to_fit())
             grouped = GroupedCalibrator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,12 @@ from calibrant._cli.reading import Reading, file_argument, names, reading_option
 from calibrant._cli.showing import json_option, show, write_columns
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from calibrant._files.align import Aligned
     from calibrant.judge import JudgeReport
 
 
@@ -53,11 +58,11 @@ def judge(
     clusters: str | None,
     reading: Reading,
     values: tuple[float, ...] | None,
+    target: str,
     level: float,
     seed: int,
     output: Path | None,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Calibrate a judge to human grades and estimate their mean.
 
@@ -73,20 +78,35 @@ def judge(
     from calibrant._files.values import groups_of
     from calibrant.judge import calibrate_judge
 
-    options |= {"values": values, "confidence_level": level, "random_state": seed}
+    documents, kind = None, "probabilities"
+    explained: AbstractContextManager[None] = nullcontext()
     if clusters is not None:
         column, place = read_column(labelled, clusters, "--clusters")
-        options["clusters"] = groups_of(column, place, option="--clusters")
+        documents = groups_of(column, place, option="--clusters")
     if grade is not None:
         if words := reading.words("kind", "normalize", "columns", "ignore"):
             raise click.UsageError(f"{words[0]} describes scores; with --grade there are none")
         human = read_grades(labelled, reading.label_column or "label", "--label-column")
         own, others = (read_grades(path, grade, "--grade") for path in (labelled, unlabelled))
-        options["classes"] = _declared(reading.classes, human)
-        report = calibrate_judge(human, own, others, **options)
+        classes = _declared(reading.classes, human)
     else:
         beside = {} if clusters is None else {clusters: "--clusters"}
-        report = _judge_scores(labelled, unlabelled, reading, options, beside)
+        first, others = _read_scores(labelled, unlabelled, reading, beside)
+        human, own, classes, kind = first.y, first.matrix, first.classes, first.kind
+        explained = first.explained()
+    with explained:
+        report = calibrate_judge(
+            human,
+            own,
+            others,
+            classes=classes,
+            values=values,
+            clusters=documents,
+            scores=kind,
+            target=target,
+            confidence_level=level,
+            random_state=seed,
+        )
     if output is not None:
         _write(report, output)
     numbers = report.to_dict()
@@ -108,34 +128,25 @@ def _declared(names: tuple[str, ...] | None, human: Any) -> Any:
     return grades.astype(human.dtype) if is_whole else grades
 
 
-def _judge_scores(
-    labelled: Path,
-    unlabelled: Path,
-    reading: Reading,
-    options: dict[str, Any],
-    beside: dict[str, str],
-) -> JudgeReport:
-    """Judge by scores of each grade; columns of both files are matched by their names."""
+def _read_scores(
+    labelled: Path, unlabelled: Path, reading: Reading, beside: dict[str, str]
+) -> tuple[Aligned, NDArray[Any]]:
+    """Read scores of each grade; columns of both files are matched by their names."""
+    import numpy as np
+
     from calibrant._columns import column_order
     from calibrant._files.predictions import read_prediction_file
-    from calibrant.judge import calibrate_judge
 
     first = reading.read(labelled, beside=beside)
     # The scores of the labelled rows name those of the others, which may have clusters, too.
-    others = replace(reading.selection(), fitted=tuple(first.place.names or ()))
+    selection = replace(reading.selection(), fitted=tuple(first.place.names or ()))
     second = read_prediction_file(
-        unlabelled, kind=reading.kind, selection=others, classes=first.classes
+        unlabelled, kind=reading.kind, selection=selection, classes=first.classes
     )
-    classes, other = first.classes, second.scores
-    if classes is not None and second.place.names is not None:
-        import numpy as np
-
-        order = column_order(second.place.names, np.array(classes), named=second.place)
-        other = other if order is None else other[:, order]
-    with first.explained():
-        return calibrate_judge(
-            first.y, first.matrix, other, classes=classes, scores=first.kind, **options
-        )
+    order = None
+    if first.classes is not None:
+        order = column_order(second.place.names, np.array(first.classes), named=second.place)
+    return first, second.scores if order is None else second.scores[:, order]
 
 
 def _write(report: JudgeReport, output: Path) -> None:

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import file_argument, path_argument, reading_options
-from calibrant._cli.serving import groups_option, serve
+from calibrant._cli.reading import (
+    file_argument,
+    groups_option,
+    path_argument,
+    reading_options,
+    serve,
+)
 from calibrant._cli.showing import json_option, naming, plain_table, show
 
 if TYPE_CHECKING:
@@ -68,7 +73,7 @@ def monitor_command(
         calibrator = model_file.load(model)
     beside = {} if time is None else {time: "--time-column"}
     served = serve(calibrator, new, part, reading, groups, beside)
-    times = None if time is None else values_of(served.chunk.beside[time])
+    times = None if time is None else values_of(served.rows.beside[time])
     rows, batch = served.probabilities, _identity(new, part)
     with only_one(state):
         monitor, found = _open(state, alpha, calibrator), None

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-import sys
-from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -40,71 +37,44 @@ def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
     """Refuse an output that is also an input or another output, by whatever name."""
     from calibrant.errors import PredictionFileError
 
-    told = [(param, values[str(param.name)]) for param in params if values.get(str(param.name))]
-    outputs = [(param, path) for param, path in told if isinstance(param.type, OutputPath)]
-    # Class frequencies of new rows are given as text, or as a file of rows.
-    inputs = [
-        Path(path)
-        for param, path in told
-        if (isinstance(param.type, click.Path) and not isinstance(param.type, OutputPath))
-        or param.name == "priors"
-    ]
-    for place, (param, out) in enumerate(outputs):
-        if str(out) == "-":
-            if not param.type.allow_dash:  # type: ignore[attr-defined]
-                raise click.UsageError("only apply writes to standard output; name a file")
+    inputs: list[Path] = []
+    outputs: dict[Path, str] = {}
+    for param in params:
+        value = values.get(str(param.name))
+        if not value or not (isinstance(param.type, click.Path) or param.name == "priors"):
             continue
-        if any(_is_same(own, path) for own in (out, _lock_of(out)) for path in inputs):
-            raise PredictionFileError(f"{out} is also an input; write to another file")
-        for directory in inputs:
-            if _is_in(out, directory):
+        path = Path(value)
+        if not isinstance(param.type, OutputPath):
+            inputs.append(path)  # class frequencies are given as text, or as a file of rows
+        elif str(path) == "-" and not param.type.allow_dash:
+            raise click.UsageError("only apply writes to standard output; name a file")
+        elif str(path) != "-":
+            for other, option in outputs.items():
+                if is_same(path, other):
+                    raise PredictionFileError(
+                        f"{path} is named by {option} and by {param.opts[-1]}; write to two files"
+                    )
+            outputs[path] = param.opts[-1]
+    for out in outputs:
+        for path in inputs:
+            if is_same(out, path):
+                raise PredictionFileError(f"{out} is also an input; write to another file")
+            if _is_data_in(out, path):
                 raise PredictionFileError(
-                    f"{out} is also an input, as a file in {directory}; write to another directory"
-                )
-        for other, path in outputs[:place]:
-            if _is_same(out, path) or _is_same(out, _lock_of(path)):
-                raise PredictionFileError(
-                    f"{out} is named by {other.opts[-1]} and by {param.opts[-1]}; write to two "
-                    "files"
+                    f"{out} is also an input, as a file in {path}; write to another directory"
                 )
 
 
-def _lock_of(out: Path) -> Path:
-    """Return the file that keeps other processes away from a state, and is removed again."""
-    return Path(f"{os.path.realpath(out)}.lock")
-
-
-def _is_same(out: Path, path: Path) -> bool:
+def is_same(first: Path, second: Path) -> bool:
     """Whether two paths lead to one file: also where it is not there yet, or has two names."""
-    if str(path) != "-" and os.path.realpath(out) == os.path.realpath(path):
+    if os.path.realpath(first) == os.path.realpath(second):
         return True
-    return (own := _identity(out)) is not None and own == _identity(path)
+    return first.exists() and second.exists() and first.samefile(second)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file or directory from all others, if it is there."""
-    with suppress(OSError, ValueError, AttributeError):  # no file, or no standard input
-        is_stdin = str(path) == "-"
-        found = os.fstat(sys.stdin.fileno()) if is_stdin else Path(os.path.realpath(path)).stat()
-        if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
-            return found.st_dev, found.st_ino
-    return None
-
-
-def _is_in(out: Path, directory: Path) -> bool:
-    """Whether an output is data in a directory that is read, or would be when it is written."""
-    if not directory.is_dir():
-        return False
-    whole, own = Path(os.path.realpath(out)), _identity(out)
-    if _is_data(whole) and whole.is_relative_to(os.path.realpath(directory)):
-        return True
-    inside = (file for file in directory.rglob("*") if _is_data(file) and file.is_file())
-    return own is not None and any(_identity(file) == own for file in inside)
-
-
-def _is_data(path: Path) -> bool:
-    """Whether the suffix is that of a table, of arrays or of a log."""
+def _is_data_in(out: Path, directory: Path) -> bool:
+    """Whether an output would be read as data of a directory the next time."""
     from calibrant._files.predictions import find_format
 
-    is_hdf5 = path.suffix.lower() in {".h5", ".hdf5"}
-    return is_hdf5 or (bool(path.suffix) and find_format(path) is not None)
+    is_data = bool(out.suffix) and find_format(out) is not None
+    return is_data and Path(os.path.realpath(out)).is_relative_to(os.path.realpath(directory))

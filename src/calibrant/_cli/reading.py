@@ -1,4 +1,4 @@
-"""Options about files of predictions, which the commands share."""
+"""Files of predictions as commands read them: options that they share, and calibrated rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._files.columns import ColumnSelection
-    from calibrant._files.source import Source
+    from calibrant._files.predictions import Request
+    from calibrant._files.source import RawPredictions, Source
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
@@ -91,17 +95,17 @@ class Reading:
         usual_part: str | None = None,
         like: Aligned | None = None,
         positive_last: bool = False,
-        by_name: bool = False,
         beside: Mapping[str, str] | None = None,
     ) -> Aligned:
         """Read a file of predictions whole; the options are those of :func:`align`."""
-        opening = self._opening(part, usual_part, like)
-        with opening(path, selection=self.selection(beside)) as source:
-            found = source.read()
-        if found.log is not None:
-            self.tell(found.log.note)
-        self._refuse_to_normalize(path, found.kind)
-        return self._settling(like, positive_last, by_name)(found)
+        from calibrant._files.predictions import open_source
+
+        with open_source(path, self._request(part, usual_part, like, beside)) as source:
+            raw = source.read()
+        if raw.log is not None:
+            self.tell(raw.log.note)
+        self._refuse_to_normalize(path, raw.kind)
+        return self._align(positive_last)(raw, like=like)
 
     def open(
         self,
@@ -110,7 +114,6 @@ class Reading:
         part: str | None,
         usual_part: str,
         positive_last: bool,
-        by_name: bool = False,
         needs_whole: dict[str, Any],
         progress: Callable[..., None],
         beside: Mapping[str, str],
@@ -128,47 +131,40 @@ class Reading:
                 part=part,
                 usual_part=usual_part,
                 positive_last=positive_last,
-                by_name=by_name,
                 beside=beside,
             )
         if path.is_dir():
             if used:
                 raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
             self.look_at_directory(path, part)
-        chunks = FileChunks(path, self._opening(part, usual_part, None), self.selection(), progress)
+        request = self._request(part, usual_part)
+        chunks = FileChunks(path, request, self._align(positive_last), progress)
         self._refuse_to_normalize(path, chunks.kind)
-        return chunks.settle(self._settling(None, positive_last, by_name))
+        return chunks
 
-    def _opening(
-        self, part: str | None, usual_part: str | None, like: Aligned | None
-    ) -> Callable[..., AbstractContextManager[Source]]:
-        """Return what opens a file."""
-        from calibrant._files.predictions import open_source
+    def _request(
+        self,
+        part: str | None,
+        usual_part: str | None,
+        like: Aligned | None = None,
+        beside: Mapping[str, str] | None = None,
+    ) -> Request:
+        from calibrant._files.predictions import Request
 
         classes = self.classes if like is None else like.classes
-        return partial(
-            open_source,
-            part=part,
-            usual_part=usual_part,
-            kind=self.kind,
-            labels=self.labels,
-            classes=classes,
-        )
+        selection = self.selection(beside)
+        return Request(part, usual_part, self.kind, self.labels, selection, classes)
 
-    def _settling(
-        self, like: Aligned | None, positive_last: bool, by_name: bool
-    ) -> Callable[..., Aligned]:
+    def _align(self, positive_last: bool) -> Callable[..., Aligned]:
         """Return what tells the class of each column."""
         from calibrant._files.align import align
 
         return partial(
             align,
             classes=self.classes,
-            like=like,
             normalize="rows" if self.normalize else None,
             positive=self.positive,
             positive_last=positive_last,
-            by_name=by_name,
         )
 
     def look_at_directory(self, path: Path, part: str | None) -> None:
@@ -225,3 +221,85 @@ def reading_options(*some: str) -> Callable[[Callable[..., Any]], Callable[..., 
         return run
 
     return decorate
+
+
+features_option = click.option(
+    "--features",
+    type=names,
+    metavar="COLUMN,...",
+    help="Columns beside the scores that predictions may depend on.",
+)
+groups_option = click.option(
+    "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
+)
+
+
+def check_groups(calibrator: Calibrator, model: Path, groups: str | None) -> bool:
+    """Whether a model was fitted by group; refuse groups that it does not know or lacks."""
+    is_grouped = hasattr(calibrator, "for_group")
+    if is_grouped is (groups is None):
+        raise click.UsageError(
+            f"{model} was fitted {'with' if is_grouped else 'without'} groups: "
+            + ("name the column with --groups" if is_grouped else "leave out --groups")
+        )
+    return is_grouped
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedFile:
+    """A file that was read and calibrated; ``y`` is None without labels."""
+
+    probabilities: NDArray[np.float64]
+    y: NDArray[Any] | None
+    groups: NDArray[np.str_] | None
+    rows: RawPredictions
+    source: Source
+    order: NDArray[np.int64] | None
+    classes: NDArray[Any]
+
+    def table(self, out: Path) -> Any:
+        """Return the columns of the file with probabilities for scores, as ``apply`` writes it."""
+        import numpy as np
+
+        from calibrant._files.writers import Output, calibrated_table
+
+        output = Output(out, self.classes, self.source, self.order, self.probabilities.dtype)
+        keep = np.ones(len(self.probabilities), dtype=bool)
+        return calibrated_table(output, self.probabilities, self.rows, keep)
+
+
+def serve(
+    calibrator: Calibrator,
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    groups: str | None = None,
+    beside: Mapping[str, str] | None = None,
+    *,
+    usual_part: str = "test",
+) -> CalibratedFile:
+    """Read a file and calibrate it; ``beside`` are other columns to read, and their options."""
+    from calibrant._cli.showing import naming
+    from calibrant._files.apply import RowCalibration, request_of
+    from calibrant._files.predictions import open_source
+    from calibrant._files.values import groups_of, read_labels
+
+    if reading.normalize:
+        calibrator.set_params(normalize="rows")
+    is_grouped = hasattr(calibrator, "for_group")
+    if is_grouped and groups is None:
+        raise click.UsageError("the model was fitted with groups; name them with --groups")
+    request = request_of(calibrator, reading.selection(beside), part, groups, usual_part)
+    with open_source(path, request) as source:
+        calibrate = RowCalibration(calibrator, source, groups if is_grouped else None)
+        rows = source.read()
+    with naming(path):
+        probabilities, _ = calibrate(rows)
+    classes, labels = calibrator.classes_, rows.labels
+    is_sure = source.layout is None or source.layout.is_named
+    if labels is not None and not is_sure and not {*map(str, labels)} <= {*map(str, classes)}:
+        labels = None  # a column of text that holds something else
+    as_text = classes.dtype.kind in "OU"
+    y = None if labels is None else read_labels(labels, source.place, as_text=as_text)
+    named = None if groups is None else groups_of(rows.beside[groups], source.place)
+    return CalibratedFile(probabilities, y, named, rows, source, calibrate.order, classes)

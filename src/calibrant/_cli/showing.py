@@ -218,42 +218,6 @@ def key_table(comparison: Any) -> Any:
     return table
 
 
-BAR, FEW = 24, 0.005
-"""Characters of a bar that is 1 long, and the share of the rows below which there is none."""
-
-UPRIGHT, BLOCKS = "\u2502", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
-"""A line, and eighths of a character from none to all."""
-
-
-def reliability_text(before: Any, after: Any, *, ascii_only: bool) -> str:
-    """Draw two reliability diagrams as text, side by side: a bar for each bin of confidence."""
-    lines = [
-        f"{'':13}{'before calibration':{BAR + 10}}after {after.method}",
-        f"{'confidence':13}" + f"{'accuracy':{BAR + 2}}{'rows':8}" * 2,
-    ]
-    edges = before.curve.edges
-    for j in reversed(range(len(edges) - 1)):
-        cells = "".join(_bar(own.curve, j, ascii_only=ascii_only) for own in (before, after))
-        if cells.strip():
-            lines.append(f"{100 * edges[j]:3.0f} - {100 * edges[j + 1]:3.0f} %  {cells}")
-    mark = "|" if ascii_only else UPRIGHT
-    lines.append(f"Bars: how often predictions are right; {mark} how often they claim to be.")
-    lines.append(f"Bins of less than {FEW:.1%} of the rows are left out.")
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _bar(curve: Any, j: int, *, ascii_only: bool) -> str:
-    """Return a bar as long as the accuracy of a bin, a mark at its confidence, and its share."""
-    share = curve.weight[j] / curve.weight.sum()
-    if share < FEW:
-        return " " * (BAR + 10)
-    whole, rest = divmod(round(8 * BAR * float(curve.frequency[j])), 8)
-    bar = "#" * (whole + rest // 4) if ascii_only else BLOCKS[8] * whole + BLOCKS[rest]
-    cells = list(bar.ljust(BAR + 1)[: BAR + 1])
-    cells[round(BAR * float(curve.mean_probability[j]))] = "|" if ascii_only else UPRIGHT
-    return f"{''.join(cells)}{100 * share:4.0f} %   "
-
-
 def comparison_numbers(comparison: Any) -> dict[str, Any]:
     """Put a comparison into plain numbers, for programs."""
     verdict, more = comparison.verdict, {}

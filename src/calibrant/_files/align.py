@@ -1,4 +1,4 @@
-"""Bring the labels of a file and the names of its columns together."""
+"""Bring the labels of a file and the names of its columns together: which is of which class."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ import numpy as np
 
 from calibrant._columns import are_whole, match_columns
 from calibrant._containers import NamedMatrix
-from calibrant._files.classes import classes_by_name, refuse_other_columns
 from calibrant._files.values import groups_of, labels_of_archive, read_labels, refuse_unknown, typed
 from calibrant._one_column import ONE_COLUMN, check_positive
-from calibrant._simplex import (
-    check_batch,
-    check_scores,
-    find_features,
-    softmax,
-)
+from calibrant._simplex import SUM_TOLERANCE, check_batch, check_scores, find_features, softmax
 from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
@@ -30,6 +24,9 @@ if TYPE_CHECKING:
 
     from calibrant._files.source import RawPredictions
     from calibrant._files.text import Place
+
+
+CHOOSE = "leave them out with --ignore, or choose the columns of scores with --columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,6 @@ class Aligned:
     kind: str
     normalize: str | None
     has_absent: bool = False
-    is_flipped: bool = False
     is_stated: bool = False
     """Whether the scores are confidences that a model stated of its answers."""
 
@@ -58,39 +54,6 @@ class Aligned:
         """The matrix, with the names of its columns where they have any."""
         names = self.place.names
         return self.matrix if names is None else NamedMatrix(self.matrix, names)
-
-    def with_positive_last(self) -> Aligned:
-        """Put two columns that are named after their classes into the sorted order of these."""
-        two = self.classes
-        return self if two is None or len(two) != 2 else self.ordered_by(sorted(two))
-
-    def ordered_by(self, two: list[Any]) -> Aligned:
-        """Put two columns that are named after their classes into the order of these."""
-        names = self.place.names or []
-        match = match_columns(names, two, self.place) if len(names) == 2 else None
-        if match is None or match.classes == two:
-            return self
-        place = replace(self.place, names=names[::-1])
-        return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
-
-    def flipped(self, two: list[Any] | None, like: Aligned | None, by_name: bool) -> Aligned:
-        """Exchange two columns unless the second one is of the second class; as ``like`` did.
-
-        With ``by_name`` only those that are named after their classes: a model has to find them.
-        """
-        classes = sorted(np.unique(self.y).tolist()) if self.classes is None else self.classes
-        is_turned = like is not None and like.is_flipped  # its classes are in the new order
-        if two is None or (classes == two and not is_turned):
-            return replace(self, classes=two)
-        if by_name and match_columns(self.place.names or [], two, self.place) is None:
-            raise PredictionFileError(
-                f"{self.place.source}: the first column is for {two[1]!r}, the class of "
-                "--positive, but a model expects it last unless columns are named after their "
-                "classes; rename the columns, or leave out --positive"
-            )
-        place = replace(self.place, names=self.place.names and self.place.names[::-1])
-        turned = self.matrix[:, ::-1]
-        return replace(self, matrix=turned, classes=two, place=place, is_flipped=True)
 
     @property
     def source(self) -> str:
@@ -123,7 +86,7 @@ class Aligned:
         n_columns = 2 if self.kind in ONE_COLUMN else self.matrix.shape[1]
         return known if len(known) == n_columns else None
 
-    def take(self, rows: NDArray[Any]) -> Aligned:
+    def take(self, rows: NDArray[Any] | slice) -> Aligned:
         """Return some of the rows, without what stands beside them."""
         return replace(self, y=self.y[rows], matrix=self.matrix[rows], beside={})
 
@@ -147,10 +110,16 @@ class Aligned:
 
     def check(self) -> None:
         """Check labels and scores, without warnings: these come with the work itself."""
-        options: dict[str, Any] = {"kind": self.kind, "normalize": self.normalize}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check_batch(self.scores, self.y, classes=self.classes, named=self.place, **options)
+            check_batch(
+                self.scores,
+                self.y,
+                kind=self.kind,
+                classes=self.classes,
+                normalize=self.normalize,
+                named=self.place,
+            )
 
 
 def align(
@@ -158,94 +127,135 @@ def align(
     *,
     classes: Sequence[str] | None = None,
     like: Aligned | None = None,
+    labels: list[Any] | None = None,
     normalize: str | None = None,
     positive: str | None = None,
     positive_last: bool = False,
-    by_name: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
-    same data, whose classes these are. With ``positive_last``, two classes that names tell are in
+    same data, whose classes these are; ``labels`` are all that there are, if these are some of the
+    rows. With ``positive_last``, two classes that names tell are in
     sorted order, whatever that of their columns: the second one is ``positive``, unless that is
-    told. It is the class of a single column. ``by_name`` lets names alone change that order.
+    told. It is the class of a single column.
     """
-    is_single = found.kind in ONE_COLUMN
-    raw, names = found.require_labels(), found.place.names
-    n_columns = 2 if is_single else found.scores.shape[1]
-    is_archive = found.place.path.suffix.lower() == ".npz"
+    raw, place, log = found.require_labels(), found.place, found.log
     if raw.ndim != 1:  # one-hot rows, for the validator
-        place = replace(found.place, names=None)
+        place = replace(place, names=None)
         return Aligned(raw, found.scores, None, place, found.kind, normalize, beside=found.beside)
-    known: list[Any] | None = None
-    if names is not None and is_archive:
-        y, known = labels_of_archive(read_labels(raw, found.place), names)
-    elif names is not None and found.log is not None:
-        y = read_labels(raw, found.place, as_text=not are_whole(names))
-        known = typed(names, y)
-    else:
-        is_text = like is not None and like.y.dtype.kind == "U"
-        y = read_labels(raw, found.place, as_text=is_text)
-    if classes is not None:
-        known = typed(classes, y)
-        if len(known) != n_columns:
-            raise PredictionFileError(
-                f"{found.source} has {number_of(n_columns, 'column')} of scores, but --classes "
-                f"names {len(known)} classes"
-            )
-    elif like is not None:
-        known = like.classes
-        if names is not None and not is_single:
-            refuse_other_columns(found.place, n_columns, known or range(like.matrix.shape[1]))
-    elif names is not None and known is None and not is_single:
-        known = classes_by_name(found, names, y)
-    if known is names is None and y.dtype.kind in "iu" and len(np.unique(y)) > n_columns:
-        known = list(range(n_columns))
+    is_single, is_archive = found.kind in ONE_COLUMN, place.path.suffix.lower() == ".npz"
+    as_text = (
+        isinstance(labels[0], str) if labels else like is not None and like.y.dtype.kind == "U"
+    )
+    if log is not None and place.names is not None:
+        as_text = not are_whole(place.names)
+    y = read_labels(raw, place, as_text=as_text)
+    if is_archive and place.names is not None:
+        y, _ = labels_of_archive(y, place.names)
+    labels = np.unique(y).tolist() if labels is None else labels
+    known = _find_classes(found, y, labels, classes, like, normalize)
     if known is not None:
-        refuse_unknown(y, known, found.place)
+        refuse_unknown(y, known, place)
     two = known
     if positive is not None or is_single:
-        two = _two_classes(found, y, known, positive)
+        two = _two_classes(found, y, labels, known, positive)
         known = two if is_single else known
-    labels = np.unique(y) if two is None else np.array(two)
-    if is_single and names is not None and len(names) == 1 and len(labels) == 2:
-        check_positive(labels, names[0], told=True, named=found.place)
-    is_told = classes is not None or like is not None or found.log is not None or is_archive
-    if not is_told:
-        _refuse_features(found, y, known)
+    both = np.array(labels if two is None else two)
+    if is_single and place.names is not None and len(place.names) == 1 and len(both) == 2:
+        check_positive(both, place.names[0], told=True, named=place)
+    if classes is None and like is None and log is None and not is_archive:
+        _refuse_features(found, y, labels, known)
     whole = Aligned(
         y,
         found.scores,
         known,
-        found.place,
+        place,
         found.kind,
         normalize,
-        has_absent=found.log is not None and found.log.has_absent,
-        is_stated=found.log is not None and found.log.is_stated,
+        has_absent=log is not None and log.has_absent,
+        is_stated=log is not None and log.is_stated,
         beside=found.beside,
     )
-    if positive is not None and positive_last and not is_single:
-        return whole.flipped(two, like, by_name)
-    if not positive_last or classes is not None or is_archive:
+    if is_single or not positive_last:
         return whole
-    return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
+    if positive is not None and two is not None:
+        return _with_positive_last(whole, two)
+    if classes is not None or is_archive or known is None or len(known) != 2 or not place.names:
+        return whole
+    return _with_positive_last(whole, sorted(known) if like is None else known)
 
 
-def _refuse_features(found: RawPredictions, y: NDArray[Any], known: list[Any] | None) -> None:
+def _find_classes(
+    found: RawPredictions,
+    y: NDArray[Any],
+    labels: list[Any],
+    classes: Sequence[str] | None,
+    like: Aligned | None,
+    normalize: str | None,
+) -> list[Any] | None:
+    """Return the class of each column, where something tells it."""
+    place, names, n_columns = found.place, found.place.names, found.scores.shape[1]
+    is_single = found.kind in ONE_COLUMN
+    n_classes = 2 if is_single else n_columns
+    if classes is not None:
+        if len(classes) != n_classes:
+            raise PredictionFileError(
+                f"{place.source} has {number_of(n_columns, 'column')} of scores, but --classes "
+                f"names {len(classes)} classes"
+            )
+        return typed(classes, y)
+    if like is not None:
+        if names is not None and not is_single:
+            refuse_other_columns(place, n_columns, like.classes or range(like.matrix.shape[1]))
+        return like.classes
+    if names is not None and (found.log is not None or place.path.suffix.lower() == ".npz"):
+        return typed(names, y)
+    if names is not None:
+        return None if is_single else classes_by_name(found, names, y, labels, normalize)
+    are_places = y.dtype.kind in "iu" and len(labels) > n_classes
+    return list(range(n_classes)) if are_places else None
+
+
+def _with_positive_last(whole: Aligned, two: list[Any]) -> Aligned:
+    """Exchange two columns unless the second one is of the second class; names alone tell it."""
+    match = match_columns(whole.place.names or [], two, whole.place)
+    own = sorted(two) if whole.classes is None else whole.classes
+    if match is None and own != two:  # whoever applies a model could not know of an exchange
+        raise PredictionFileError(
+            f"{whole.source}: the first column is for {two[1]!r}, the class of --positive, and "
+            "comes last only where columns are named after their classes; rename or exchange the "
+            "columns, or leave out --positive"
+        )
+    if match is None or match.classes == two:
+        return replace(whole, classes=two)
+    names = (whole.place.names or [])[::-1]
+    place = replace(whole.place, names=names)
+    return replace(whole, matrix=whole.matrix[:, ::-1], classes=two, place=place)
+
+
+def _refuse_features(
+    found: RawPredictions, y: NDArray[Any], labels: list[Any], known: list[Any] | None
+) -> None:
     """Refuse features as logits: names such as x0 and x1 seem to be those of classes 0 and 1."""
-    if found.kind == "logits" and known is not None and len(np.unique(y)) < len(known):
-        options: dict[str, Any] = {"classes": known, "is_chunk": True, "named": found.place}
-        batch = check_batch(found.scores, y, kind="logits", **options)
+    if found.kind == "logits" and known is not None and len(labels) < len(known):
+        batch = check_batch(
+            found.scores, y, kind="logits", classes=known, is_chunk=True, named=found.place
+        )
         features = find_features(batch, found.place)
         if features is not None:
             raise PredictionFileError(features)
 
 
 def _two_classes(
-    found: RawPredictions, y: NDArray[Any], known: list[Any] | None, positive: str | None
+    found: RawPredictions,
+    y: NDArray[Any],
+    labels: list[Any],
+    known: list[Any] | None,
+    positive: str | None,
 ) -> list[Any] | None:
     """Return two classes, the positive one last, where it is known; refuse a column of none."""
-    distinct, where = np.unique(y).tolist() if known is None else known, found.source
+    distinct = labels if known is None else known
     if positive is None:
         if known is None and len(distinct) == 2:
             check_positive(np.array(distinct), told=False, named=found.place)
@@ -256,7 +266,97 @@ def _two_classes(
         others = [1 - own]
     if len(others) != 1 or found.scores.shape[1] > 2:
         raise PredictionFileError(
-            f"{where}: --positive {positive} is not one of two classes, which are "
+            f"{found.place.source}: --positive {positive} is not one of two classes, which are "
             f"{some(distinct)}{'' if others else '; name both with --classes'}"
         )
     return [*others, own]
+
+
+def classes_by_name(
+    found: RawPredictions,
+    names: list[str],
+    y: NDArray[Any],
+    labels: list[Any],
+    normalize: str | None,
+) -> list[Any] | None:
+    """Classes of the columns of a table, where the names tell them; all columns hold scores.
+
+    ``y`` are the labels of these rows, ``labels`` the distinct ones of all rows.
+    """
+    match = match_columns(names, labels, found.place)
+    if match is None and (y.dtype.kind not in "iu" or len(labels) > len(names)):
+        # A label that is the name of no column, while the frequent ones are, is refused later.
+        distinct, counts = np.unique(y, return_counts=True)
+        frequent = distinct[np.argsort(-counts, kind="stable")[: (1 + len(distinct)) // 2]].tolist()
+        partial = match_columns(names, frequent, found.place)
+        if partial is not None and (len(frequent) > 1 or not partial.prefix + partial.suffix):
+            return partial.classes
+        if y.dtype.kind in "iu":
+            return list(range(len(names)))
+    if match is None:
+        if not found.are_columns_sure:
+            _refuse_other_numbers(found, names, len(labels), normalize)
+        return None
+    others = set(range(len(names))) - set(match.columns)
+    if found.are_columns_sure:
+        return None if others else match.classes
+    if not match.prefix and not match.suffix and y.dtype.kind not in "iu":
+        # Any name may be that of a class without rows; one that completes the rows is.
+        seen = set(labels)
+        absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen]
+        others |= set() if _complete_the_rows(found, absent) else set(absent)
+    _refuse_columns(found, sorted(others), "match no label, while others match all labels")
+    return match.classes
+
+
+def _refuse_columns(found: RawPredictions, columns: Sequence[int], fault: str) -> None:
+    if len(columns):
+        names = some([(found.place.names or [])[j] for j in columns])
+        raise PredictionFileError(f"{found.place.source}: columns {names} {fault}; {CHOOSE}")
+
+
+def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
+    """Whether rows are probabilities that sum to one with each of these columns, not without."""
+    gaps = np.abs(found.scores.sum(axis=1) - 1.0)
+    are_used = bool((found.scores[:, columns] > 0).any(axis=0).all())
+    return found.kind == "probabilities" and are_used and bool(np.median(gaps) <= SUM_TOLERANCE)
+
+
+def _refuse_other_numbers(
+    found: RawPredictions, names: list[str], n_labels: int, normalize: str | None
+) -> None:
+    """Refuse columns of numbers that are no scores, where names do not tell which are.
+
+    Ids, folds and ages are whole numbers. Scores are not, but for a class that is certain or
+    impossible in every row, and for votes and counts, which all columns hold.
+    """
+    known = [column[np.isfinite(column)] for column in found.scores.T]
+    is_counted = [bool(np.all(own % 1 == 0)) and len(np.unique(own)) > 2 for own in known]
+    if not all(is_counted):
+        fault = "are whole numbers, such as ids or folds, while the others are scores"
+        _refuse_columns(found, np.flatnonzero(is_counted).tolist(), fault)
+    # Rows of probabilities have to sum to one, which tells such a column; others do not.
+    if n_labels != len(names) and (found.kind == "logits" or normalize is not None):
+        raise PredictionFileError(
+            f"{found.place.source} has {len(names)} columns of numbers and {n_labels} distinct "
+            "labels, and the names do not say which column belongs to which label; choose the "
+            "columns with --columns, or leave some out with --ignore"
+        )
+
+
+def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -> None:
+    """Refuse a file with more or fewer columns of scores than a model has classes."""
+    if n_columns == len(classes):
+        return
+    match = None if place.names is None else match_columns(place.names, list(classes), place)
+    if place.names is None or match is None:
+        raise PredictionFileError(
+            f"{place.source} has {number_of(n_columns, 'column')} of scores, but the model has "
+            f"{len(classes)} classes"
+        )
+    own = dict(zip(match.columns, match.classes, strict=True))
+    others = [name for j, name in enumerate(place.names) if own.get(j) not in set(classes)]
+    raise PredictionFileError(
+        f"{place.source}: columns {some(others)} are not classes of the model; leave them out "
+        "with --ignore"
+    )

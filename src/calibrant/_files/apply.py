@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant._atomic_file import new_directory
 from calibrant._bad_rows import predict_good
+from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
+from calibrant._files.align import refuse_other_columns
 from calibrant._files.chunks import find_tables
-from calibrant._files.classes import find_order
 from calibrant._files.columns import ColumnSelection
 from calibrant._files.logs import leave_out_absent
-from calibrant._files.predictions import find_format, open_source, unknown_format
-from calibrant._files.values import groups_like, groups_of
+from calibrant._files.predictions import Request, find_format, open_source, unknown_format
+from calibrant._files.values import features_of, groups_like, groups_of
 from calibrant._files.writers import Output, open_output
-from calibrant._one_column import ONE_COLUMN
-from calibrant.errors import DataError
+from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
+from calibrant.errors import CalibrantWarning, ColumnNameError, DataError
+from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._files.source import FileChunk, Source
+    from calibrant._files.source import RawPredictions, Source
 
 ON_BAD_ROW = ("error", "skip", "nan")
 NAMED_ROWS = 5
@@ -64,29 +67,23 @@ def apply_file(
     was taken for a class in the log of an evaluation. ``groups`` is the column, array or field with
     the group of each row, for a fit by group.
     """
-    simplex.check_option("on_bad_row", on_bad_row, ("error",) if groups else ON_BAD_ROW)
+    by_row = bool(groups) or hasattr(calibrator, "columns_")
+    simplex.check_option("on_bad_row", on_bad_row, ("error",) if by_row else ON_BAD_ROW)
     n_read = n_bad = 0
     first_bad: list[int] = []
     is_strict = on_bad_row == "error"
-    selection = to_apply(calibrator, selection, groups, takes_missing=not is_strict)
+    selection = replace(selection or ColumnSelection(), takes_missing=not is_strict)
     known = find_format(out)
     if known is None or known.write is None:
         raise unknown_format(out, "cannot be written")
-    with open_source(
-        path,
-        part=part,
-        usual_part="test",
-        kind=calibrator.scores,
-        selection=selection,
-        classes=calibrator.classes_.tolist(),
-    ) as source:
+    with open_source(path, request_of(calibrator, selection, part, groups)) as source:
         if source.log is not None and tell is not None:
             tell(source.log.note)
         calibrate = RowCalibration(calibrator, source, groups)
         output = Output(out, calibrator.classes_, source, calibrate.order, calibrate.dtype)
         with open_output(out) as file, known.write(file, output) as write:
             for chunk in source.chunks:
-                calibrated, good = calibrate(chunk, n_read, is_strict=is_strict)
+                calibrated, good = calibrate(chunk, is_strict=is_strict)
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
                 write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
@@ -100,24 +97,26 @@ def apply_file(
     return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)
 
 
-def to_apply(
+def request_of(
     calibrator: Calibrator,
-    selection: ColumnSelection | None,
+    selection: ColumnSelection,
+    part: str | None,
     groups: str | None,
-    *,
-    takes_missing: bool = False,
-) -> ColumnSelection:
-    """Return the selection of a table for a model; its other columns are written again."""
-    selection = selection or ColumnSelection()
+    usual_part: str = "test",
+) -> Request:
+    """Return what a model asks of a file; other columns of a table are written again."""
     # Of several classes other numbers stay refused: they may be classes of another model.
     names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
-    return replace(
-        selection,
-        beside=dict(selection.beside) | ({} if groups is None else {groups: "--groups"}),
-        takes_missing=takes_missing,
-        reads_others=True,
-        fitted=tuple(names),
-    )
+    beside = dict(selection.beside) | ({} if groups is None else {groups: "--groups"})
+    beside |= dict.fromkeys(feature_names(calibrator), "the model was fitted with --features")
+    selection = replace(selection, beside=beside, reads_others=True, fitted=tuple(names))
+    classes = calibrator.classes_.tolist()
+    return Request(part, usual_part, calibrator.scores, selection=selection, classes=classes)
+
+
+def feature_names(calibrator: Any) -> list[str]:
+    """Return the columns that a model reads beside the scores."""
+    return [column.name for column in getattr(calibrator, "columns_", ()) if column.width]
 
 
 def apply_directory(
@@ -138,6 +137,32 @@ def apply_directory(
     return Applied(sum(n_rows), sum(n_bad), "; ".join([*filter(None, where)][:NAMED_ROWS]))
 
 
+def find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
+    """Check the columns of the file against those of the model, as ``predict_proba`` does."""
+    classes, names, where = calibrator.classes_, source.place.names, source.place.source
+    fitted = getattr(calibrator, "feature_names_in_", None)
+    if source.kind in ONE_COLUMN:
+        single = names[0] if names is not None and len(names) == 1 else None
+        check_positive(classes, single, told=True, named=source.place)
+        if source.layout is None or not source.layout.is_chosen:
+            check_single_name(single, fitted, classes, "the model", source.place)
+        return None
+    refuse_other_columns(source.place, source.n_columns, classes.tolist())
+    if names is None:
+        if fitted is not None:
+            text = f"{where} has no column names; the columns are taken to be {some(fitted)}"
+            notices.warn(CalibrantWarning(text))
+        return None
+    order = column_order(names, classes, named=source.place)
+    told = order is not None or order_of(names, classes, source.place) is not None
+    if not told and fitted is not None and names != fitted.tolist():
+        raise ColumnNameError(
+            f"{where}: the columns are {some(names)}, but the model expects {some(fitted)} in "
+            "this order; rename or reorder them"
+        )
+    return order
+
+
 class RowCalibration:
     """Calibrates chunks of an open file, whose columns it has checked against the model's."""
 
@@ -154,14 +179,16 @@ class RowCalibration:
             self._names = own if self.order is None else [str(c) for c in calibrator.classes_]
 
     def __call__(
-        self, chunk: FileChunk, n_done: int = 0, *, is_strict: bool = True
+        self, chunk: RawPredictions, *, is_strict: bool = True
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return calibrated rows, and which of them are good; bad ones are NaN, unless strict."""
         calibrator, source, scores = self._calibrator, self._source, chunk.scores
         by_group = {}
         if self._groups is not None:
-            values = groups_of(chunk.beside[self._groups], source.place, n_done)
+            values = groups_of(chunk.beside[self._groups], chunk.place)
             by_group["groups"] = groups_like(values, calibrator.groups_)
+        if names := feature_names(calibrator):
+            by_group["features"] = features_of(chunk.beside, names, calibrator.columns_)
 
         def predict(rows: NDArray[Any]) -> NDArray[Any]:
             rows = rows if self.order is None else rows[:, self.order]
@@ -175,7 +202,7 @@ class RowCalibration:
         except DataError:
             if is_strict:  # once more, for a message with its place in the file
                 normalize = calibrator.normalize
-                simplex.check_scores(scores, calibrator.scores, normalize, n_done, source.place)
+                simplex.check_scores(scores, calibrator.scores, normalize, named=chunk.place)
             raise
         if source.log is not None and source.log.has_absent:
             calibrated = leave_out_absent(calibrated, scores, source.kind, self.order)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _simplex as simplex
-from calibrant.errors import MemoryLimitError, PredictionFileError
+from calibrant._one_column import two_column_kind
+from calibrant.errors import MemoryLimitError, PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from numpy.lib.npyio import NpzFile
     from numpy.typing import NDArray
 
+ARRAYS = {"probs": "probabilities", "logits": "logits"}
+"""Names of arrays of scores in an npz file, and what they hold."""
+
 
 @contextmanager
-def decoding(path: Path, kind: str) -> Iterator[None]:
+def decoding(where: Path | str, kind: str) -> Iterator[None]:
     """Say which file is damaged, whatever its decoder raises.
 
     Decoders of damaged bytes raise anything: SyntaxError, zlib.error, NotImplementedError, ...
@@ -30,46 +33,32 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
         yield
     except (PredictionFileError, MemoryLimitError, ImportError):
         raise
-    except MemoryError as error:
-        raise PredictionFileError(
-            f"{path} cannot be read as {kind}: it needs more memory than there is, or is damaged"
-        ) from error
     except Exception as error:
+        fault = (
+            f" as {kind}: it is damaged or has another format; write it again, or rename it to the "
+            "suffix of its format"
+        )
         if isinstance(error, OSError) and error.errno is not None:
-            raise PredictionFileError(f"{path} cannot be read: {error.strerror}") from error
-        raise PredictionFileError(
-            f"{path} cannot be read as {kind}: it is damaged or has another format; write it "
-            "again, or rename it to the suffix of its format"
-        ) from error
+            fault = f": {error.strerror}"
+        elif isinstance(error, MemoryError):
+            fault = f" as {kind}: it needs more memory than there is, or is damaged"
+        elif "allow_pickle" in str(error) or "Python objects" in str(error):
+            fault = ": Python objects are never unpickled; save an array of numbers"
+        raise PredictionFileError(f"{where} cannot be read{fault}") from error
 
 
 def open_binary(path: Path, kind: str) -> IO[bytes]:
     """Open a file of a format in which one must go back and forth."""
     with decoding(path, kind):
-        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise PredictionFileError(  # which opening could wait for, for ever
-                f"{path} is a pipe or a device; {kind} must be a file: save it to one first"
-            )
+        if path.is_fifo():  # which opening could wait for, for ever
+            raise PredictionFileError(f"{path} is a pipe; save it as {kind} in a file first")
         return path.open("rb")
-
-
-@contextmanager
-def _without_pickles(where: str) -> Iterator[None]:
-    """Name an array of Python objects, which numpy refuses."""
-    try:
-        yield
-    except ValueError as error:
-        if "allow_pickle" not in str(error) and "Python objects" not in str(error):
-            raise
-        raise PredictionFileError(
-            f"{where} is not an array of numbers: Python objects are never unpickled; save numbers"
-        ) from error
 
 
 def load_npy(path: Path) -> NDArray[Any]:
     """Map an npy file into memory."""
     open_binary(path, "npy").close()
-    with decoding(path, "npy"), _without_pickles(str(path)):
+    with decoding(path, "npy"):
         return np.lib.format.open_memmap(path, mode="r")
 
 
@@ -97,13 +86,67 @@ class Archive:
     def load(self, name: str) -> NDArray[Any]:
         """Read an array."""
         where = f"{self.path}: {name}"
-        with decoding(self.path, "npz"), _without_pickles(where):
+        with decoding(where, "npz"):
             member = self.file.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
             simplex.check_memory(member.file_size, where)  # before so much is asked for
             array = self.file[name]
             if not isinstance(array, np.ndarray):  # what has no header of numpy is bytes
                 raise TypeError(type(array))
         return array
+
+    def load_column(self, name: str, prefix: str, option: str) -> NDArray[Any]:
+        """Return an array with a value for each row, of a part if there are parts."""
+        known = [own for own in (f"{prefix}{name}", name) if own in self.names]
+        if not known:
+            has = some_in_words(self.names)
+            raise PredictionFileError(f"{self.path} has no array {name!r} ({option}); it has {has}")
+        column = self.load(known[0])
+        check_array(
+            column, f"{self.path}: {known[0]}", column.ndim == 1, f"write a list ({option})"
+        )
+        return column
+
+    def load_classes(self, n_columns: int) -> list[str] | None:
+        """Return the names of the columns, the array ``classes``."""
+        if "classes" not in self.names:
+            return None
+        stored = self.load("classes")
+        needed = f"write one name for each of the {n_columns} columns"
+        check_array(stored, f"{self.path}: classes", stored.shape == (n_columns,), needed)
+        own = [
+            c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in stored.tolist()
+        ]
+        if len(set(own)) != len(own):
+            raise PredictionFileError(
+                f"{self.path}: classes has the same name twice; give each column its own"
+            )
+        return own
+
+    def find_scores(self, part: str | None, usual_part: str | None, kind: str | None) -> str:
+        """Return the name of the array of scores: of the part and of the kind asked for.
+
+        Never that of another part. Probabilities come first where no kind is asked for.
+        """
+        prefixes, names = _prefixes(self.names), self.names
+        if not prefixes:
+            raise PredictionFileError(
+                f"{self.path} has the arrays {', '.join(names[:6])}; 'probs' or 'logits' (and "
+                "'labels') are needed, or 'val_probs', 'test_probs', ..."
+            )
+        chosen = part or usual_part
+        prefix = "" if "" in prefixes and part is None else f"{chosen}_"
+        if prefix not in prefixes:
+            parts = " and ".join(f"{own}* arrays" for own in prefixes if own)
+            fault = f"has {parts}, but no {chosen}_probs or {chosen}_logits; use --part"
+            if chosen is None:
+                fault = f"has {parts}; choose one with --part"
+            elif not parts:
+                fault = f"has no part {chosen!r}; leave out --part"
+            raise PredictionFileError(f"{self.path} {fault}")
+        for short, long in ARRAYS.items():
+            if f"{prefix}{short}" in names and (kind is None or two_column_kind(kind) == long):
+                return f"{prefix}{short}"
+        raise PredictionFileError(f"{self.path} has no {kind} in its {prefix or 'plain '}arrays")
 
 
 @contextmanager
@@ -116,6 +159,19 @@ def open_npz(path: Path) -> Iterator[Archive]:
                 raise TypeError(type(file))
         with file:
             yield Archive(path, file)
+
+
+def has_parts(path: Path) -> bool:
+    """Whether a file is an npz file with ``val_*`` or ``test_*`` arrays in place of plain ones."""
+    if path.suffix.lower() != ".npz":
+        return False
+    with open_npz(path) as file:
+        return "" not in (prefixes := _prefixes(file.names)) and bool(prefixes)
+
+
+def _prefixes(names: list[str]) -> list[str]:
+    """Return what stands before the names of scores: nothing, or a part."""
+    return [p for p in ("", "val_", "test_") if {f"{p}{scores}" for scores in ARRAYS} & {*names}]
 
 
 def check_array(array: NDArray[Any], where: str, fits: bool, needed: str) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from calibrant import _notices as notices
 from calibrant._containers import fitted_names
-from calibrant._files.predictions import find_format, is_table
+from calibrant._files.predictions import find_format, is_table, open_source
 from calibrant._files.records import files_in
-from calibrant._files.source import LABEL_KINDS, RawPredictions
 from calibrant._files.values import read_labels
 from calibrant._one_column import ONE_COLUMN
 from calibrant._row_sample import MAX_CELLS
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.align import Aligned
-    from calibrant._files.columns import ColumnSelection
-    from calibrant._files.source import Source
-    from calibrant._files.text import Place
+    from calibrant._files.predictions import Request
+    from calibrant._files.source import RawPredictions
     from calibrant.scale import RowSample
 
 T = TypeVar("T")
@@ -45,13 +43,14 @@ MOST_LABELS = 1000
 def is_read_in_chunks(path: Path, labels: Path | None = None) -> bool:
     """Whether a path is a directory of tables, or a file that is too large to be read whole.
 
-    Logs of language models are read whole, whatever their size, and so is a table whose
-    ``labels`` are in another file.
+    Logs of language models and npz files are read whole, whatever their size, and so is a table
+    whose ``labels`` are in another file.
     """
     known = find_format(path)
     if path.is_dir():
         return known is None or not known.is_log
-    can_be = known is not None and not known.is_log and not (known.is_table and labels is not None)
+    is_array = known is not None and known.suffixes == (".npy",)
+    can_be = is_array or (known is not None and known.is_table and labels is None)
     return can_be and path.is_file() and path.stat().st_size > LARGE_BYTES
 
 
@@ -72,28 +71,20 @@ def tell_ignored(path: Path) -> str:
     return f"{path}: {read} read; ignored {some_in_words(others)}" if others else ""
 
 
-class RawRows(NamedTuple):
-    """Some rows of a file: scores in the order of the first file's columns, and raw labels."""
-
-    scores: NDArray[Any]
-    labels: Any
-    place: Place
-
-
 class FileChunks(Chunks):
     """Rows of a large file, or of all tables of a directory, which have the same columns.
 
-    Until :meth:`settle` was called the classes of the columns are not known. Then it has what
-    ``Aligned`` has of a file that was read whole, and commands take either of them.
+    All labels are read first: with the first rows they tell the class of each column. It has what
+    ``Aligned`` has of a file that was read whole, and commands take either.
 
     Parameters
     ----------
     path : Path
         File, or directory of tables.
-    opening : callable
-        ``opening(file, selection=...)`` opens a file, as ``open_source`` does.
-    selection : ColumnSelection
-        What the caller says of the columns of the first file; all other files have the same.
+    request : Request
+        What the caller says of the first file; all other files have the same columns.
+    align : callable
+        ``align(raw, like=None, labels=None)`` tells the class of each column.
     progress : callable, optional
         Called with the number of rows that were read, of all rows if it is known, and words.
     """
@@ -103,126 +94,82 @@ class FileChunks(Chunks):
     def __init__(
         self,
         path: Path,
-        opening: Callable[..., AbstractContextManager[Source]],
-        selection: ColumnSelection,
+        request: Request,
+        align: Callable[..., Aligned],
         progress: Callable[[int, int | None, str], None] | None = None,
     ) -> None:
         self.files = find_tables(path) if path.is_dir() else [path]
-        self._opening, self._progress = opening, progress
-        with opening(self.files[0], selection=selection) as source:
-            self.kind, self._place, layout = source.kind, source.place, source.layout
-            self._is_sure = layout is None or layout.is_chosen
-        self.source = str(path) if path.is_dir() else self._place.source
+        self._align, self._progress, self._request = align, progress, request
+        with open_source(self.files[0], request) as source:
+            self._names, self.n_columns, layout = (
+                source.place.names,
+                source.n_columns,
+                source.layout,
+            )
+            self.source = str(path) if path.is_dir() else source.place.source
         if layout is not None:
             columns = tuple(layout.score_names)
-            selection = replace(selection, label=layout.label, columns=columns)
-        self._selection = selection
-        self._n_rows: int | None = None
+            selection = replace(request.selection, label=layout.label, columns=columns)
+            self._request = replace(request, selection=selection)
         self._gives_probabilities = False
+        self._n_rows: int | None = None
         self._sampled: tuple[Any, RowSample] | None = None
+        first, self._labels = self._read_labels()
+        is_sure = layout is None or layout.is_chosen
+        self.first = align(replace(first, are_columns_sure=is_sure), labels=self._labels)
+        self.kind, self.normalize = self.first.kind, self.first.normalize
+        self.classes, self.place = self.first.classes, self.first.place
+        self.names = fitted_names(self.first.scores, self.kind)
 
-    def _read(self, what: str) -> Iterator[RawRows]:
-        """Yield the rows of all files, and say how far it is."""
-        names, n_done = self._place.names, 0
+    def _read(self, words: str) -> Iterator[RawPredictions]:
+        """Yield the rows of all files, columns as in the first one, and say how far it is."""
+        n_done = 0
         for file in self.files:
-            first = 0
-            with self._opening(file, selection=self._selection) as source:
+            with open_source(file, self._request) as source:
                 own = source.place.names
-                order = None if own == names else [(own or []).index(name) for name in names or []]
+                order = None if own == self._names else [*map((own or []).index, self._names or [])]
                 for chunk in source.chunks:
                     scores = chunk.scores if order is None else chunk.scores[:, order]
-                    place = replace(source.place, names=names, first_row=first)
                     if len(scores):
-                        yield RawRows(scores, _labels_of(chunk.labels(), place), place)
-                    first, n_done = first + len(scores), n_done + len(scores)
+                        place = replace(chunk.place, names=self._names)
+                        yield replace(chunk, scores=scores, place=place)
+                    n_done += len(scores)
                     if self._progress is not None:
-                        self._progress(n_done, self._n_rows, f"{what} {self.source}")
+                        self._progress(n_done, self._n_rows, f"{words} {self.source}")
         self._n_rows = n_done
 
-    def settle(self, align: Callable[[RawPredictions], Aligned]) -> Self:
-        """Read all labels, and let ``align`` tell the class of each column.
-
-        It is given the first rows, and the first row of each label that comes later.
-        """
-        all_rows = self._read("reading the labels of")
-        head = next(all_rows, None)
-        if head is None:
-            raise PredictionFileError(f"{self.source} has no rows")
-        found = RawPredictions(head.scores, self.kind, head.labels, head.place, self._is_sure)
-        if head.labels is not None and head.labels.ndim == 1:
-            found = self._with_later_labels(found, head.labels, all_rows)
-        self._found = align(found)
-        self._typed: dict[Any, Any] = {}
-        if found.labels is not None and found.labels.ndim == 1:
-            pairs = zip(found.labels.tolist(), self._found.y.tolist(), strict=True)
-            self._typed = {raw: own for raw, own in pairs if raw != own}
-        self.place, self.classes = self._found.place, self._found.classes
-        self.normalize = self._found.normalize
-        self.names = fitted_names(self._found.scores, self.kind)
-        self.n_columns = head.scores.shape[1]
-        return self
-
-    def _with_later_labels(
-        self, found: RawPredictions, labels: NDArray[Any], rows: Iterator[RawRows]
-    ) -> RawPredictions:
-        """Add the first row of each label that the first rows lack."""
-        seen, later, n_first = set(labels.tolist()), [], len(labels)
-        most = MOST_LABELS + 10 * found.scores.shape[1]
-        for own in rows:
-            later += _first_of_new(own, seen)
-            if len(seen) > most:  # ids or numbers, which are refused
+    def _read_labels(self) -> tuple[RawPredictions, list[Any] | None]:
+        """Return the first rows, and the distinct labels of all rows, unless they are one-hot."""
+        first: RawPredictions | None = None
+        labels: set[Any] = set()
+        for raw in self._read("reading the labels of"):
+            first = raw if first is None else first
+            own = raw.require_labels()
+            if own.ndim != 1:
+                return first, None
+            labels |= set(read_labels(own, raw.place).tolist())
+            if len(labels) > MOST_LABELS + 10 * self.n_columns:  # ids, which are refused
                 break
-
-        def where(row: int) -> str:
-            if row < n_first:
-                return found.place.label(row)
-            return later[row - n_first].place.label(0)
-
-        return replace(
-            found,
-            scores=np.concatenate([found.scores, *(own.scores for own in later)]),
-            labels=np.concatenate([labels, *(own.labels for own in later)]),
-            place=replace(found.place, where=where),
-        )
-
-    def _aligned(self) -> Iterator[Aligned]:
-        """Yield the rows of all files as ``align`` would return them."""
-        like, names = self._found, self._found.place.names
-        is_turned = like.is_flipped or (names is not None and names != self._place.names)
-        known = like.classes or self.labels().tolist()
-        for scores, raw, place in self._read("reading"):
-            yield replace(
-                like,
-                y=self._labels(raw, place),
-                matrix=scores[:, ::-1] if is_turned else scores,
-                place=replace(place, names=names),
-                classes=known,
-            )
-
-    def _labels(self, raw: Any, place: Place) -> NDArray[Any]:
-        """Return the labels of some rows, of the type that those of all rows have."""
-        if raw.ndim > 1:
-            return np.asarray(raw)
-        if raw.dtype.kind in "OUS":  # each text was read before: it is looked up, if it changes
-            typed = self._typed
-            own = [typed.get(label, label) for label in raw.tolist()] if typed else raw
-            return np.array(own, dtype=object)
-        return read_labels(raw, place, as_text=self._found.y.dtype.kind == "U")
+        if first is None:
+            raise PredictionFileError(f"{self.source} has no rows")
+        if any(isinstance(label, str) for label in labels):  # numbers in some files alone
+            labels = {str(label) for label in labels}
+        return first, sorted(labels)
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels, which are known; one-hot rows have the columns."""
-        y = self._found.y
-        return np.unique(y) if y.ndim == 1 else np.arange(self.n_columns)
+        return np.arange(self.n_columns) if self._labels is None else np.array(self._labels)
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every chunk, one after the other; a fault is told with its file and row."""
 
         def counted() -> Iterator[T]:
-            for rows in self._aligned():
+            for raw in self._read("reading"):
+                rows = self._align(raw, like=self.first)
                 with rows.explained(), notices.kept():  # what is said of all rows is said once
                     scores = rows.probabilities() if self._gives_probabilities else rows.scores
-                    found = count(scores, rows.y)
-                yield found
+                    result = count(scores, rows.y)
+                yield result
 
         return reduce(merge, counted())
 
@@ -262,28 +209,4 @@ class FileChunks(Chunks):
 
     def explained(self) -> AbstractContextManager[None]:
         """Let errors name the file and the options; the rows that told the classes are checked."""
-        return self._found.explained()
-
-
-def _labels_of(raw: NDArray[Any] | None, place: Place) -> NDArray[Any] | None:
-    """Return labels as they stand in a file, whole numbers as such; refuse what no label can be."""
-    if raw is not None and raw.dtype.kind not in LABEL_KINDS:
-        raise PredictionFileError(
-            f"{place.source} has labels of dtype {raw.dtype}; write a number or a text for each row"
-        )
-    if raw is None or raw.dtype.kind != "f" or not np.all(np.isfinite(raw) & (raw % 1 == 0)):
-        return raw
-    return raw.astype(np.int64)
-
-
-def _first_of_new(rows: RawRows, seen: set[Any]) -> list[RawRows]:
-    """Return the first row of each label that was not seen, and note it as seen."""
-    labels, found = rows.labels.tolist(), []
-    new = set(labels) - seen
-    seen |= new
-    for i, label in enumerate(labels if new else ()):
-        if label in new:
-            new.remove(label)
-            place = replace(rows.place, first_row=rows.place.first_row + i)
-            found.append(RawRows(rows.scores[i : i + 1], rows.labels[i : i + 1], place))
-    return found
+        return self.first.explained()

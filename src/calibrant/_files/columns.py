@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from calibrant import _notices as notices
 from calibrant._columns import are_whole
 from calibrant._files.text import MISSING
-from calibrant.errors import CalibrantWarning, PredictionFileError, some_in_words
+from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +17,7 @@ if TYPE_CHECKING:
 
 LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
 PREDICTION_NAMES = {"y_pred", "y_hat", "pred", "prediction", "predicted"}
-"""What a classifier decided: neither a label nor a score, unless the caller says so.
-
-Where there is no other column of numbers, one with fractions holds scores under such a name.
-"""
+"""What a classifier decided: neither a label nor a score, unless the caller says so."""
 
 INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 """What pandas calls an index that was written with the table."""
@@ -71,25 +66,21 @@ class Layout:
 
 
 def make_layout(
-    names: list[str],
-    samples: Samples,
-    selection: ColumnSelection,
-    where: str,
+    names: list[str], samples: Samples, selection: ColumnSelection, where: str
 ) -> Layout:
     """Tell labels, scores and other columns apart.
 
     ``samples`` are the first values of each column, empty ones left out; None for a column that is
     text whatever it holds. ``where`` is the file, for messages.
     """
-    ignored = _chosen(names, selection.ignore, "--ignore", where)
+    ignored = _chosen(names, selection.ignore, "--ignore", where) | INDEX_NAMES
     for name, option in selection.beside.items():
         if name not in names:
             raise no_column(where, name, option, names)
         ignored.add(name)
     predicted = [n for n in names if n.casefold() in PREDICTION_NAMES and n not in ignored]
-    ignored |= {*predicted, *(n for n in names if n in INDEX_NAMES)}
     text = {name for name in names if _is_text(samples[name])}
-    free = [name for name in names if name not in ignored]
+    free = [name for name in names if name not in {*ignored, *predicted}]
     label = _label(free, text, samples, selection, where)
     if selection.columns:
         chosen = _chosen(names, selection.columns, "--columns", where) - {label}
@@ -98,19 +89,15 @@ def make_layout(
         scores = [name for name in free if name != label and name not in text]
         if selection.fitted and {*selection.fitted} <= {*scores}:
             scores = [name for name in scores if name in selection.fitted]
-        of_fractions = [n for n in predicted if n != label and _has_fractions(samples[n])]
-        if not scores and len(of_fractions) == 1:
-            scores = of_fractions
-        elif of_fractions:
-            notices.warn(
-                CalibrantWarning(
-                    f"{where}: {some_in_words(of_fractions)} holds fractions, but is skipped, as "
-                    "what a classifier predicted; choose columns of scores with --columns"
+        for name in predicted:
+            if name != label and name not in text and not are_whole(_spoken(samples[name])):
+                raise PredictionFileError(
+                    f"{where}: column {name!r} has the name of predicted labels, but holds "
+                    f"fractions; choose the columns of scores with --columns, or leave it out with "
+                    f"--ignore {name}"
                 )
-            )
     if len(scores) < 2:
-        unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
-        _refuse_few(scores, samples, selection, where, unused)
+        _refuse_few(scores, predicted, samples, selection, where)
     is_named = label is not None and (
         selection.label is not None or label.casefold() in LABEL_NAMES
     )
@@ -118,9 +105,14 @@ def make_layout(
 
 
 def _refuse_few(
-    scores: list[str], samples: Samples, selection: ColumnSelection, where: str, unused: str
+    scores: list[str],
+    predicted: list[str],
+    samples: Samples,
+    selection: ColumnSelection,
+    where: str,
 ) -> None:
     """Refuse no column, or one that was not said to be, and may not be, of the positive class."""
+    unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
     found, is_open = f"no columns of scores{unused}", selection.is_single is None
     if scores:
         is_whole = not selection.columns and are_whole(samples[scores[0]] or ("",))
@@ -138,13 +130,11 @@ def _refuse_few(
 def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) -> set[str]:
     found: set[str] = set()
     for pattern in patterns:
-        if pattern in names:
-            found.add(pattern)
-            continue
-        matching = {name for name in names if fnmatchcase(name, pattern)}
+        exact = [name for name in names if name == pattern]
+        matching = exact or [name for name in names if fnmatchcase(name, pattern)]
         if not matching:
             raise no_column(where, pattern, option, names)
-        found |= matching
+        found.update(matching)
     return found
 
 
@@ -169,34 +159,27 @@ def _label(
     if "label" in free:
         return "label"
     usual = [name for name in free if name.casefold() in LABEL_NAMES]
-    named = [name for name in usual if name in text or are_whole(samples[name] or ())]
-    if len(named) > 1:
-        named = [name for name in named if name in text] or named
+    whole = [name for name in usual if name not in text and are_whole(samples[name] or ())]
+    named = [name for name in usual if name in text] or whole
     if len(named) > 1:
         raise PredictionFileError(
             f"{where}: columns {some_in_words(named)} may all hold the labels; choose one with "
             "--label-column"
         )
-    if named:
-        return named[0]
     others = [name for name in free if name in text]
-    return others[0] if len(others) == 1 else None
+    return named[0] if named else others[0] if len(others) == 1 else None
 
 
 def _is_text(sample: Sequence[str] | None) -> bool:
     """Whether no value is a number, not even one with a decimal comma or a sign of percent."""
     if sample is None:
         return True
-    spoken = [text for text in sample if not MISSING.fullmatch(text)]
-    return bool(spoken) and not any(
-        is_number(text.rstrip("% ").replace(",", ".")) for text in spoken
-    )
+    numbers = [is_number(own.rstrip("% ").replace(",", ".")) for own in _spoken(sample)]
+    return bool(numbers) and not any(numbers)
 
 
-def _has_fractions(sample: Sequence[str] | None) -> bool:
-    """Whether values are numbers that are not all whole."""
-    numbers = [own for text in sample or () if is_number(own := text.replace(",", "."))]
-    return any(not float(own).is_integer() for own in numbers if math.isfinite(float(own)))
+def _spoken(sample: Sequence[str] | None) -> list[str]:
+    return [text for text in sample or () if not MISSING.fullmatch(text)]
 
 
 def is_number(text: str) -> bool:
@@ -212,7 +195,7 @@ def check_header(head: list[str], where: str) -> None:
     """Refuse a header in which a name is missing or there twice."""
     seen = set()
     for i, name in enumerate(head):
-        if not name and not (i == 0 and name in INDEX_NAMES):
+        if not name and i > 0:
             raise PredictionFileError(f"{where}: column {i + 1} has no name; add one")
         if name in seen:
             raise PredictionFileError(f"{where}: column name {name!r} appears twice; rename one")

@@ -18,7 +18,7 @@ from calibrant._files import options
 from calibrant._files.columns import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.options import SMALLEST_MASS
 from calibrant._files.records import LINES, field_of, find_logs, read_records
-from calibrant._files.source import FileChunk, Source
+from calibrant._files.source import RawPredictions, Source
 from calibrant._files.text import Place, suffix_of
 from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError
@@ -77,17 +77,9 @@ def open_log(
 ) -> Source:
     """Read a log of an evaluation as a file of predictions."""
     log = read_log(path, kind, selection, classes)
-    labels = None if log.labels is None else partial(np.asarray, log.labels)
-    whole = FileChunk(log.scores, labels, dict(log.beside))
-    return Source(
-        Place(path, str(path), log.classes, lines=log.lines),
-        log.kind,
-        log.scores.shape[1],
-        log.scores.dtype,
-        labels is not None,
-        whole,
-        log=log,
-    )
+    place, beside = Place(path, str(path), log.classes, lines=log.lines), dict(log.beside)
+    whole = RawPredictions(log.scores, log.kind, log.labels, place, log=log, beside=beside)
+    return Source(place, log.kind, log.scores.shape[1], log.scores.dtype, whole)
 
 
 def read_log(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import string
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant._files.columns import LABEL_NAMES
@@ -16,7 +17,7 @@ from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from calibrant._files.records import Record
 
@@ -169,7 +170,10 @@ def read_lm_eval(record: Record) -> LoggedRow:
             found = found[0]
         if not (isinstance(found, list) and len(found) == 2):  # log-likelihood, is it greedy
             raise record.error(" has generated text; write scores of options as plain records")
-        values.append(_to_number(found[0]))
+        number = found[0]
+        with suppress(ValueError):  # newer logs have numbers as text
+            number = float(number) if isinstance(number, str) else number
+        values.append(number)
     names = _continuations(fields.get("arguments"), len(values))
     half = len(names) // 2
     if (
@@ -211,14 +215,6 @@ def _place_of_answer(record: Record, n_options: int) -> str:
     return str(place)
 
 
-def _to_number(value: Any) -> Any:
-    """Read a number that was logged as text; anything else stays what it is."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
 def _continuations(arguments: Any, n_options: int) -> list[str]:
     """Texts of the options that followed the question, or else their places."""
     given = list(arguments.values()) if isinstance(arguments, dict) else arguments
@@ -253,8 +249,8 @@ def read_completion(
         names = options  # the record lists texts; tokens are letters, as many as there are texts
         if own is not None and set(options) <= set(string.ascii_uppercase):
             names = list(string.ascii_uppercase[: len(own)])
-    choice = completion_of(record.fields)
-    found = [] if choice is None else _positions(choice["logprobs"])
+    choices = (_positions(own["logprobs"]) for own in _responses(record.fields) if _has_tokens(own))
+    found = next(choices, [])
     if names is None:
         raise record.error(" has no label; use --label-column, or name the options with --classes")
     if not found:
@@ -288,40 +284,28 @@ def clean(token: str) -> str:
     return token.lstrip(BEFORE_OPTION).rstrip(AFTER_OPTION)
 
 
-def completion_of(fields: Any) -> dict[str, Any] | None:
-    """Find the first choice with log-probabilities, in a record or in the response in it."""
-    if not isinstance(fields, dict):
-        return None
+def _responses(fields: Any) -> Iterator[dict[str, Any]]:
+    """Yield a record, and the responses and first choices in it, from the outside in."""
+    if isinstance(fields, dict):
+        yield fields
+        for name in COMPLETION_FIELDS:
+            yield from _responses(fields.get(name))
+        for name in ("choices", "outputs"):  # of OpenAI and of vLLM
+            given = fields.get(name)
+            yield from _responses(given[0] if isinstance(given, list) and given else None)
+
+
+def _has_tokens(fields: dict[str, Any]) -> bool:
+    """Whether log-probabilities of tokens stand in a response."""
     logprobs = fields.get("logprobs")
-    if isinstance(logprobs, list) or (isinstance(logprobs, dict) and _is_of_tokens(logprobs)):
-        return fields
-    inner = map(completion_of, _responses_in(fields))
-    return next((found for found in inner if found is not None), None)
+    if isinstance(logprobs, dict):
+        return isinstance(logprobs.get("content"), list) or "top_logprobs" in logprobs
+    return isinstance(logprobs, list)
 
 
-def _responses_in(fields: dict[str, Any]) -> list[Any]:
-    """Return what of a record may be a response, or a choice of one."""
-    inner = [fields.get(name) for name in COMPLETION_FIELDS]
-    for name in ("choices", "outputs"):  # of OpenAI and of vLLM
-        if isinstance(given := fields.get(name), list):
-            inner += given[:1]
-    return inner
-
-
-def is_completion(fields: Any) -> bool:
+def is_completion(fields: dict[str, Any]) -> bool:
     """Whether a record has log-probabilities of tokens, or says that it has none."""
-    if not isinstance(fields, dict):
-        return False
-    is_silent = fields.get("logprobs", "") is None
-    return (
-        is_silent
-        or completion_of(fields) is not None
-        or any(map(is_completion, _responses_in(fields)))
-    )
-
-
-def _is_of_tokens(logprobs: dict[str, Any]) -> bool:
-    return isinstance(logprobs.get("content"), list) or "top_logprobs" in logprobs
+    return any(_has_tokens(own) or own.get("logprobs", "") is None for own in _responses(fields))
 
 
 def _positions(logprobs: Any) -> list[tuple[str, list[tuple[str, Any]]]]:

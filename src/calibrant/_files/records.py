@@ -1,4 +1,4 @@
-"""Records of JSON, each of bounded length: lines of a file, a list, or the samples of a log."""
+"""Records of JSON: lines of a file, a list, or the samples of a log."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import re
 import struct
 from collections import Counter
-from itertools import count
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
+from calibrant.scale import data_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 LINES = (".jsonl", ".ndjson")
 LOGS = (*LINES, ".json", ".eval")
-LONGEST_RECORD = 1 << 24
-"""Bytes of a line, or of a sample of a log."""
-
-LONGEST_JSON = 1 << 28
-"""Bytes of a file that is a single JSON value, which is held whole."""
-
 RUN = re.compile(r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(Z|[.+-][\d-]+)?|(?<=_)[^_]{22}(?=\.)")
 """In names of logs: the time of the run, and Inspect's id of it."""
 
@@ -55,12 +49,8 @@ class _RepeatedKeyError(ValueError):
 
 
 def files_in(path: Path) -> list[Path]:
-    """Return the files with a suffix in a directory and below it, sorted.
-
-    What begins with a dot or an underscore is not data: Spark and Dask write such files.
-    """
-    found = [file for file in sorted(path.rglob("*")) if file.suffix and file.is_file()]
-    return [file for file in found if not any(p[0] in "._" for p in file.relative_to(path).parts)]
+    """Return the files with a suffix in a directory and below it, sorted."""
+    return [file for file in data_in(path) if file.suffix and file.is_file()]
 
 
 def find_logs(path: Path) -> tuple[list[Path], dict[Path, str]]:
@@ -103,12 +93,6 @@ def _why_ignored(file: Path) -> str | None:
     return "no choices" if is_inspect and not fields.get("choices") else None
 
 
-def read_field(path: Path, name: str, option: str) -> tuple[list[Any], list[int]]:
-    """Return a field of every record, and the lines of these; ``option`` names the field."""
-    records = list(read_records(path))
-    return [field_of(own, name, option) for own in records], [own.place for own in records]
-
-
 def field_of(record: Record, name: str, option: str) -> str | int | float:
     """Return a text or number beside the scores of a record."""
     if name not in record.fields:
@@ -137,12 +121,8 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def _read_lines(path: Path) -> Iterator[Record]:
-    with open_text(path) as file:
-        for number in count(1):
-            with decoding(path, "text"):
-                line = file.readline(LONGEST_RECORD + 1)
-            if not line:
-                return
+    with open_text(path) as file, decoding(path, "text"):
+        for number, line in enumerate(file, start=1):
             if line.strip():
                 yield _record(line, f"{path}, line {number}", number)
 
@@ -163,26 +143,25 @@ def _read_samples(path: Path) -> Iterator[Record]:
 
 
 def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
-    """Bytes of a member, at most one more than a record may have."""
+    """Return the bytes of a member."""
     if member.compress_type != ZSTANDARD:
-        with archive.open(member) as stored:
-            return stored.read(LONGEST_RECORD + 1)
+        return archive.read(member)
     import pyarrow as pa
 
     file.seek(member.header_offset)  # a header of 30 bytes, which ends with two lengths
     n_name, n_extra = struct.unpack("<HH", file.read(30)[26:])
     file.seek(n_name + n_extra, 1)
-    packed = pa.BufferReader(file.read(min(member.compress_size, LONGEST_RECORD + 1)))
+    packed = pa.BufferReader(file.read(member.compress_size))
     with pa.CompressedInputStream(packed, "zstd") as stored:
-        unpacked: bytes = stored.read(LONGEST_RECORD + 1)
+        unpacked: bytes = stored.read()
         return unpacked
 
 
 def _read_list(path: Path) -> Iterator[Record]:
     """Yield the samples of an Inspect log in JSON, or the objects of a list."""
     with open_text(path) as file, decoding(path, "text"):
-        raw = file.read(LONGEST_JSON + 1)
-    whole = _parse(raw, str(path), LONGEST_JSON)
+        raw = file.read()
+    whole = _parse(raw, str(path))
     records = whole.get("samples") if isinstance(whole, dict) else whole
     if not isinstance(records, list):
         raise _NoRecordsError(
@@ -195,7 +174,7 @@ def _read_list(path: Path) -> Iterator[Record]:
 
 def _record(content: Any, where: str, place: int) -> Record:
     """Return a record out of its bytes, or out of a value of JSON."""
-    fields = _parse(content, where, LONGEST_RECORD) if isinstance(content, bytes) else content
+    fields = _parse(content, where) if isinstance(content, bytes) else content
     if not isinstance(fields, dict):
         raise PredictionFileError(
             f'{where} is {describe(fields)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
@@ -204,11 +183,7 @@ def _record(content: Any, where: str, place: int) -> Record:
     return Record(fields, where, place)
 
 
-def _parse(raw: bytes, where: str, limit: int) -> Any:
-    if len(raw) > limit:
-        raise PredictionFileError(
-            f"{where} is longer than {limit >> 20} MiB; keep only the fields with scores and labels"
-        )
+def _parse(raw: bytes, where: str) -> Any:
     try:
         return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unrepeated)
     except UnicodeDecodeError:

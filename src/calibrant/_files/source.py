@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from calibrant._one_column import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -22,42 +22,14 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 20
 """Bytes of the scores in a chunk of an array."""
 
-LABEL_KINDS = "iufbUSO"
-"""Kinds of dtypes that labels may have; objects are texts of a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileChunk:
-    """Some rows: scores, labels when they are asked for, and what stands beside them.
-
-    ``beside`` are the columns that were asked for by name, as they are stored; ``batch`` is the
-    record batch of a table. Labels are read on demand: ``apply`` takes files whose labels are bad.
-    """
-
-    scores: NDArray[Any]
-    read_labels: Callable[[], NDArray[Any]] | None = None
-    beside: dict[str, Any] = field(default_factory=dict)
-    batch: Any = None
-
-    def labels(self) -> NDArray[Any] | None:
-        """Return the labels, if there are any."""
-        return None if self.read_labels is None else self.read_labels()
-
-    def rows(self, start: int, stop: int) -> FileChunk:
-        """Return some of the rows of arrays."""
-        own = self.read_labels
-        labels = None if own is None else lambda: own()[start:stop]
-        beside = {name: values[start:stop] for name, values in self.beside.items()}
-        return FileChunk(self.scores[start:stop], labels, beside)
-
 
 @dataclass(frozen=True, slots=True)
 class RawPredictions:
-    """What a file of predictions holds: scores, and labels as they stand in it.
+    """Rows of a file of predictions: scores, and labels as they stand in it.
 
     Unless its columns are sure to hold scores, they are all columns of numbers of a table. ``log``
     is that of an evaluation, whose rows may lack some of the options. ``beside`` are the columns
-    that were asked for by name.
+    that were asked for by name, as they are stored; ``batch`` has all columns of a table.
     """
 
     scores: NDArray[Any]
@@ -67,19 +39,15 @@ class RawPredictions:
     are_columns_sure: bool = True
     log: Log | None = None
     beside: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def source(self) -> str:
-        """Where it came from."""
-        return self.place.source
+    batch: Any = None
 
     def require_labels(self) -> NDArray[Any]:
         """Return the labels, or say where they could have been."""
         if self.labels is None:
             raise PredictionFileError(
-                f"{self.source} has no labels; tables need a column 'label' or a single column of "
-                "text, or name it with --label-column; npz files need an array 'labels', npy files "
-                "--labels FILE (--test-labels FILE for TEST)"
+                f"{self.place.source} has no labels; tables need a column 'label' or a single "
+                "column of text, or name it with --label-column; npz files need an array 'labels', "
+                "npy files --labels FILE (--test-labels FILE for TEST)"
             )
         return self.labels
 
@@ -88,20 +56,22 @@ class RawPredictions:
 class Source:
     """An open file of predictions: ``whole`` if it is held or mapped in memory, else ``stream``.
 
-    A stream can be read once. The layout and the schema are those of a table; ``log`` is what was
-    read of the log of an evaluation.
+    A stream can be read once. The layout and the schema are those of a table.
     """
 
     place: Place
     kind: str
     n_columns: int
     dtype: np.dtype[Any]
-    has_labels: bool
-    whole: FileChunk | None = None
-    stream: Iterator[FileChunk] | None = None
+    whole: RawPredictions | None = None
+    stream: Iterator[RawPredictions] | None = None
     layout: Layout | None = None
     schema: Any = None
-    log: Log | None = None
+
+    @property
+    def log(self) -> Log | None:
+        """The log of an evaluation, if it is one."""
+        return None if self.whole is None else self.whole.log
 
     @property
     def n_rows(self) -> int | None:
@@ -109,48 +79,42 @@ class Source:
         return None if self.whole is None else len(self.whole.scores)
 
     @property
-    def chunks(self) -> Iterator[FileChunk]:
-        """Rows, some at a time."""
+    def chunks(self) -> Iterator[RawPredictions]:
+        """Rows, some at a time, whose places are counted from the first of them."""
         if self.whole is None:
             yield from self.stream or ()
         elif self.log is not None:
             yield self.whole
         else:
-            step = max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
-            for start in range(0, len(self.whole.scores), step):
-                yield self.whole.rows(start, start + step)
-
-    def join(self) -> FileChunk:
-        """Read all rows as one chunk."""
-        return self.whole or _joined(self.stream or iter(()), self.n_columns)
+            whole, step = self.whole, max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
+            for start in range(0, len(whole.scores), step):
+                rows = slice(start, start + step)
+                yield replace(
+                    whole,
+                    scores=whole.scores[rows],
+                    labels=None if whole.labels is None else whole.labels[rows],
+                    place=replace(whole.place, first_row=start),
+                    beside={name: values[rows] for name, values in whole.beside.items()},
+                )
 
     def read(self) -> RawPredictions:
         """Read all rows."""
-        whole = self.join()
-        is_sure = self.layout is None or self.layout.is_chosen
-        return RawPredictions(
-            whole.scores, self.kind, whole.labels(), self.place, is_sure, self.log, whole.beside
+        if self.whole is not None:
+            return self.whole
+        import pyarrow as pa
+
+        parts = list(self.chunks)
+        if not parts:
+            return RawPredictions(np.empty((0, self.n_columns)), self.kind, None, self.place)
+        table = pa.Table.from_batches([part.batch for part in parts])
+        labels = [part.labels for part in parts if part.labels is not None]
+        return replace(
+            parts[0],
+            scores=np.concatenate([part.scores for part in parts]),
+            labels=np.concatenate(labels) if labels else None,
+            beside={name: table.column(name) for name in parts[0].beside},
+            batch=table,
         )
-
-
-def _joined(chunks: Iterator[FileChunk], n_columns: int) -> FileChunk:
-    """Return the rows of all chunks of a table as one."""
-    import pyarrow as pa
-
-    parts = list(chunks)
-    if not parts:
-        return FileChunk(np.empty((0, n_columns)))
-    table = pa.Table.from_batches([part.batch for part in parts])
-
-    def labels() -> NDArray[Any]:
-        return np.concatenate([part.labels() for part in parts])
-
-    return FileChunk(
-        np.concatenate([part.scores for part in parts]),
-        None if parts[0].read_labels is None else labels,
-        {name: table.column(name) for name in parts[0].beside},
-        table,
-    )
 
 
 def kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from calibrant._files import text
 from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.columns import check_header, is_number, make_layout, no_column
-from calibrant._files.source import FileChunk, Source, kind_of
+from calibrant._files.source import RawPredictions, Source, kind_of
 from calibrant._files.text import Place, suffix_of
 from calibrant.errors import PredictionFileError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._files.columns import ColumnSelection, Layout, Samples
+    from calibrant._files.columns import ColumnSelection, Samples
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 CHUNK_BYTES = 1 << 23
@@ -50,10 +51,9 @@ class OpenTable(NamedTuple):
 
 def open_table(path: Path, stack: ExitStack) -> OpenTable:
     """Open a table of any format, until the stack is closed."""
-    suffix = suffix_of(path)
-    if suffix not in (*PARQUET, *ARROW):
+    if suffix_of(path) not in (*PARQUET, *ARROW):
         return _open_text(path, stack)
-    is_parquet = suffix in PARQUET
+    is_parquet = suffix_of(path) in PARQUET
     kind = "Parquet" if is_parquet else "Arrow"
     with open_binary(path, kind), decoding(path, kind):
         schema, batches = (_open_parquet if is_parquet else _open_arrow)(path, stack)
@@ -99,7 +99,7 @@ def _open_arrow(path: Path, stack: ExitStack) -> tuple[Any, Callable[..., Iterat
 
 def _sample(field: Any, first: Any) -> list[str] | None:
     """First values of a column of numbers as text; None for any other column."""
-    if not _is_of_numbers(field.type):
+    if not _is_one_of(field.type, *NUMBERS):
         return None
     values = [] if first is None else first.column(field.name).to_pylist()
     return [str(value) for value in values if value is not None]
@@ -108,7 +108,7 @@ def _sample(field: Any, first: Any) -> list[str] | None:
 def _open_text(path: Path, stack: ExitStack) -> OpenTable:
     head, file = stack.enter_context(text.open_rows(path))
     names = head.names
-    if names and all(map(is_number, names)):
+    if all(map(is_number, names)):
         raise PredictionFileError(
             f"{path}, line 1: {', '.join(names[:4])} ... are numbers; the first line must name the "
             "columns"
@@ -130,13 +130,7 @@ def _read_text(
     from pyarrow import csv
 
     missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
-    options = csv.ConvertOptions(
-        column_types={name: pa.float64() if name in numbers else pa.string() for name in columns},
-        include_columns=columns,
-        null_values=missing if takes_missing else [],
-        decimal_point=text.decimal_point(cell for name in numbers for cell in head.cells[name]),
-    )
-    n_bytes = 0
+    is_empty = True
     with _explained(path, head.names):
         batches = csv.open_csv(
             file,
@@ -148,14 +142,17 @@ def _read_text(
                 column_names=head.names,
             ),
             csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
-            options,
+            csv.ConvertOptions(
+                column_types={n: pa.float64() if n in numbers else pa.string() for n in columns},
+                include_columns=columns,
+                null_values=missing if takes_missing else [],
+                decimal_point=head.decimal_point(numbers),
+            ),
         )
         for batch in batches:
-            n_bytes += batch.nbytes
-            if text.is_zipped(path):
-                text.refuse_growth(path, n_bytes)
+            is_empty &= batch.num_rows == 0
             yield batch
-    if n_bytes == 0:
+    if is_empty:
         raise PredictionFileError(f"{path} has a header but no rows")
 
 
@@ -188,25 +185,27 @@ def read_table(
 
         schema = pa.schema((n, pa.float64() if n in names else pa.string()) for n in table.names)
 
-    def read() -> Iterator[FileChunk]:
+    place, kind = Place(path, str(path), names), kind_of(kind, len(names), str(path))
+
+    def read() -> Iterator[RawPredictions]:
         done = 0
         for batch in table.read(columns, names, selection.takes_missing):
-            labels = partial(labels_of, batch, label, path, done) if label else None
-            beside = {name: batch.column(name) for name in selection.beside}
-            yield FileChunk(scores_of(batch, layout, path), labels, beside, batch)
+            labels = None
+            if label is not None:
+                labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False))
+            yield RawPredictions(
+                scores_of(batch, names, path),
+                kind,
+                labels,
+                replace(place, first_row=done),
+                layout.is_chosen,
+                beside={name: batch.column(name) for name in selection.beside},
+                batch=batch,
+            )
             done += batch.num_rows
 
-    kind = kind_of(kind, len(names), str(path))
-    return Source(
-        Place(path, str(path), names),
-        kind,
-        len(names),
-        np.dtype(np.float64),
-        label is not None,
-        stream=read(),
-        layout=layout,
-        schema=schema,
-    )
+    n_columns, dtype = len(names), np.dtype(np.float64)
+    return Source(place, kind, n_columns, dtype, stream=read(), layout=layout, schema=schema)
 
 
 def read_table_column(path: Path, name: str, option: str) -> Any:
@@ -220,18 +219,8 @@ def read_table_column(path: Path, name: str, option: str) -> Any:
         return pa.chunked_array([batch.column(name) for batch in table.read([name], (), False)])
 
 
-def scores_of(batch: Any, layout: Layout, path: Path) -> NDArray[np.float64]:
-    """Scores of a record batch."""
-    scores = np.empty((batch.num_rows, len(layout.score_names)))
-    for j, name in enumerate(layout.score_names):
-        column = batch.column(name)
-        if not _is_of_numbers(column.type):
-            raise PredictionFileError(
-                f"{path}, column {name!r} is of type {column.type}; scores must be numbers: name "
-                "the labels with --label-column, or leave the column out with --ignore"
-            )
-        scores[:, j] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-    return scores
+NUMBERS = ("floating", "integer", "decimal", "boolean")
+"""Types of Arrow that scores may have."""
 
 
 def _is_one_of(kind: Any, *names: str) -> bool:
@@ -242,23 +231,15 @@ def _is_one_of(kind: Any, *names: str) -> bool:
     return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
-def _is_of_numbers(kind: Any) -> bool:
-    return _is_one_of(kind, "floating", "integer", "decimal", "boolean")
-
-
-def labels_of(batch: Any, name: str, path: Path, done: int) -> NDArray[Any]:
-    """Labels of a record batch, before which ``done`` rows came."""
-    from pyarrow import compute
-
-    column = batch.column(name)
-    texts = ("string", "large_string", "string_view")
-    if not _is_one_of(column.type, *texts, "integer", "floating", "boolean", "null"):
-        raise PredictionFileError(
-            f"{path}, column {name!r} is of type {column.type}; labels are text or whole numbers"
-        )
-    if column.null_count:
-        row = done + compute.index(column.is_null(), True).as_py()
-        raise PredictionFileError(
-            f"{path}, row {row} (from 0), column {name!r}: the label is missing; drop the row"
-        )
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+def scores_of(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
+    """Scores of a record batch."""
+    scores = np.empty((batch.num_rows, len(names)))
+    for j, name in enumerate(names):
+        column = batch.column(name)
+        if not _is_one_of(column.type, *NUMBERS):
+            raise PredictionFileError(
+                f"{path}, column {name!r} is of type {column.type}; scores must be numbers: name "
+                "the labels with --label-column, or leave the column out with --ignore"
+            )
+        scores[:, j] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return scores

@@ -9,14 +9,14 @@ import re
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant._files.arrays import decoding
 from calibrant.errors import Arguments, PredictionFileError, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
@@ -24,19 +24,14 @@ SEPARATORS = ",;\t|"
 MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 """How tables write what is not there."""
 
-LONGEST_LINE = 1 << 26
 BLOCK_BYTES = 1 << 24
 """What is read at a time; a row has to fit into it."""
-
-UNZIPPED_BYTES, UNZIPPED_RATIO = 1 << 30, 100
-"""A table that is larger than this, and than so many times its compressed size, is refused."""
 
 DECIMAL = re.compile(r"\s*[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\s*$")
 """A number with a decimal point, or a decimal comma."""
 
-SAMPLE_BYTES = 1 << 16
-SAMPLE_CELLS = 200_000
-SAMPLE_ROWS = 100
+SAMPLE_BYTES, SAMPLE_ROWS = 1 << 22, 100
+"""What is looked at to tell labels and scores apart; the header has to fit into it."""
 
 
 def suffix_of(path: Path) -> str:
@@ -63,22 +58,18 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def refuse_growth(path: Path, n_bytes: int) -> None:
-    """Refuse a compressed table that is larger than tables are: a few bytes can stand for many."""
-    if n_bytes > max(UNZIPPED_BYTES, UNZIPPED_RATIO * path.stat().st_size):
-        raise PredictionFileError(
-            f"{path} grows more than {UNZIPPED_RATIO} times when decompressed, to over "
-            f"{UNZIPPED_BYTES / 2**30:g} GiB, which is unusual for a table; decompress it first if "
-            "you trust it"
-        )
-
-
 class TextHead(NamedTuple):
     """The header of a text table, and the first cells of each column that are not empty."""
 
     names: list[str]
     separator: str
     cells: dict[str, list[str]]
+
+    def decimal_point(self, columns: Iterable[str]) -> str:
+        """Return the comma if numbers in some columns have it, and none has a point."""
+        cells = (cell for name in columns for cell in self.cells[name])
+        signs = {found[1] for cell in cells if (found := DECIMAL.match(cell))}
+        return "," if signs == {","} else "."
 
 
 @contextmanager
@@ -91,75 +82,52 @@ def open_rows(path: Path) -> Iterator[tuple[TextHead, Any]]:
     import pyarrow as pa
 
     if str(path) != "-" and path.is_file():
-        with open_text(path) as file:
-            head = _read_head(file, path)
+        with open_text(path) as file, decoding(path, "text"):
+            head = _read_head(file.read(SAMPLE_BYTES), path)
         with decoding(path, "text"):
-            opened = pa.OSFile(str(path))
-        with opened as stored:
-            yield head, pa.CompressedInputStream(stored, "gzip") if is_zipped(path) else stored
+            stored = pa.input_stream(str(path), "gzip" if is_zipped(path) else None)
+        with stored:
+            yield head, stored
         return
     with open_text(path) as file, decoding(path, "text"):  # a pipe, which can be read once
-        start = file.read(LONGEST_LINE)
-        head = _read_head(io.BytesIO(start), path)
-        content = start + file.read()
+        content = file.read()
     buffer = pa.allocate_buffer(len(content))
     memoryview(buffer).cast("B")[:] = content
-    yield head, pa.BufferReader(buffer)
+    yield _read_head(content[:SAMPLE_BYTES], path), pa.BufferReader(buffer)
 
 
-def _read_head(file: IO[bytes], path: Path) -> TextHead:
-    """Read the header and the first rows."""
-    names, separator = _read_header(file, path)
-    with decoding(path, "text"):
-        start = file.read(max(SAMPLE_BYTES, 16 * sum(1 + len(name) for name in names)))
-    text = start.decode("utf-8", errors="replace").replace("\0", "")
+def _read_head(start: bytes, path: Path) -> TextHead:
+    """Read the header and the first rows; the separator is what splits the header most often."""
+    first = re.split(rb"[\r\n]", start, maxsplit=1)[0]
+    try:
+        line = first.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        line = "\0"
+    if "\0" in line:
+        raise PredictionFileError(f"{path}, line 1 is not UTF-8 text; save the table as UTF-8")
+    usual = TEXT.get(suffix_of(path), ",")
+    separator = max([usual, *SEPARATORS], key=lambda sign: len(_split(line, sign)))
+    names = [name.strip() for name in _split(line, separator)]
+    if not names:
+        raise PredictionFileError(f"{path} is empty; write a header with a name for each column")
+    if len(first) == SAMPLE_BYTES:
+        raise PredictionFileError(
+            f"{path}, line 1 is longer than {SAMPLE_BYTES >> 20} MiB; is this a table?"
+        )
+    text = start[len(first) :].decode("utf-8", errors="replace").replace("\0", "")
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    whole = (row for row in rows if len(row) == len(names))
     sample: list[list[str]] = []
     with suppress(csv.Error):  # whoever reads the rows says it, with the line
-        sample.extend(islice(whole, max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))))
+        sample.extend(islice((row for row in rows if len(row) == len(names)), SAMPLE_ROWS))
     cells = {name: [row[j] for row in sample if row[j].strip()] for j, name in enumerate(names)}
     return TextHead(names, separator, cells)
 
 
-def decimal_point(cells: Iterable[str]) -> str:
-    """Return the comma if numbers are written with it, and none with a point."""
-    signs = {found[1] for cell in cells if (found := DECIMAL.match(cell))}
-    return "," if signs == {","} else "."
-
-
-def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
-    """Names, and the separator: what splits the line into most of them."""
-    with decoding(path, "text"):
-        line = file.readline(LONGEST_LINE)
-    fault = None
-    try:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError:
-        what = (
-            "is UTF-16 text" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else "is not UTF-8 text"
-        )
-        text, fault = "", f", line 1 {what}; save the table as UTF-8"
-    if len(line) == LONGEST_LINE:
-        fault = f", line 1 is longer than {LONGEST_LINE >> 20} MiB; is this a table?"
-    elif "\r" in text:
-        fault = " has lines that end with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
-    elif "\0" in text:
-        fault = ", line 1 has NUL characters, so it is not a text file"
-    best: list[str] = []
-    usual = separator = TEXT.get(suffix_of(path), ",")
-    for sign in [usual, *SEPARATORS]:
-        with suppress(csv.Error):  # a wide line that this does not split is one long name
-            names = next(csv.reader([text], delimiter=sign), [])
-            if len(names) > len(best):
-                best, separator = names, sign
-    if not best:
-        longest = f", line 1: a name is longer than {csv.field_size_limit():,} characters"
-        empty = " is empty; write a header with a name for each column"
-        fault = fault or (longest if text else empty)
-    if fault is not None:
-        raise PredictionFileError(f"{path}{fault}")
-    return [name.strip() for name in best], separator
+def _split(line: str, separator: str) -> list[str]:
+    """Split the header; a wide one that this does not split is longer than a cell may be."""
+    with suppress(csv.Error):
+        return next(csv.reader([line], delimiter=separator), [])
+    return []
 
 
 def lines_of(path: Path, rows: list[int]) -> list[int] | None:
@@ -169,20 +137,16 @@ def lines_of(path: Path, rows: list[int]) -> list[int] | None:
     """
     if suffix_of(path) not in TEXT or not path.is_file():
         return None
-    wanted, found = set(rows), []
-    row, is_quoted = -1, False
-    with open_text(path) as file:
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            if number == 1 or (not is_quoted and not line.strip(b"\r\n")):
-                continue
-            if len(line) == LONGEST_LINE:
-                return None
-            is_quoted ^= line.count(b'"') % 2 == 1
-            row += not is_quoted
-            if not is_quoted and row in wanted:
-                found.append(number)
-                if len(found) == len(wanted):
-                    return found
+    with open_text(path) as file, suppress(csv.Error):
+        separator = _read_head(file.read(SAMPLE_BYTES), path).separator
+        file.seek(0)
+        text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+        reader = csv.reader(text, delimiter=separator)
+        wanted = set(rows)
+        ends = (reader.line_num for row in reader if row)
+        numbered = zip(count(-1), ends, strict=False)  # the header is no row
+        lines = list(islice((line for row, line in numbered if row in wanted), len(wanted)))
+        return lines if len(lines) == len(wanted) else None
     return None
 
 
@@ -191,15 +155,14 @@ class Place(Arguments):
     """A file of predictions, for messages about it in the words of the command.
 
     ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
-    are counted from ``first_row``, where only some of them were read; ``where`` tells the place of
-    a label, where rows are something else; ``lines`` are those of the rows, where they are known.
+    are counted from ``first_row``, where only some of them were read; ``lines`` are those of the
+    rows, where they are known.
     """
 
     path: Path
     source: str
     names: list[str] | None = None
     first_row: int = 0
-    where: Callable[[int], str] | None = None
     lines: Sequence[int] | None = None
 
     if_logits = "for logits, use --scores logits"
@@ -255,16 +218,14 @@ class Place(Arguments):
 
     def label(self, row: int) -> str:
         """Where the label of a row is."""
-        return f"{self.rows([row])}: the label" if self.where is None else self.where(row)
+        return f"{self.rows([row])}: the label"
 
 
 def explain(path: Path, names: list[str], message: str) -> str:
     """Say what Arrow could not read in the words of this file, with the line."""
     if "straddl" in message:
-        return (
-            f"{path} has a row that is longer than {BLOCK_BYTES >> 20} MiB; close the quotes that "
-            "are open"
-        )
+        limit = f"{BLOCK_BYTES >> 20} MiB"
+        return f"{path} has a row that is longer than {limit}; close the quotes that are open"
     row = re.search(r"Row #(\d+):", message)  # from 1, which is the header
     lines = lines_of(path, [int(row[1]) - 2]) or [int(row[1])] if row else []
     where = f"{path}, line {lines[0]}" if lines else str(path)
@@ -284,10 +245,8 @@ def explain(path: Path, names: list[str], message: str) -> str:
 def _remedy(text: str, name: str) -> str:
     if text.strip().endswith("%"):
         return " (write percent without the sign; --normalize divides each row by its sum)"
-    if "," in text:
-        return " (write decimals with a point)"
     if DECIMAL.match(text):
-        return " (other decimals have a comma; write all in the same way)"
+        return " (write all decimals in the same way, with a point)"
     is_missing = MISSING.fullmatch(text) is not None
     missing = "fill it, drop the row, or use apply with --on-bad-row; " if is_missing else ""
     return f" ({missing}use --ignore {name!r} if the column is not scores)"

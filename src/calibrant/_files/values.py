@@ -15,15 +15,23 @@ from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import pandas as pd
     from numpy.typing import NDArray
 
+    from calibrant._features import FeatureColumn
     from calibrant._files.text import Place
 
 LONGEST_LABEL = 1024
 """Characters of a label; a model file has no room for longer ones."""
+
+NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*")
+"""A text that is the name of no class where all others are such numbers, unless it is whole."""
+
+LABEL_TYPES = (str, bytes, bool, int, float, type(None))
+IS_MISSING = "is missing; fill it, or drop the row"
 
 
 def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:
@@ -31,57 +39,70 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
 
     In text, and where a label was missing in a table, whole numbers are written ``3.0``.
     """
-    if raw.dtype.kind == "f":
-        _refuse_missing(~np.isfinite(raw), place)
-        _refuse_broken(raw != np.floor(raw), place, raw)
+    if raw.dtype.kind == "f" and np.all(np.isfinite(raw) & (raw == np.floor(raw))):
         raw = raw.astype(np.int64)
-    if raw.dtype.kind not in "OUS":
+    if raw.dtype.kind in "iub":
         return raw.astype(str) if as_text else raw
-    found = [t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()]
-    for i, label in enumerate(found):
-        if len(label) > LONGEST_LABEL:  # in an array of text every row would be as wide
-            raise PredictionFileError(
-                f"{place.label(i)} has {len(label):,} characters; labels have at most "
-                f"{LONGEST_LABEL:,} (--label-column)"
-            )
-    check_memory(4 * len(found) * max(map(len, found), default=0), "the labels")
-    text = np.array(found, dtype=str)
-    distinct, inverse = np.unique(text, return_inverse=True)
-    spoken = [label for label in distinct.tolist() if not MISSING.fullmatch(label)]
-    numbers = all(
-        re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", label) is not None for label in spoken
+    values = raw.tolist()
+    others = {type(own).__name__ for own in values if not isinstance(own, LABEL_TYPES)}
+    if raw.dtype.kind not in "OUSf":  # times in nanoseconds would be whole numbers
+        others = {raw.dtype.name}
+    if others:
+        raise PredictionFileError(
+            f"{place.source} has labels of type {some(sorted(others))}; write text or whole "
+            "numbers, or name another column (--label-column)"
+        )
+    texts = _texts(values)
+    distinct = dict.fromkeys(texts)
+    are_numbers = not as_text and (
+        raw.dtype.kind == "f"
+        or all(NUMBER.fullmatch(text) or MISSING.fullmatch(text) for text in distinct)
     )
-    silent = [MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
-    _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
-    if not numbers or as_text:
-        return text
-    broken = np.array([not are_whole([label]) for label in distinct.tolist()], dtype=bool)
-    _refuse_broken(broken[inverse], place, text)
-    return np.array([int(key(label)) for label in distinct.tolist()], dtype=np.int64)[inverse]
+    for text in distinct:
+        fault = _too_long(text)
+        if MISSING.fullmatch(text) and (are_numbers or not text.strip()):
+            fault = IS_MISSING
+        elif are_numbers and not are_whole([text]):
+            fault = f"{text} is not a class; labels must be text or whole numbers"
+        if fault:
+            where = place.label(texts.index(text))
+            raise PredictionFileError(f"{where} {fault} (--label-column)")
+    if not are_numbers:
+        return _array(texts)
+    whole = {text: int(key(text)) for text in distinct}
+    return np.array([whole[text] for text in texts], dtype=np.int64)
 
 
-def _refuse_first(bad: NDArray[Any], place: Place, fault: Callable[[int], str]) -> None:
-    """Refuse the first label that is bad."""
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise PredictionFileError(f"{place.label(i)} {fault(i)}")
+def _texts(values: list[Any]) -> list[str]:
+    """Return values as text; what is missing is empty."""
+    return [
+        "" if own is None or own != own else own.decode() if isinstance(own, bytes) else str(own)  # noqa: PLR0124  (NaN)
+        for own in values
+    ]
 
 
-def _refuse_missing(bad: NDArray[Any], place: Place) -> None:
-    _refuse_first(bad, place, lambda _: "is missing; fill it, or drop the row")
+def _too_long(text: str) -> str:
+    """Say so of a text that no array should hold: every row of it would be as wide."""
+    has = f"has {len(text):,} characters; at most {LONGEST_LABEL:,} are allowed"
+    return has if len(text) > LONGEST_LABEL else ""
 
 
-def _refuse_broken(bad: NDArray[Any], place: Place, labels: NDArray[Any]) -> None:
-    remedy = "labels must be text or whole numbers (--label-column)"
-    _refuse_first(bad, place, lambda i: f"{labels[i]} is not a class; {remedy}")
+def _array(texts: list[str]) -> NDArray[Any]:
+    check_memory(4 * len(texts) * max(map(len, texts), default=0), "the labels")
+    return np.array(texts, dtype=str)
 
 
 def refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
+    """Refuse the first label that is not among the classes."""
     classes, labels = np.array(known), y
     if y.dtype.kind == "U" or classes.dtype.kind == "U":
         classes, labels = classes.astype(str), y.astype(str)
-    among = f"is not among the classes {some(known)}"
-    _refuse_first(~np.isin(labels, classes), place, lambda i: f"{y[i].item()!r} {among}")
+    bad = ~np.isin(labels, classes)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise PredictionFileError(
+            f"{place.label(i)} {y[i].item()!r} is not among the classes {some(known)}"
+        )
 
 
 def typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
@@ -109,23 +130,15 @@ def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], 
     return y, typed(names, y)
 
 
-def groups_of(column: Any, place: Place, done: int = 0, option: str = "--groups") -> NDArray[Any]:
-    """Return the group of each row, always as text: no name depends on what else is there.
-
-    ``done`` rows came before these in the file.
-    """
-    texts = []
-    for i, value in enumerate(plain_values(column)):
-        is_missing = value is None or value != value  # noqa: PLR0124  (NaN)
-        text = "" if is_missing else value.decode() if isinstance(value, bytes) else str(value)
-        if not text.strip() or len(text) > LONGEST_LABEL:
-            fault = "is missing; fill it, or drop the row"
-            if text.strip():
-                fault = f"has {len(text):,} characters; at most {LONGEST_LABEL:,} are allowed"
-            raise PredictionFileError(f"{place.rows([done + i])}: the group {fault} ({option})")
-        texts.append(text)
-    check_memory(4 * len(texts) * max(map(len, texts), default=0), "the groups")
-    return np.array(texts, dtype=str)
+def groups_of(column: Any, place: Place, option: str = "--groups") -> NDArray[Any]:
+    """Return the group of each row, always as text: no name depends on what else is there."""
+    texts = _texts(plain_values(column))
+    for text in dict.fromkeys(texts):
+        fault = _too_long(text) if text.strip() else IS_MISSING
+        if fault:
+            where = place.rows([texts.index(text)])
+            raise PredictionFileError(f"{where}: the group {fault} ({option})")
+    return _array(texts)
 
 
 def groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
@@ -153,6 +166,24 @@ def values_of(column: Any) -> NDArray[Any]:
         with suppress(pa.ArrowInvalid):  # decimal commas
             return np.asarray(compute.replace_substring(known, ",", ".").cast(pa.float64()))
     return np.asarray(column)
+
+
+def features_of(
+    beside: Mapping[str, Any], names: Iterable[str], known: Sequence[FeatureColumn] = ()
+) -> pd.DataFrame:
+    """Return columns that stand beside the scores; text where a model was fitted to text."""
+    import pandas as pd
+
+    is_text = {column.name for column in known if not column.is_number}
+    found: dict[str, Any] = {}
+    for name in names:
+        column = beside[name]
+        if name in is_text:
+            texts = _texts(plain_values(column))
+            found[name] = [text if text.strip() else None for text in texts]
+        else:
+            found[name] = values_of(column)
+    return pd.DataFrame(found)
 
 
 def costs_of(column: Any, path: Path | None, name: str) -> NDArray[np.float64]:

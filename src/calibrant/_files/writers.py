@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._atomic_file import replace_file
-from calibrant._files.source import FileChunk, Source
+from calibrant._files.source import RawPredictions, Source
 from calibrant._files.tables import ARROW, PARQUET
 from calibrant._files.text import TEXT, is_zipped, suffix_of
 from calibrant._files.values import read_labels
@@ -39,7 +38,7 @@ class Output:
     dtype: np.dtype[Any]
 
 
-Write = Callable[[NDArray[Any], FileChunk, NDArray[np.bool_]], None]
+Write = Callable[[NDArray[Any], RawPredictions, NDArray[np.bool_]], None]
 """Write calibrated rows: those of a chunk that are kept, the chunk, and which of it are kept."""
 
 Writer = Callable[[IO[bytes], Output], AbstractContextManager[Write]]
@@ -73,11 +72,10 @@ def write_npz(file: IO[bytes], output: Output) -> Iterator[Write]:
     probs = [np.empty((0, len(output.classes)), output.dtype)]
     labels: list[NDArray[Any]] = []
 
-    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
+    def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
         probs.append(rows.astype(output.dtype, copy=False))
-        own = chunk.labels()
-        if own is not None:
-            labels.append(own[keep])
+        if chunk.labels is not None:
+            labels.append(chunk.labels[keep])
 
     yield write
     classes = output.classes
@@ -108,9 +106,8 @@ def write_lines(file: IO[bytes], output: Output) -> Iterator[Write]:
     """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
     names = [str(c) for c in output.classes]
 
-    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
-        own = chunk.labels()
-        labels = [None] * len(rows) if own is None else own[keep].tolist()
+    def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
+        labels = [None] * len(rows) if chunk.labels is None else chunk.labels[keep].tolist()
         for row, label in zip(rows.tolist(), labels, strict=True):
             # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
             record: dict[str, Any] = {"probs": {n: p for n, p in zip(names, row, strict=True) if p}}
@@ -126,7 +123,7 @@ def write_table(file: IO[bytes], output: Output) -> Iterator[Write]:
     suffix = suffix_of(output.path)
     writer: Any = None
 
-    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
+    def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
         nonlocal writer
         table = calibrated_table(output, rows, chunk, keep)
         writer = _open_writer(suffix, file, table.schema) if writer is None else writer
@@ -144,17 +141,19 @@ def write_table(file: IO[bytes], output: Output) -> Iterator[Write]:
     writer.close()
 
 
-def _no_rows(source: Source) -> FileChunk:
+def _no_rows(source: Source) -> RawPredictions:
     """Return a chunk of a source that has no rows."""
     import pyarrow as pa
 
-    labels = partial(np.empty, 0, dtype=str) if source.has_labels else None
+    scores, labels = np.empty((0, source.n_columns)), None
+    if source.whole is not None and source.whole.labels is not None:
+        labels = source.whole.labels[:0]
     batch = None if source.schema is None else pa.RecordBatch.from_pylist([], source.schema)
-    return FileChunk(np.empty((0, source.n_columns)), labels, batch=batch)
+    return RawPredictions(scores, source.kind, labels, source.place, batch=batch)
 
 
 def calibrated_table(
-    output: Output, rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]
+    output: Output, rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]
 ) -> Any:
     """Return the columns of a chunk, with calibrated rows in place of its scores, as Arrow's.
 
@@ -168,7 +167,7 @@ def calibrated_table(
     # Of a single column, which is that of the positive class, the last one is written.
     scores = zip(ordered, rows.T[-len(names) :], strict=True)
     columns: list[tuple[str, Any]] = []
-    labels = chunk.labels() if layout is None else None
+    labels = chunk.labels if layout is None else None
     if labels is not None:
         kept = labels[keep] if labels.ndim == 1 else [str(own) for own in labels[keep].tolist()]
         columns.append(("label", pa.array(kept)))

@@ -24,6 +24,7 @@ MODULES = (
     "rows",
     "softmax",
     "sorted_cumulative",
+    "trees",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

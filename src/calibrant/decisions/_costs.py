@@ -251,27 +251,13 @@ def value_of_calibration(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities before calibration.
+    y_true, y_proba, costs, abstain, confidence_level, sample_weight, classes, pos_label
+        As in :func:`expected_cost`; ``y_proba`` are the probabilities before calibration.
     y_calibrated : array-like of the same shape
         Probabilities after calibration, of the same rows in the same order. The calibrator must
         have been fitted to others.
-    costs : array-like of shape (n_classes, n_actions), data frame or mapping
-        Costs of each true class (row) and action (column), as of :func:`expected_cost`.
-    abstain : float, array-like of shape (n_classes,), series or mapping, optional
-        Cost of not deciding, as of :func:`expected_cost`.
     n_decisions : float, default=1000
         Number of rows to scale the saving to, such as those of a month.
-    confidence_level : float, default=0.95
-        Confidence level of the intervals.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in intervals it is one row
-        that counts double.
-    classes, pos_label : optional
-        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
-        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------

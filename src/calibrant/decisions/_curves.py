@@ -107,27 +107,18 @@ def decision_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba, sample_weight, classes, pos_label
+        Labels and predictions, as in :func:`expected_cost`.
     kind : None, "confidence" or a label, default=None
         "confidence" compares the largest probability of each row with whether it is right; a label
         compares the probability of that class with whether it is the label. None is the positive
         (second) class of two, and the confidence for more.
     thresholds : array-like, optional
         In [0, 1); 0.01, 0.02, ..., 0.99 by default.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all; in ``spread`` it is one
-        row that counts double.
-    classes, pos_label : optional
-        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
 
     Returns
     -------
     DecisionCurve
-        With the fields kind, thresholds, net_benefit, treat_all, spread and prevalence.
 
     References
     ----------
@@ -187,20 +178,12 @@ def cost_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba, sample_weight, classes, pos_label
+        Labels and predictions, as in :func:`expected_cost`.
     costs : array-like of shape (2, 2), data frame or mapping
         Costs of each true class (row) and action (column), as of :func:`expected_cost`.
     thresholds : array-like, optional
         In [0, 1]; 0.01, 0.02, ..., 0.99 by default.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : optional
-        Label of each column, as of :func:`calibrant.metrics.evaluate`, and the positive class of
-        costs by name and of a single column: by default the larger one of 0 and 1, -1 and 1.
 
     Returns
     -------
@@ -272,21 +255,13 @@ def risk_coverage(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all.
-    classes, pos_label : optional
-        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        Labels and predictions, as in :func:`expected_cost`.
 
     Returns
     -------
     RiskCoverage
-        With the fields thresholds, coverage, risk, aurc and oracle. The curve of chunks is that of
-        a sample of their rows.
+        The curve of chunks is that of a sample of their rows.
 
     References
     ----------

@@ -63,11 +63,8 @@ def threshold_for(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba, sample_weight, classes, pos_label
+        Labels and predictions, as in :func:`expected_cost`.
     accuracy : float, optional
         Required share of right predictions among rows whose largest probability is at or above the
         threshold. The lowest such threshold is found.
@@ -82,18 +79,11 @@ def threshold_for(
         accuracy it is the confidence.
     confidence_level : float or None, default=0.95
         Confidence level at which the target holds for new rows of the same distribution. None uses
-        the values of these rows, without a guarantee.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all; rows of unequal weights
-        have no guarantee.
-    classes, pos_label : optional
-        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
+        the values of these rows, without a guarantee; rows of unequal weights have none.
 
     Returns
     -------
     Threshold
-        With the fields target, wanted, threshold, reached, coverage, reachable, confidence_level
-        and kind.
 
     Notes
     -----

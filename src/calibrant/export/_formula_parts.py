@@ -93,7 +93,7 @@ def _write_pieces(
     ops: Operations, x: Value, pieces: list[Pieces], curve_of: Wholes | None
 ) -> Value:
     refuse_single(ops, "steps")
-    block, edges = find_blocks(ops, x, [one.starts for one in pieces], curve_of)
+    block, edges = find_blocks(ops, x, [one.starts for one in pieces], curve_of, above=2.0)
     values, slopes = (  # blocks count from 1
         np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
     )
@@ -121,13 +121,11 @@ def _write_log_odds_lines(
         rest = ops.matmul(x, ops.fitted("swap", np.array([[0.0, 1.0], [1.0, 0.0]])))
     log_x, log_rest = _write_logs(ops, x, [curve.logs for curve in curves], curve_of, rest)
     z = log_x - log_rest
-    inner = np.concatenate([curve.x[1:-1] for curve in curves])
-    low, high = inner.min(initial=0.0), inner.max(initial=1.0)
     # The first and the last line are told from the inner end of them: they are long.
     origin = [np.append(curve.x[1], curve.x[1:-1]) for curve in curves]
     height = [np.append(curve.y[1], curve.y[1:-1]) for curve in curves]
     slope = [np.diff(curve.y) / np.diff(curve.x) for curve in curves]
-    block, _ = find_blocks(ops, z, origin, curve_of, low=float(low), width=float(high - low) or 1.0)
+    block, _ = find_blocks(ops, z, origin, curve_of)
     slopes, starts, heights = (
         ops.take(ops.fitted(name, np.concatenate([[0.0], *parts])), block)  # blocks count from 1
         for name, parts in (("slopes", slope), ("origins", origin), ("heights", height))

@@ -12,6 +12,7 @@ from calibrant import errors
 from calibrant._kernels.tables import TIED
 from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps, TopLabelMap
 from calibrant._maps.compositions import ChainMap, GroupedMap, MixtureMap, Stage
+from calibrant._maps.features import FeatureMap
 from calibrant._maps.logits import (
     AffineMap,
     DirichletMap,
@@ -80,6 +81,14 @@ def _(map_: GroupedMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
     raise errors.ExportError(
         f"a graph cannot choose one of {len(map_.stages) - 1} maps by the group of a row; export "
         "the calibrator of each group, for_group(name), and for_group(None) for all other rows"
+    )
+
+
+@write_map.register
+def _(map_: FeatureMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
+    raise errors.ExportError(
+        "a graph of scores cannot read features beside them; export calibrator_, the calibrator of "
+        "the scores alone, or predict with the model file"
     )
 
 
@@ -163,10 +172,9 @@ def _(map_: SplineMap, ops: Operations, rows: Value) -> Value:
     if map_.kind == "logits":
         logs = write_log_softmax(ops, logs)
     knots, slopes = map_.knots, map_.slopes
-    low, width = float(knots[0]), float(knots[-1] - knots[0])
     # The first segment of all lies below the first knot.
     origins = np.r_[knots[0], knots]
-    segment, _ = find_blocks(ops, logs, [origins], low=low, width=width or 1.0)
+    segment, _ = find_blocks(ops, logs, [origins])
     heights = np.r_[0.0, 0.0, np.cumsum(slopes[1:-1] * np.diff(knots))]
     slope, start, height = (
         ops.take(ops.fitted(name, np.r_[0.0, table]), segment)  # segments count from 1

@@ -166,8 +166,8 @@ class OnnxOperations(Operations):
             return self.node(kind, [x, self.number([1])], x.type, 1, keepdims=0)
         return self.node(kind, [x], x.type, 1, axes=[1], keepdims=0)
 
-    exp, log, sqrt, floor = (_method("unary", kind) for kind in ("Exp", "Log", "Sqrt", "Floor"))
-    single, whole = (_method("unary", "Cast", to=to) for to in (SINGLE, WHOLE))
+    exp, log, floor = (_method("unary", kind) for kind in ("Exp", "Log", "Floor"))
+    whole = _method("unary", "Cast", to=WHOLE)
     softmax = _method("unary", "Softmax", axis=1)
     maximum, minimum = _method("binary", "Max"), _method("binary", "Min")
     row_sum, row_max, row_min = (

@@ -12,8 +12,7 @@ Value = Any
 """A matrix of rows, a column of one number a row, or a constant: what operations take and return.
 
 Values have the operators ``+ - * /`` and ``> >= < <= == & |``, with each other and with numbers,
-which broadcast as numpy's do. Real values have 64 bits, unless they are rounded to ``single``, or
-the graph ``is_single``.
+which broadcast as numpy's do. Real values have 64 bits, unless the graph ``is_single``.
 """
 
 
@@ -32,7 +31,6 @@ class Operations:
     inner                   whether one does: the last bits of a probability near 1 then count
     exp(x), log(x), sigmoid(x), floor(x)
                             of each cell; what is rounded down stays a real number
-    sqrt(x), single(x)      of each cell, where the last bits do not count; rounded to 32 bits
     whole(x), real(x)       rounded towards zero to whole numbers, conditions are 1 and 0; and back
     softmax(x)              of each row; a cell of minus infinity becomes 0
     maximum(a, b), minimum(a, b), where(condition, a, b)

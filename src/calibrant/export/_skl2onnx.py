@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,23 +10,32 @@ import numpy as np
 import skl2onnx
 from onnx import TensorProto, helper, numpy_helper
 from skl2onnx import _parse as parsing
-from skl2onnx.common.data_types import Int64TensorType, StringTensorType, guess_proto_type
+from skl2onnx._supported_operators import sklearn_operator_name_map
+from skl2onnx.common.data_types import (
+    DoubleTensorType,
+    FloatTensorType,
+    Int64TensorType,
+    StringTensorType,
+    guess_proto_type,
+)
 from skl2onnx.common.utils_classifier import get_label_classes
+from sklearn import ensemble, multiclass, svm, tree
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
 from calibrant._calibrators.methods import saved_methods
-from calibrant.export import _skl2onnx_scores as scores_of
 from calibrant.export._onnx import FIRST_OPSET
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import check_input, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +45,18 @@ OPTIONS = {
     "output_class_labels": [False, True],
 }
 """Those that skl2onnx has for classifiers."""
+
+SINGLE = (
+    tree.DecisionTreeClassifier,
+    ensemble.RandomForestClassifier,
+    ensemble.ExtraTreesClassifier,
+    ensemble.GradientBoostingClassifier,
+    ensemble.HistGradientBoostingClassifier,
+    ensemble.AdaBoostClassifier,
+    svm.SVC,
+    svm.NuSVC,
+)
+"""Classifiers whose operators in ONNX return float32, whatever they are given."""
 
 SCORE_ERROR = 2.0**-18
 """Relative error of scores that a graph computes in float32, with room to spare."""
@@ -113,7 +135,7 @@ def _parse_holder(
     else:
         parts = model.transformers_
     for _, part, *_ in parts:
-        scores_of.mark_transformer(scope, part)
+        mark_transformer(scope, part)
     return parser(scope, model, inputs, custom_parsers=custom_parsers)
 
 
@@ -184,19 +206,19 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     for i, pair in enumerate(model.calibrated_classifiers_):
         calibrator = take_calibrator(pair.calibrator)
         is_margin = pair.response_method == "decision_function"
-        name = scores_of.declare_scores(
+        name = declare_scores(
             scope, container, pair.estimator, operator.inputs, is_margin=is_margin
         )
         with ops.inside(f"fold{i}"):
-            scores = scores_of.write_class_scores(
+            scores = write_class_scores(
                 ops, pair.estimator, name, pair.classes, is_margin=is_margin
             )
             part, _ = write_rows(ops, calibrator, scores, calibrator.map_.kind)
-            parts.append(scores_of.write_known(ops, pair.is_known, part))
+            parts.append(write_known(ops, pair.is_known, part))
         all_scores.append(scores)
     if model.pooling_ == "logarithms":
         known = [pair.is_known for pair in model.calibrated_classifiers_]
-        probabilities = scores_of.write_average_logarithms(ops, parts, known, model.class_offsets_)
+        probabilities = write_average_logarithms(ops, parts, known, model.class_offsets_)
     else:
         probabilities = sum(parts[1:], parts[0]) / float(len(parts))
     average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
@@ -260,3 +282,154 @@ def _finish(
             name=scope.get_unique_operator_name(f"calibrant_{node.op_type}"),
             **{one.name: helper.get_attribute_value(one) for one in node.attribute},
         )
+
+
+# The scores that a CalibratedClassifier calibrates, out of converters of skl2onnx
+
+
+def unwrap(estimator: Any) -> Any:
+    """Return what predicts, of classifiers that only hold another one."""
+    from sklearn.model_selection._search import BaseSearchCV  # a slow import
+
+    while isinstance(estimator, FrozenEstimator | BaseSearchCV):
+        is_frozen = isinstance(estimator, FrozenEstimator)
+        estimator = estimator.estimator if is_frozen else estimator.best_estimator_
+    return estimator
+
+
+def mark_transformer(scope: Any, part: Any) -> None:
+    """Have a calibrator parsed as a transformer, also one at the end of a pipeline."""
+    if isinstance(part, Pipeline) and part.steps:
+        mark_transformer(scope, part.steps[-1][1])
+    elif isinstance(part, Calibrator):
+        scope.add_options(id(part), {"transform": True})
+
+
+def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a classifier, or one that is part of it, is of these kinds."""
+    estimator = unwrap(estimator)
+    parts: list[Any] = [*getattr(estimator, "estimators_", [])]
+    if isinstance(estimator, Pipeline):
+        parts.append(estimator.steps[-1][1])
+    if isinstance(estimator, ensemble.StackingClassifier):
+        parts.append(estimator.final_estimator_)
+    return isinstance(estimator, kinds) or any(holds(part, kinds) for part in parts)
+
+
+def declare_scores(
+    scope: Any, container: Any, estimator: Any, inputs: Any, *, is_margin: bool
+) -> str:
+    """Have skl2onnx convert a fitted classifier; return the name of its scores.
+
+    They are those of ``decision_function`` or of ``predict_proba``; a margin of two classes is the
+    last column.
+    """
+    estimator = unwrap(estimator)
+    while isinstance(estimator, Pipeline):
+        for _, step in estimator.steps[:-1]:
+            if step is not None and step != "passthrough":
+                step = unwrap(step)  # noqa: PLW2901
+                mark_transformer(scope, step)
+                inputs = parsing._parse_sklearn(scope, step, inputs)  # noqa: SLF001
+        estimator = unwrap(estimator.steps[-1][1])
+    if is_margin and type(estimator) in sklearn_operator_name_map:
+        estimator = _with_margins(container, estimator)
+    for name, value in (("zipmap", False), ("raw_scores", is_margin)):
+        if container.has_options(estimator, name):
+            for holder in (scope, container):
+                holder.add_options(id(estimator), {name: value})
+    if holds(estimator, SINGLE):
+        inputs = [_as_float(scope, one) for one in inputs]
+    return str(parsing._parse_sklearn(scope, estimator, inputs)[1].full_name)  # noqa: SLF001
+
+
+def _as_float(scope: Any, variable: Any) -> Any:
+    """Cast features to float32: trees read them so, and skl2onnx mixes both types else."""
+    if not isinstance(variable.type, DoubleTensorType):
+        return variable
+    cast = scope.declare_local_operator("SklearnCast")
+    cast.inputs = [variable]
+    found = scope.declare_local_variable("features", FloatTensorType(variable.type.shape))
+    cast.outputs.append(found)
+    return found
+
+
+def _with_margins(container: Any, estimator: Any) -> Any:
+    """Return a classifier whose ``decision_function`` skl2onnx converts; refuse others.
+
+    Its option ``raw_scores`` is accepted, and forgotten, by classifiers that hold others.
+    """
+    parts = [estimator]
+    if isinstance(estimator, ensemble.StackingClassifier):
+        parts = [estimator.final_estimator_]
+    elif isinstance(estimator, multiclass.OneVsOneClassifier):  # which has no other scores
+        parts = estimator.estimators_
+    elif isinstance(estimator, multiclass.OneVsRestClassifier | ensemble.BaggingClassifier):
+        parts = [estimator, *estimator.estimators_]
+    kept = all(
+        container.has_options(part, "raw_scores") and not isinstance(part, Pipeline)
+        for part in parts
+    )
+    is_rest = isinstance(estimator, multiclass.OneVsRestClassifier)
+    if not kept or (is_rest and holds(estimator, (svm.LinearSVC,))):
+        raise errors.ExportError(
+            f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
+            "which skl2onnx does not convert; fit with response_method='predict_proba', or convert "
+            "the classifier with another tool, and merge calibrated_classifiers_[i].calibrator "
+            "into it with merge_onnx"
+        )
+    if getattr(estimator, "probability", False):  # whose raw scores are no margins
+        estimator = copy(estimator)
+        estimator._probA = estimator._probB = np.empty(0)  # noqa: SLF001
+    return estimator
+
+
+def write_class_scores(
+    ops: OnnxOperations, estimator: Any, found: str, classes: NDArray[Any], *, is_margin: bool
+) -> Any:
+    """Write down ``class_scores``: a column for every class, also one that was never seen."""
+    n_known = len(estimator.classes_)
+    scores = ops.real(Tensor(ops, found, REAL, n_known))
+    if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
+        margin = ops.node("Gather", [scores, ops.number([-1])], width=1, axis=1)
+        scores = _pad(ops, margin, [0, 1, 0, 0], 0.0, 2)
+    if n_known == len(classes):
+        return scores
+    scores = _pad(ops, scores, [0, 0, 0, 1], -np.inf if is_margin else 0.0, n_known + 1)
+    columns = np.full(len(classes), n_known, np.int64)
+    columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
+    return ops.node("Gather", [scores, ops.number(columns)], width=len(classes), axis=1)
+
+
+def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Any:
+    """Write down ``without_unknown``: what a fold's classifier was not trained on has zero."""
+    if is_known.all():
+        return rows
+    rest = rows * ops.fitted("is_known", is_known.astype(np.float64))
+    total = ops.row_sum(rest)
+    even = ops.fitted("even", is_known / is_known.sum())
+    return ops.where(total > 0.0, rest / ops.maximum(total, LEAST_PROBABILITY), even)
+
+
+def write_average_logarithms(
+    ops: OnnxOperations,
+    parts: Sequence[Tensor],
+    is_known: Sequence[NDArray[np.bool_]],
+    offsets: NDArray[np.float64],
+) -> Any:
+    """Write down ``average_logarithms``."""
+    shares = known_shares(is_known)
+    logs = [
+        ops.log(ops.maximum(part, LEAST_PROBABILITY)) * ops.fitted(f"weight{i}", share)
+        for i, (part, share) in enumerate(zip(parts, shares, strict=True))
+    ]
+    mean = ops.exp(sum(logs[1:], logs[0]) + ops.fitted("offsets", offsets))
+    somebody_knows = shares.any(axis=0)
+    if not somebody_knows.all():
+        mean = mean * ops.fitted("somebody_knows", somebody_knows.astype(np.float64))
+    return mean / ops.row_sum(mean)
+
+
+def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Any:
+    how = ops.number(pads), ops.number(value, np.float64)
+    return ops.node("Pad", [x, *how], width=width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -138,13 +137,13 @@ class TorchOperations(Operations):
         home.register_buffer(name, torch.tensor(np.asarray(value)))
         return fx.Proxy(self._graph.get_attr(".".join((*self.prefix, name))), self._tracer)
 
-    exp, log, sqrt = map(staticmethod, (torch.exp, torch.log, torch.sqrt))
+    exp, log = map(staticmethod, (torch.exp, torch.log))
     sigmoid, matmul, take = map(staticmethod, (torch.sigmoid, torch.matmul, torch.take))
     softmax, cumulative = _by_row(torch.softmax), _by_row(torch.cumsum)
     row_sum, row_max, row_min = (
         _by_row(reduce, keepdim=True) for reduce in (torch.sum, torch.amax, torch.amin)
     )
-    single, whole, real = map(_cast, (torch.float32, WHOLE, REAL))
+    whole, real = map(_cast, (WHOLE, REAL))
 
     @staticmethod
     def floor(x: Any) -> Any:
@@ -192,10 +191,10 @@ class CalibratorModule(nn.Module):
     """A fitted calibrator, as ``to_torch`` makes it.
 
     It tells its ``classes``, ``method``, ``n_classes`` and kind of ``input``, and what files say of
-    it (``about``). ``digest`` tells its numbers from those of other calibrators.
+    it (``about``).
     """
 
-    digest: torch.Tensor
+    _device: torch.Tensor
 
     def __init__(self, calibrator: Calibrator, kind: str) -> None:
         super().__init__()
@@ -207,11 +206,8 @@ class CalibratorModule(nn.Module):
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
         self.about = describe(calibrator) | {"calibrant.input": kind}
-        digest = sha256(self.map.code.encode())
-        for name, value in self.map.state_dict().items():
-            digest.update(name.encode() + value.numpy().tobytes())
-        own = bytearray(digest.digest())
-        self.register_buffer("digest", torch.tensor(own, dtype=torch.uint8))
+        # An empty buffer tells the device of maps without numbers, too.
+        self.register_buffer("_device", torch.empty(0, dtype=WHOLE), persistent=False)
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Return calibrated probabilities, one row for each row of scores.
@@ -242,7 +238,7 @@ class CalibratorModule(nn.Module):
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
-        device = fn(torch.empty(0, dtype=WHOLE, device=self.digest.device)).device
+        device = fn(self._device).device
         self._by_cpu = not has_float64(device)
         for module in self.modules():
             for name, buffer in module.named_buffers(recurse=False):
@@ -250,19 +246,6 @@ class CalibratorModule(nn.Module):
                 is_same = moved.dtype == buffer.dtype
                 setattr(module, name, moved if is_same else buffer.to(device))
         return self
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any, **options: Any
-    ) -> None:
-        """Refuse the numbers of another calibrator, which classes and digest are not of."""
-        given = state_dict.get(f"{prefix}digest")
-        own = self.digest
-        if given is not None and not torch.equal(given.to(own.device), own):
-            raise errors.ExportError(
-                f"the state belongs to another calibrator than {self!r}; call to_torch with the "
-                "calibrator that the state was saved from"
-            )
-        super()._load_from_state_dict(state_dict, prefix, *args, **options)
 
     def __repr__(self) -> str:
         told = f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
@@ -319,7 +302,7 @@ def save_pt2(
     scores = torch.full((2, module.n_columns), 1.0 / module.n_classes, dtype=TORCH_DTYPES[dtype])
     program = torch.export.export(
         module,
-        (scores.to(module.digest.device),),
+        (scores.to(module._device.device),),  # noqa: SLF001  (ours)
         dynamic_shapes={"scores": {0: torch.export.Dim("rows")}},
     )
     _forget(program)

@@ -57,9 +57,8 @@ CHOICES = {
 """What the parameters of a prediction may be, by default the first."""
 
 MOST_COLUMNS = 100
-MOST_TEXT = 10_000
-"""Characters in the names of all columns. MLflow checks one named column after the other, which
-takes 5 ms a call for 100; beyond that a row is one vector."""
+"""MLflow checks one named column after the other, which takes 5 ms a call for 100; beyond that a
+row is one vector."""
 
 
 def save_model(
@@ -294,8 +293,8 @@ def _column_names(calibrator: Calibrator) -> list[str] | None:
         names = _texts(calibrator)
     else:
         return None
-    short = len(names) <= MOST_COLUMNS and sum(map(len, names)) <= MOST_TEXT
-    return names if short and all(names) and len(set(names)) == len(names) else None
+    is_short = len(names) <= MOST_COLUMNS
+    return names if is_short and all(names) and len(set(names)) == len(names) else None
 
 
 def _signature(calibrator: Calibrator) -> ModelSignature:

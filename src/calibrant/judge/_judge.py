@@ -367,16 +367,8 @@ def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
             raise error(row, "a missing grade")
     texts = [i for i, grade in enumerate(grades) if not isinstance(grade, int | float | np.number)]
     if texts and len(texts) < len(grades):
-        row = next((row for row in texts if not _is_number(grades[row])), texts[0])
-        raise error(row, "text among numbers")
+        raise error(texts[0], "text among numbers")
     return both.astype(str if texts else float)
-
-
-def _is_number(text: Any) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except (TypeError, ValueError):
-        return False
 
 
 def _read_values(grades: NDArray[Any], values: Any) -> Floats:

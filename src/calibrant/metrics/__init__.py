@@ -34,9 +34,11 @@ from calibrant.metrics._scores import (
     ranked_probability_score,
     score_decomposition,
 )
+from calibrant.metrics._segments import SegmentTable as SegmentTable
+from calibrant.metrics._segments import calibration_segments
 from calibrant.metrics._significance import CalibrationTest as CalibrationTest
 from calibrant.metrics._significance import calibration_test
-from calibrant.metrics._smooth import kernel_density_ece, smooth_ece
+from calibrant.metrics._smooth import smooth_ece
 from calibrant.metrics._table import METRICS as METRICS
 from calibrant.metrics._table import Metric as Metric
 from calibrant.metrics._table import headline as headline
@@ -48,13 +50,13 @@ __all__ = [
     "accuracy",
     "binary_summary",
     "brier_score",
+    "calibration_segments",
     "calibration_test",
     "class_shares",
     "classwise_ece",
     "confidence_ece",
     "cumulative_differences",
     "evaluate",
-    "kernel_density_ece",
     "negative_log_likelihood",
     "positive_ece",
     "ranked_probability_score",

@@ -15,9 +15,10 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._predictions import EventCells, read_rows, usual_column
+from calibrant._predictions import EventCells, log_odds, read_rows, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant._text import percents
 from calibrant.metrics._intervals import check_level
 
 if TYPE_CHECKING:
@@ -30,28 +31,17 @@ if TYPE_CHECKING:
     from calibrant.scale import Chunks
 
 FEWEST_OF_A_CLASS, FEWEST_IF_PREDICTED = 20, 15
-"""Rows of each class from which on the intervals hold: docs/evidence/intervals.md.
-
-Fewer are enough if as many were predicted. Else there would be intervals just in those samples of
-few positives that happen to have more of them than there should be, and these mislead.
-"""
+"""Rows of each class from which on the intervals hold: docs/evidence/intervals.md. Fewer are enough
+if as many were predicted, or samples that happen to have more positives would be chosen."""
 
 MOST_CELLS_PROFILED, WIDTH = 1 << 12, 0.01
 """Distinct predictions from which ends of profile intervals are computed as they are: of more,
 those within ``WIDTH`` in their log-odds are taken together."""
 
-ALPHA = 0.05
-"""Level of the findings, which Bonferroni's correction divides by the number of tests."""
-
-FEWEST_DEGREES = 4.0
-"""Degrees of freedom of profile intervals at least."""
-
-FARTHEST = 1e4
-"""A slope or intercept beyond this is infinite."""
-
-LONGEST_STEP = 10.0
-"""Of Newton's method for profiles."""
-
+ALPHA = 0.05  # level of the findings, which Bonferroni's correction divides by the number of tests
+FEWEST_DEGREES = 4.0  # degrees of freedom of profile intervals at least
+FARTHEST = 1e4  # a slope or intercept beyond this is infinite
+LONGEST_STEP = 10.0  # of Newton's method for profiles
 SHOWN = {
     "auc": ("AUC", ".3f"),
     "predicted_over_observed": ("predicted/observed", ".3f"),
@@ -92,7 +82,7 @@ class BinarySummary(Result):
     def describe(self) -> list[str]:
         """Say what is wrong with the predictions, a sentence for each finding."""
         name = errors.in_words(self.positive)
-        said, seen = _percents(self.predicted, self.observed)
+        said, seen = percents(self.predicted, self.observed)
         ratio, slope, auc = (
             _texts(own, getattr(self, own))[0]
             for own in ("predicted_over_observed", "slope", "auc")
@@ -122,14 +112,6 @@ def _texts(name: str, own: Estimate) -> tuple[str, str]:
     return value, "" if math.isnan(own.low) else f"{low} to {high}"
 
 
-def _percents(a: float, b: float) -> tuple[str, str]:
-    """Return two shares in percent, with digits that tell them apart."""
-    digits = 1
-    while digits < 4 and abs(a - b) < 10.0 ** (-2 - digits):
-        digits += 1
-    return f"{100 * a:.{digits}f} %", f"{100 * b:.{digits}f} %"
-
-
 def binary_summary(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
@@ -144,8 +126,7 @@ def binary_summary(
     AUC says whether positive rows get higher probabilities, predicted over observed positives
     (calibration in the large) whether probabilities are right on average, and slope and intercept
     of Cox's recalibration, logit(q) = a + b logit(p), whether they are too extreme (b < 1), too
-    timid (b > 1) or reversed (b < 0). Calibrated predictions have a ratio of 1, a slope of 1 and an
-    intercept of 0.
+    timid (b > 1) or reversed (b < 0). Calibrated predictions have a ratio and a slope of 1.
 
     Parameters
     ----------
@@ -161,16 +142,14 @@ def binary_summary(
     Returns
     -------
     BinarySummary
-        With the fields auc, predicted_over_observed, slope, intercept, predicted, observed,
-        n_positive, n_negative, findings, missing, confidence_level and positive.
+        Four numbers as (value, low, high), and what is wrong with the predictions.
 
     Notes
     -----
-    Intervals need no resamples: DeLong's on the scale of the log-odds for the AUC, that of the
-    logarithm for the ratio, both with Student's t by Satterthwaite's degrees of freedom, and
-    profile likelihood for slope and intercept, with Student's t of 4 sum q (1 - q) degrees. They
-    need 20 rows of each class, or 15 both observed and predicted; without, there is none, and
-    ``missing`` says why. How often they hold: docs/evidence/intervals.md.
+    Intervals are DeLong's on the scale of the log-odds for the AUC, that of the logarithm for the
+    ratio, and profile likelihood for slope and intercept, with Student's t. They need 20 rows of
+    each class, or 15 both observed and predicted; without, there is none, and ``missing`` says why.
+    How often they hold: docs/evidence/intervals.md.
 
     Probabilities within 1e-12 of 0 or 1 have the log-odds of 1e-12. Where scores separate the
     classes the slope is infinite, and its interval has a low end only.
@@ -355,10 +334,10 @@ def _degrees(variance: float, doubt: float) -> float:
 def _recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate, float]:
     """Return slope and intercept with their intervals, and the p-value of a slope of 1."""
     nothing = Estimate(math.nan, math.nan, math.nan)
-    log_odds = cells.log_odds()
-    if log_odds[0] == log_odds[-1] or not 0.0 < cells.hits.sum() < cells.weight.sum():
+    x = log_odds(cells.values)
+    if x[0] == x[-1] or not 0.0 < cells.hits.sum() < cells.weight.sum():
         return nothing, nothing, math.nan
-    model = Recalibration(log_odds, cells.weight, cells.hits)
+    model = Recalibration(x, cells.weight, cells.hits)
     side = _separation(cells)
     if side:
         slope, best = Estimate(side * math.inf, math.nan, math.nan), model.supremum()
@@ -368,7 +347,7 @@ def _recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate,
             slope = Estimate(slope.value, *sorted((end, slope.value)))
         return slope, nothing, model.p_value(best, FEWEST_DEGREES)
     negative = np.maximum(cells.weight - cells.hits, 0.0)
-    theta, _ = minimise_logistic(log_odds[None], cells.hits, negative, FREE)
+    theta, _ = minimise_logistic(x[None], cells.hits, negative, FREE)
     b, a = map(float, theta)
     slope, intercept = (Estimate(value, math.nan, math.nan) for value in (b, a))
     best, n_free = model.log_likelihood(a + b * model.x), model.degrees(a, b)
@@ -384,7 +363,7 @@ def _recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate,
 
 def _separation(cells: EventCells) -> int:
     """Return 1 if no negative row is above a positive one, -1 if none is below, else 0."""
-    x = cells.log_odds()
+    x = log_odds(cells.values)
     positive, negative = x[cells.hits > 0.0], x[cells.hits < cells.weight]
     if negative[-1] <= positive[0]:
         return 1

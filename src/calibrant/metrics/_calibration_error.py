@@ -228,9 +228,8 @@ def thresholded_ece(
 
     Notes
     -----
-    Equal predictions are never split between bins: they go to the bin of the midpoint of their
-    cumulative weight. The threshold is lowered by one part in 10^12, so that a uniform row counts
-    whichever way its rounding went. The error of chunks is that of a sample of their rows.
+    Equal predictions go to the bin of the midpoint of their cumulative weight. The error of chunks
+    is that of a sample of their rows.
 
     References
     ----------
@@ -302,6 +301,7 @@ def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray
 
 def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float:
     """Return the mean error of the classes over predictions of at least 1 / n_classes."""
+    # A uniform row counts whichever way its rounding went.
     row, column = np.nonzero(rows.rows >= (1.0 - 1e-12) / rows.n_classes)
     values, weight = rows.rows[row, column], rows.weight[row]
     hits = rows.class_index[row] == column

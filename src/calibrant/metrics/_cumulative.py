@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 N_TERMS = 12
 """Of the series of both distributions: at the seam, the first one left out is below 1e-30."""
 
-SHORTEST_RANGE = 0.05
-"""Brownian motion gets farther than this, but for a probability below 1e-200."""
+SHORTEST_RANGE = 0.05  # Brownian motion gets farther than this, but for a probability below 1e-200
 
 
 @result(eq=False)
@@ -53,7 +52,7 @@ def cumulative_differences(
 
     Rows are sorted by their prediction, and hit - prediction is summed. Kuiper's statistic is the
     largest partial sum less the smallest, per row; that of Kolmogorov and Smirnov the largest
-    absolute one. There are no bins and no bandwidth to choose.
+    absolute one.
 
     Parameters
     ----------
@@ -71,15 +70,13 @@ def cumulative_differences(
     Returns
     -------
     CumulativeDifferences
-        With the fields kind, probability, difference, kuiper, kolmogorov_smirnov, scale,
-        kuiper_p_value and kolmogorov_smirnov_p_value.
+        The curve, both statistics and their p-values.
 
     Notes
     -----
-    If each event happens with the probability that was predicted, the curve is a sum of
-    independent terms, whose last value has the standard deviation ``scale``; divided by it, the
-    curve of many rows is Brownian motion. The p-values are those of its range and of its largest
-    absolute value, and a little too large where there are few rows (docs/evidence/intervals.md).
+    If predictions are calibrated, the curve of many rows, divided by ``scale``, is Brownian motion.
+    The p-values are those of its range and of its largest absolute value, and a little too large
+    where there are few rows (docs/evidence/intervals.md).
 
     References
     ----------
@@ -127,11 +124,7 @@ def _chance(exceeds: Any, found: float, scale: float) -> float:
 
 
 def range_exceeds(x: float) -> float:
-    """Probability that the range of Brownian motion in unit time exceeds ``x`` (Feller 1951).
-
-    Of two series one converges quickly where the other does not, and only one of them keeps its
-    digits where the probability is small.
-    """
+    """Probability that the range of Brownian motion in unit time exceeds ``x`` (Feller 1951)."""
     if x < SHORTEST_RANGE:
         return 1.0
     if x < 2.0:
@@ -161,8 +154,7 @@ def peak_exceeds(x: float) -> float:
     )
 
 
-GAP_OF_ROUNDING = 1e-9
-"""Gaps of less than this share of the weight are of rounding."""
+GAP_OF_ROUNDING = 1e-9  # gaps of less than this share of the weight are of rounding
 
 
 @result(eq=False)
@@ -198,15 +190,14 @@ def class_shares(
     Returns
     -------
     ClassShares
-        With the fields classes, predicted, observed, p_value and p_holm.
+        Predicted and observed share of each class, and p-values.
 
     Notes
     -----
-    If the predictions are right, the rows of a class are a sum of independent events, and its
-    variance is known: the sum of p (1 - p). No such sum is more skewed than a Poisson variable of
-    the same variance, so the p-value is twice the chance that one exceeds its mean by as much.
-    Weights are counted in units of their mean over the rows that would be of the class. Of two
-    classes one test is made; of more Holm's correction is for all.
+    If the predictions are right, the rows of a class are a sum of independent events with the
+    variance p (1 - p). No such sum is more skewed than a Poisson variable of the same variance, so
+    the p-value is twice the chance that one exceeds its mean by as much. Of two classes one test is
+    made; of more Holm's correction is for all.
 
     References
     ----------

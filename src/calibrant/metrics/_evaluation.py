@@ -56,7 +56,6 @@ class Evaluation(Result):
     confidence_ece: Estimate
     classwise_ece: Estimate
     thresholded_ece: Estimate
-    kernel_density_ece: Estimate
     n_rows: int
     n_classes: int
     n_bins: int
@@ -96,33 +95,31 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         width = 10 if self.binary is None else 20
-        head = f"   {self._interval:>20}" if self.n_resamples > 0 else ""
-        lines = [f"{'metric':<{width}}{'value':>10}{head}"]
-        for title, own in self._rows():
-            ends = "" if math.isnan(own.low) else f"   {own.low:>9.5f}  {own.high:>9.5f}"
-            lines.append(f"{title:<{width}}{_number(own.value):>10}{ends}")
+        head, *rows = self._rows(f"{'':<3}{{:>9.5f}}  {{:>9.5f}}")
+        lines = [f"{head[0]:<{width}}{head[1]:>10}" + "".join(f"   {t:>20}" for t in head[2:])]
+        lines += [f"{title:<{width}}{value:>10}{''.join(ends)}" for title, value, *ends in rows]
         groups = [] if self.by_group is None else ["", str(self.by_group)]
-        return "\n".join([*lines, self._size, *self._remarks(), *groups])
+        return "\n".join([*lines, *self._remarks(), *groups])
 
     def _repr_html_(self) -> str:
-        n_columns = 3 if self.n_resamples > 0 else 2
-        rows = [["metric", "value", self._interval]]
-        for title, own in self._rows():
-            interval = "" if math.isnan(own.low) else f"{own.low:.5f} to {own.high:.5f}"
-            rows.append([title, _number(own.value), interval])
-        head, *rows = (row[:n_columns] for row in rows)
+        head, *rows = self._rows("{:.5f} to {:.5f}")
         groups = "" if self.by_group is None else self.by_group._repr_html_()
-        return table(head, rows, [self._size, *self._remarks()]) + groups
+        return table(head, rows, self._remarks()) + groups
 
-    def _rows(self) -> list[tuple[str, Estimate]]:
-        """Return the rows of the table; of two classes, what they are judged by comes first."""
+    def _rows(self, interval: str) -> list[list[str]]:
+        """Return the cells of the table; of two classes, what they are judged by comes first."""
         first = {} if self.binary is None else self.binary.estimates()
-        rows = [(SHOWN[name][0], own) for name, own in first.items()]
-        return rows + [(METRICS[name].title, own) for name, own in self.estimates().items()]
+        rows = {SHOWN[name][0]: own for name, own in first.items()}
+        rows |= {METRICS[name].title: own for name, own in self.estimates().items()}
+        cells = [["metric", "value", f"{100 * self.confidence_level:g} % interval"]]
+        for title, (value, low, high) in rows.items():
+            text = "-" if math.isnan(value) else f"{value:.5f}"
+            cells.append([title, text, "" if math.isnan(low) else interval.format(low, high)])
+        return cells if self.n_resamples > 0 else [row[:2] for row in cells]
 
     def _remarks(self) -> list[str]:
         """Return what stands below the table."""
-        lines = [*self.missing]
+        lines = [f"{self.n_rows} rows, {self.n_classes} classes", *self.missing]
         if self.n_sampled is not None:
             lines.append(
                 f"Bins of equal mass, TECE and intervals of errors are of {self.n_sampled:,} rows, "
@@ -131,19 +128,6 @@ class Evaluation(Result):
         if self.binary is not None:
             lines += [*self.binary.missing, *self.binary.describe()]
         return lines
-
-    @property
-    def _interval(self) -> str:
-        return f"{100 * self.confidence_level:g} % interval"
-
-    @property
-    def _size(self) -> str:
-        return f"{self.n_rows} rows, {self.n_classes} classes"
-
-
-def _number(value: float) -> str:
-    """Return a value as it is printed; "-" is for none."""
-    return "-" if math.isnan(value) else f"{value:.5f}"
 
 
 def evaluate(
@@ -164,9 +148,8 @@ def evaluate(
 ) -> Evaluation:
     """Compute every metric, with intervals of those whose intervals hold.
 
-    Of two classes ``binary`` of the result has what these are judged by: AUC, predicted over
-    observed positives, calibration slope and intercept, as :func:`binary_summary` computes them,
-    and ``print`` says in words what is wrong with the predictions.
+    Of two classes ``binary`` of the result is their :func:`binary_summary`, and ``print`` says in
+    words what is wrong with the predictions.
 
     Parameters
     ----------
@@ -218,17 +201,12 @@ def evaluate(
 
     Notes
     -----
-    Accuracy, NLL, Brier score and RPS have Student's interval on a logarithmic scale, with the
-    variance of the rows or that of labels drawn from temperature-scaled predictions, whichever is
-    larger. The calibration error by which predictions are judged (pos-ECE of two classes, conf-ECE
-    of more) is biased upwards, and its interval is of the true error: it may end below the value.
-    It holds all true errors of a fitted form under which the value is not unusual. The other
-    calibration errors have no interval, because none that was tried holds; whether an error is more
-    than chance is told by :func:`calibration_test`. How often intervals hold:
-    docs/evidence/intervals.md.
-
-    Of chunks, means and bins of equal width are computed from all rows, and what needs an order
-    from a sample of ``n_sampled`` rows.
+    NLL, Brier score and RPS have Student's interval on a logarithmic scale, with the variance of
+    the rows or that of labels drawn from temperature-scaled predictions, whichever is larger. The
+    calibration error by which predictions are judged (pos-ECE of two classes, conf-ECE of more) is
+    biased upwards, and its interval is of the true error: it may end below the value. The others
+    have no interval, because none that was tried holds: docs/evidence/intervals.md. Of chunks, what
+    needs an order is computed from a sample of ``n_sampled`` rows.
 
     Examples
     --------

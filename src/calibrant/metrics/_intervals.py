@@ -21,6 +21,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 from calibrant import errors
 from calibrant._result import Estimate
 from calibrant._simplex import SimplexBatch, check_number
+from calibrant._solvers.logistic import FREE, minimise_logistic
 from calibrant._solvers.temperature import solve_temperature
 from calibrant.metrics._calibration_error import errors_in, sums_in_bins
 
@@ -47,9 +48,7 @@ coins tell as much. By the predictions: samples that happen to have more errors 
 CLEAR_VARIANCE = 20.0
 """The same of the labels, q (1 - q) with q their share of hits, where the predictions have less."""
 
-PSEUDO_ROWS = 4.0
-"""Rows labelled by the predictions themselves, in the fit of a recalibration."""
-
+PSEUDO_ROWS = 4.0  # rows labelled by the predictions themselves, in the fit of a recalibration
 FACTORS = np.append(0.0, np.geomspace(0.02, 8.0, 40))
 """True errors that are tried, in units of the observed one."""
 
@@ -158,20 +157,11 @@ def recalibrate(events: EventRows) -> Floats:
     """Return the probabilities of logit(q) = a + b logit(p), shrunk to p by a few rows."""
     values, hits, weight = events
     x = logit(np.clip(values, 1e-6, 1.0 - 1e-6))
-    said, share = expit(x), weight / weight.sum() * (1.0 + PSEUDO_ROWS / len(x))
-    target = (hits * len(x) + said * PSEUDO_ROWS) / (len(x) + PSEUDO_ROWS)
-    point = np.array([0.0, 1.0])
-    features = np.stack([np.ones_like(x), x])
-    for _ in range(50):
-        q = expit(point @ features)
-        gradient = features @ (share * (target - q))
-        curvature = (features * (share * q * (1.0 - q))) @ features.T + 1e-9 * np.eye(2)
-        step = np.clip(np.linalg.solve(curvature, gradient), -1.0, 1.0)
-        point += step
-        if np.abs(step).max() < 1e-6:
-            break
-    found: Floats = expit(point @ features)
-    return found
+    pseudo = PSEUDO_ROWS / len(x)
+    positive, negative = hits + pseudo * expit(x), ~hits + pseudo * expit(-x)
+    (b, a), _ = minimise_logistic(x[None], weight * positive, weight * negative, FREE)
+    result: Floats = expit(a + b * x)
+    return result
 
 
 def error_interval(

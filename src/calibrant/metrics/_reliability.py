@@ -98,8 +98,7 @@ def reliability_curve(
     Returns
     -------
     ReliabilityCurve
-        With the fields kind, edges, mean_probability, frequency, weight, consistency_low,
-        consistency_high, consistency_level, ece and p_value.
+        Predictions and frequencies in each bin, and the band of frequencies under calibration.
 
     Notes
     -----

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import entr, xlog1py, xlogy
 
 from calibrant import _notices as notices
 from calibrant import errors
@@ -16,7 +15,7 @@ from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
 from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
 from calibrant._result import Result, doc, result
-from calibrant._simplex import check_number, check_option
+from calibrant._simplex import check_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -314,8 +313,8 @@ ROW_MEANS: dict[str, RowMean] = {
 class ScoreDecomposition(Result):
     """Result of :func:`score_decomposition`."""
 
-    score: float = doc("Mean score: miscalibration - discrimination + uncertainty, or infinite.")
-    miscalibration: float = doc("Gain of recalibration, not negative; infinite if the score is.")
+    score: float = doc("Brier score: miscalibration - discrimination + uncertainty.")
+    miscalibration: float = doc("Gain of recalibration, not negative.")
     discrimination: float = doc("Gain of the recalibrated predictions over constant ones.")
     uncertainty: float = doc("Score of constant predictions, the class frequencies.")
     refinement: float = doc("Score of the recalibrated predictions: score - miscalibration.")
@@ -325,12 +324,11 @@ def score_decomposition(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    score: Literal["brier", "log"] = "brier",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> ScoreDecomposition:
-    """Split a proper score into miscalibration, discrimination and uncertainty (CORP).
+    """Split the Brier score into miscalibration, discrimination and uncertainty (CORP).
 
     For each class, isotonic regression of the label on the probability is the best monotone
     recalibration, and the class frequency the best constant; the parts are differences of the three
@@ -340,18 +338,13 @@ def score_decomposition(
     ----------
     y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
         Labels and predicted probabilities, as in :func:`evaluate`.
-    score : {"brier", "log"}, default="brier"
-        Squared error, or binary log loss, of each class; averaged over rows and classes. With
-        "brier" the score is :func:`brier_score`. With "log" it is not the negative
-        log-likelihood, which looks at the label's probability alone; a probability of exactly 0
-        or 1 on the wrong side makes it infinite.
     sample_weight, classes, pos_label
         Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
     ScoreDecomposition
-        With the fields score, miscalibration, discrimination, uncertainty and refinement.
+        The parts; their sum is :func:`brier_score`.
 
     References
     ----------
@@ -365,37 +358,24 @@ def score_decomposition(
     >>> round(parts.score, 4), round(parts.miscalibration, 4), round(parts.uncertainty, 4)
     (0.1825, 0.0575, 0.25)
     """
-    check_option("score", score, ("brier", "log"))
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
-    by_class = []
-    for column in range(rows.n_classes):
-        cells = EventCells.of_rows(rows.events(column))
-        by_class.append(_losses(cells.values, cells.weight, cells.hits, score == "log"))
+    by_class = [_losses(EventCells.of_rows(rows.events(c))) for c in range(rows.n_classes)]
     whole, refinement, uncertainty = np.mean(by_class, axis=0).tolist()
     gained, told_apart = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)
     return ScoreDecomposition(whole, gained, told_apart, uncertainty, refinement)
 
 
-def _losses(values: Floats, weight: Floats, hits: Floats, is_log: bool) -> list[float]:
-    """Mean loss of the predictions of a class, recalibrated ones, and constant ones."""
-    if is_log:
-        raw = -float(np.sum(xlogy(hits, values) + xlog1py(weight - hits, -values)))
-    else:
-        raw = float(np.sum(values * (weight * values - 2.0 * hits)) + hits.sum())
+def _losses(cells: EventCells) -> Floats:
+    """Mean squared error of the predictions of a class, recalibrated ones, and constant ones."""
+    values, weight, hits, _ = cells
+    raw = np.sum(values * (weight * values - 2.0 * hits)) + hits.sum()
     # A block of the fit starts at a positive cell: moving others down always helps.
     starts = np.flatnonzero(np.append(True, hits[1:] > 0.0))
-    _, top, bottom = pool_adjacent_violators(
+    _, positives, sizes = pool_adjacent_violators(
         np.add.reduceat(hits, starts), np.add.reduceat(weight, starts)
     )
-    whole = np.array([hits.sum()]), np.array([weight.sum()])
-    losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*whole, is_log)
-    return [loss / float(whole[1][0]) for loss in losses]
-
-
-def _fitted_loss(positives: Floats, weight: Floats, is_log: bool) -> float:
-    """Loss of predicting in each block the share of its positives."""
-    value = positives / weight
-    if not is_log:  # n v (1 - v)^2 + n (1 - v) v^2 = n v (1 - v)
-        return float(np.sum(positives * (1.0 - value)))
-    negatives = weight - positives
-    return float(np.sum(entr(value) * weight) + np.sum(entr(negatives / weight) * weight))
+    total = weight.sum()
+    # A block that predicts its share v of positives loses n v (1 - v)^2 + n (1 - v) v^2.
+    fitted = np.sum(positives * (1.0 - positives / sizes))
+    losses: Floats = np.array([raw, fitted, hits.sum() * (1.0 - hits.sum() / total)]) / total
+    return losses

@@ -1,9 +1,5 @@
 """Is the calibration error larger than chance? Consistency resampling.
 
-The class of two classes is tested by its error in bins and, where bins hide it, by whether labels
-follow the log-odds: Rao's score test of Cox's recalibration logit(q) = a + b logit(p) at a = 0 and
-b = 1. Both have the null distribution of the same draws.
-
 If the predictions are right, the hits of a bin are a sum of independent events of known
 probabilities. Of many rows they are drawn from the normal distribution that has the same mean and
 variance, instead of row by row.
@@ -19,7 +15,7 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels import metrics as kernels
-from calibrant._predictions import log_odds, read_rows, usual_column
+from calibrant._predictions import log_odds, read_rows
 from calibrant._result import Result, doc, result
 from calibrant._simplex import check_number, check_option
 from calibrant.metrics._calibration_error import (
@@ -49,12 +45,8 @@ MOST_ROWS_DRAWN = 50_000
 """Rows up to which labels are drawn one by one. Of more, their sums in bins are normal, to the
 digits that are printed."""
 
-MOST_COVARIANCES = 1 << 10
-"""Bins of all classes whose covariances are computed: 8 MiB."""
-
-N_TASKS = 64
-"""Tasks that the resamples are dealt to."""
-
+MOST_COVARIANCES = 1 << 10  # bins of all classes whose covariances are computed: 8 MiB
+N_TASKS = 64  # tasks that the resamples are dealt to
 ROUNDING = 1e-9
 """A sum over rows that is zero but for rounding, in units of the root of squared weights."""
 
@@ -98,16 +90,13 @@ def calibration_test(
 ) -> CalibrationTest:
     """Test the hypothesis that predictions are calibrated, by consistency resampling.
 
-    Rows are drawn with replacement and labels from the predictions, which gives the calibration
-    error of a perfectly calibrated classifier with these predictions. The p-value is the share of
-    resamples whose error is at least as large as that of the data, (1 + number of these) /
-    (1 + n_resamples).
+    Labels are drawn from the predictions, which gives the calibration error of a perfectly
+    calibrated classifier. The p-value is the share of resamples whose error is at least as large as
+    that of the data, (1 + number of these) / (1 + n_resamples).
 
-    The positive class of two is tested twice: by its error, and by the score test of intercept 0
-    and slope 1 in logit(q) = a + b logit(p), which sees reversed, shifted and too extreme
-    predictions also of a rare class. The p-value is that of the smaller one of both p-values among
-    the resamples, so one test at the stated level; ``error_p_value`` and ``trend_p_value`` are
-    those of each.
+    The positive class of two is tested twice on the same draws: by its error, and by the score test
+    of intercept 0 and slope 1 in logit(q) = a + b logit(p), which sees reversed, shifted and too
+    extreme predictions also of a rare class. The p-value is that of both as one test.
 
     Parameters
     ----------
@@ -138,18 +127,14 @@ def calibration_test(
     Returns
     -------
     CalibrationTest
-        With the fields metric, statistic, p_value, null_mean, null_quantiles, n_resamples,
-        strategy, error_p_value and trend_p_value.
+        The error, its p-value, and its distribution under calibration.
 
     Notes
     -----
     With ``resample_rows=False`` the p-value is exact at any size. A draw of rows leaves a third of
-    them out, so that p-values are too small where there are about as many bins as rows.
-
-    Of more than 50,000 rows, labels in bins are drawn from the normal distribution with their mean
-    and (co)variance, of rows that are kept (of ``metric="classwise"`` unless there are more than
-    1,024 bins of all classes). Chunks are tested by a sample of their rows. How often calibrated
-    predictions are rejected is in docs/evidence/intervals.md.
+    them out, so that p-values are too small where there are about as many bins as rows. Of more
+    than 50,000 rows, labels in bins are drawn from the normal distribution with their mean and
+    (co)variance. Chunks are tested by a sample of their rows.
 
     References
     ----------
@@ -174,42 +159,32 @@ def calibration_test(
     check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
-    tested = tested_metric(metric, rows.n_classes)
-    binned = tested_strategy(strategy, tested)
+    tested, binned = _chosen(metric, strategy, rows.n_classes)
     replace = tested == "confidence" if resample_rows is None else bool(resample_rows)
     draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=replace)
     with threads.jobs(n_jobs):
         if tested == "classwise":
             sums = ClassBins(int(n_bins)).sums(rows)
             return _result(tested, float(errors_in(sums).mean()), class_null(rows, n_bins, draws))
-        events = rows.events(usual_column(2) if tested == "positive" else None)
+        events = rows.events(1 if tested == "positive" else None)
         bins = find_bins(events, int(n_bins), binned)
         return _test_problem(tested, events, bins, binned, draws)
 
 
-def tested_strategy(strategy: str | None, metric: str) -> str:
-    """Return the bins of a test; refuse bins of equal mass of all classes at once."""
-    if strategy is None:
-        return "quantile" if metric == "positive" else "uniform"
-    if metric == "classwise" and strategy != "uniform":
-        raise errors.ParameterError(
-            f"strategy={strategy!r} is for metric='positive' and 'confidence'; the class-wise "
-            "error has bins of equal width"
-        )
-    return strategy
-
-
-def tested_metric(metric: str | None, n_classes: int) -> str:
-    """Return what is tested of so many classes; refuse the positive one of more than two."""
-    column = usual_column(n_classes)
-    if metric is None:
-        return "confidence" if column is None else "positive"
-    if metric == "positive" and column is None:
+def _chosen(metric: str | None, strategy: str | None, n_classes: int) -> tuple[str, str]:
+    """Return the metric that is tested and its bins; refuse what does not go together."""
+    metric = metric or ("positive" if n_classes == 2 else "confidence")
+    if metric == "positive" and n_classes != 2:
         raise errors.ParameterError(
             f"metric='positive' is for two classes, but there are {n_classes}; use 'confidence' "
             "or 'classwise'"
         )
-    return metric
+    if metric == "classwise" and strategy == "quantile":
+        raise errors.ParameterError(
+            f"strategy={strategy!r} is for metric='positive' and 'confidence'; the class-wise "
+            "error has bins of equal width"
+        )
+    return metric, strategy or ("quantile" if metric == "positive" else "uniform")
 
 
 def _result(
@@ -237,10 +212,8 @@ def _result(
 
 
 def p_value(statistic: float, null: Floats) -> float:
-    """(1 + how many resamples reach the statistic) / (1 + how many there are).
-
-    Sums in another order differ in the last digits: what agrees to twelve counts as reached.
-    """
+    """(1 + how many resamples reach the statistic) / (1 + how many there are)."""
+    # Sums in another order differ in the last digits: what agrees to twelve counts as reached.
     reached = np.count_nonzero(null >= statistic * (1.0 - 1e-12) - 1e-15)
     return (1 + int(reached)) / (1 + len(null))
 
@@ -248,8 +221,7 @@ def p_value(statistic: float, null: Floats) -> float:
 def _joint_p_value(tests: list[tuple[float, Floats]]) -> float:
     """Return the p-value of the least p-value of tests that share their draws.
 
-    The data and every draw get the p-value of each statistic among all of them. If the predictions
-    are right, data and draws are exchangeable, and so are the least of these.
+    If the predictions are right, data and draws are exchangeable, and so are their least p-values.
     """
     least = np.full(1 + len(tests[0][1]), np.inf)
     for statistic, null in tests:

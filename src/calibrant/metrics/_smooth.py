@@ -1,4 +1,4 @@
-"""Calibration errors without bins: by kernel densities, and smoothed as much as there is error."""
+"""The calibration error without bins: smoothed as much as there is error."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.fft import dct, dst, idct
+from scipy.fft import dct, dst
 from scipy.optimize import brentq
 
 from calibrant._predictions import Statistic, column_of, measure, read
-from calibrant._simplex import check_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -20,153 +19,14 @@ if TYPE_CHECKING:
     from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
-N_STEPS = 1 << 13
-"""Steps of the grid over [0, 1] on which densities are computed."""
-
 N_CELLS, N_MOMENTS = 1 << 13, 8
 """Cells of [0, 1], and moments of each, in which residuals are counted."""
 
-NARROWEST_BANDWIDTH = 2.0**-12
-"""Bandwidth below which the moments say too little."""
-
+NARROWEST_BANDWIDTH = 2.0**-12  # bandwidth below which the moments say too little
 NODES_PER_BANDWIDTH, MOST_NODES = 512, 1 << 18
 """Nodes of the grid on which smoothed residuals are integrated."""
 
-FADED_PHASE = 9.6
-"""Waves with pi k sigma above this have faded by 1e-20."""
-
-
-def kernel_density_ece(
-    y_true: ArrayLike | Predictions | Chunks,
-    y_proba: ArrayLike | None = None,
-    *,
-    bandwidth: float | None = None,
-    kind: Any = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    pos_label: Any = None,
-) -> float:
-    """Compute the kernel density calibration error (KDE-ECE), without bins.
-
-    The integral of ``|z - frequency(z)| density(z)`` over probabilities z, where density and
-    frequency of the event are kernel estimates: triweight kernel, mirrored at 0 and 1.
-
-    Parameters
-    ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    bandwidth : float, optional
-        Standard deviation of the kernel, whose support is three times as far to each side. By
-        default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
-        probabilities whose event happened, as the authors' program has it (their text: of all).
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
-        their weights: scale weights that are no counts to a mean of one.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Notes
-    -----
-    Weights are shared between the two nearest of 2^13 + 1 nodes and convolved there by cosine
-    transforms, whose symmetry is the mirroring. The bandwidth is at least one step of that grid.
-
-    References
-    ----------
-    .. [1] J. Zhang, B. Kailkhura and T. Han, "Mix-n-Match: Ensemble and Compositional Methods for
-       Uncertainty Calibration in Deep Learning", ICML 2020.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.metrics import kernel_density_ece
-    >>> rng = np.random.default_rng(0)
-    >>> positive = rng.uniform(0.1, 0.9, 10_000)
-    >>> y = rng.random(10_000) < positive - 0.1  # ten points too high
-    >>> round(kernel_density_ece(y, positive), 2)
-    0.11
-    """
-    if bandwidth is not None:
-        check_number("bandwidth", bandwidth, low=0.0, high=1.0)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, DensityGrid(column_of(source.classes, kind), bandwidth))
-
-
-@dataclass(frozen=True)
-class DensityGrid(Statistic):
-    """KDE-ECE: masses at the nodes of a grid, of all rows and of hits, and four moments."""
-
-    column: int | None = None
-    bandwidth: float | None = None
-
-    def sums(self, rows: Predictions) -> Floats:
-        """Return masses of shape (2 (n_steps + 1)), and of all rows weight, of hits three moments.
-
-        Each weight is shared between the two nearest nodes.
-        """
-        values, hits, weight = rows.events(self.column)
-        position = values * N_STEPS
-        node = np.minimum(position.astype(np.int64), N_STEPS - 1)
-        above = weight * (position - node)
-        of_hits = weight * hits
-        masses = []
-        for factor in (1.0, hits):
-            mass = np.bincount(node, (weight - above) * factor, N_STEPS + 1)
-            masses.append(mass + np.bincount(node + 1, above * factor, N_STEPS + 1))
-        moments = [weight.sum(), of_hits.sum(), of_hits @ values, of_hits @ (values * values)]
-        return np.concatenate([*masses, moments])
-
-    def value(self, sums: Floats) -> float:
-        """Return the error."""
-        mass = sums[:-4].reshape(2, -1).copy()
-        # Even about both ends, the sequence has each end node once where its mirror image adds a
-        # second: so masses there count double.
-        mass[:, [0, -1]] *= 2.0
-        bandwidth = self.bandwidth
-        if bandwidth is None:
-            bandwidth = bandwidth_rule(*sums[-4:].tolist())
-        return density_error(dct(mass, type=1), bandwidth)
-
-
-def bandwidth_rule(count: float, hits: float, first: float, second: float) -> float:
-    """Bandwidth s (2 n)^(-1/5), from the sums of weight, value and squared value over the hits."""
-    if hits <= 0:
-        return 0.0
-    variance = second / hits - (first / hits) ** 2
-    return math.sqrt(max(variance, 0.0)) * math.pow(2.0 * count, -0.2)
-
-
-def density_error(waves: Floats, bandwidth: float) -> float:
-    """Integrate |z - accuracy(z)| density(z), from cosines of masses, of all rows and of hits."""
-    n_steps = waves.shape[1] - 1
-    kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
-    density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)
-    gap = np.abs(np.linspace(0.0, 1.0, n_steps + 1) * density - hit_density)
-    total = _trapezoid(density)
-    return min(_trapezoid(gap) / total, 1.0) if total > 0.0 else 0.0
-
-
-def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
-    """(1 - (d / reach)^2)^3 at distances of 0 .. n_steps nodes, with its images, of sum one.
-
-    The reach is at most 3 n_steps, so no image beyond the first on each side gets there.
-    """
-    near = np.arange(n_steps + 1)
-    kernel = np.zeros(n_steps + 1)
-    for distance in (near, 2 * n_steps - near, 2 * n_steps + near):
-        kernel += np.maximum(1.0 - (distance / reach) ** 2, 0.0) ** 3
-    return kernel / (2.0 * _trapezoid(kernel))
-
-
-def _trapezoid(values: Floats) -> float:
-    return float(values.sum() - 0.5 * (values[0] + values[-1]))
+FADED_PHASE = 9.6  # waves with pi k sigma above this have faded by 1e-20
 
 
 def smooth_ece(
@@ -182,9 +42,7 @@ def smooth_ece(
 
     Residuals, probability minus event, are smoothed over the probability by a Gaussian kernel that
     is reflected at 0 and 1, and the absolute value is integrated. The bandwidth is the one that
-    equals the error, so small errors are resolved finely. Small changes of the predictions change
-    the result little. It is computed for the positive class of two, and for the confidence with
-    more classes.
+    equals the error. Small changes of the predictions change the result little.
 
     Parameters
     ----------
@@ -203,8 +61,6 @@ def smooth_ece(
 
     Notes
     -----
-    Residuals are counted as eight moments in each of 2^13 cells, whose cosine series fades with the
-    bandwidth s as the reflected kernel says; the error of this is at most (2^-14 / s)^8 / 200.
     Bandwidths below 2^-12 count as 2^-12: results below that may be too small, by less than that.
 
     References
@@ -228,7 +84,10 @@ def smooth_ece(
 
 @dataclass(frozen=True)
 class ResidualMoments(Statistic):
-    """Smooth ECE: moments of value - hit in the cells of a grid, their size, and the weight."""
+    """Smooth ECE: moments of value - hit in the cells of a grid, their size, and the weight.
+
+    Eight moments of 2^13 cells leave an error of at most (2^-14 / s)^8 / 200 at bandwidth s.
+    """
 
     column: int | None = None
 

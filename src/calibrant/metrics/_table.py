@@ -14,7 +14,6 @@ from calibrant.metrics._calibration_error import (
     thresholded_error,
 )
 from calibrant.metrics._scores import ROW_MEANS
-from calibrant.metrics._smooth import DensityGrid
 
 Rule = Statistic | Callable[[Predictions], float]
 """Sums over rows, or a function of rows where the metric needs their order."""
@@ -141,11 +140,6 @@ METRICS = {
             title="TECE",
             rule=lambda _, n_bins, __: lambda rows: thresholded_error(rows, n_bins),
             is_binned=True,
-        ),
-        Metric(
-            id="kernel_density_ece",
-            title="KDE-ECE",
-            rule=lambda n_classes, *_: DensityGrid(usual_column(n_classes)),
         ),
     )
 }

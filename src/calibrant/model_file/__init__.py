@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +108,7 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     Traceback (most recent call last):
     calibrant.errors.ModelFileError: the file is not a calibrant model file; it looks like a ...
     """
-    return _decode(_open(path, sha256, max_bytes))
+    return Reader(_open(path, sha256, max_bytes)).outermost()
 
 
 @inherit_parameters(save)
@@ -174,7 +173,7 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     """
     _check_hex(sha256)
     own = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
-    return _decode(unpack(memoryview(own), sha256))
+    return Reader(unpack(memoryview(own), sha256)).outermost()
 
 
 @inherit_parameters(load)
@@ -202,7 +201,7 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     ('ts', 3, True)
     """
     content = _open(path, None, max_bytes)
-    calibrator = _decode(content)
+    calibrator = Reader(content).outermost()
     sample = vars(calibrator).get("sample_")
     counts = None if sample is None else {"n_rows": sample.n_rows, "n_kept": sample.n_kept}
     return {
@@ -248,18 +247,6 @@ def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memor
     if sample:
         header["sample"] = writer.sample(calibrator)
     return pack(header, writer.arrays)
-
-
-def _decode(content: Content) -> Calibrator:
-    calibrator = Reader(content).outermost()
-    if content.unknown:
-        warnings.warn(
-            f"the file was written by {content.library} and has optional fields that this version "
-            f"does not know and ignores: {', '.join(content.unknown[:3])}",
-            errors.NewerFormatWarning,
-            stacklevel=3,
-        )
-    return calibrator
 
 
 def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:

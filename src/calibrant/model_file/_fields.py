@@ -233,7 +233,7 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         return reader.part(stored, name, fitted=True)
     later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
     types = field_types(kind)  # what has a default came after the first files
-    given = take(stored, name, reader.unknown, dict.fromkeys(types, object), later)
+    given = take(stored, name, dict.fromkeys(types, object), later)
     values = {f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()}
     return kind(**values)
 
@@ -368,11 +368,9 @@ def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | No
     return entry, array
 
 
-def unpack_vector(
-    entry: Any, where: str, array: NDArray[Any] | None, unknown: list[str] | None
-) -> NDArray[Any]:
+def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray[Any]:
     """Build the vector that an entry of the header describes."""
-    given = take(entry, where, unknown, {"type": str, "dtype": str, "values": list}, ["values"])
+    given = take(entry, where, {"type": str, "dtype": str, "values": list}, ["values"])
     kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])
     if kind is None or dtype not in VECTOR_DTYPES[kind]:
         raise ModelFileError(f"{where} is of unknown type, or dtype {dtype!r:.40}", "labels")

@@ -33,7 +33,6 @@ MAX_LABEL = 1024  # bytes of a text, in UTF-8
 MAX_LABEL_TABLE = 64 * 2**20  # bytes of an array in which every text is as wide as the widest
 MAX_NESTING = 8  # calibrators inside calibrators
 MAX_LISTS = 64  # in each other, in a parameter
-MAX_DEPTH = 1000  # of the header, which newer versions of Python read in any depth
 MAX_MAPS = 25_000  # of binary problems: each is an object, and a call at prediction
 MAX_CELLS = 2**24  # of one row in all calibrators, each as often as it is used
 
@@ -44,7 +43,7 @@ MAGIC = b"\x89CLBR\r\n\x1a"
 
 MAJOR, MINOR = 1, 0
 WITH_SAMPLE = 1
-"""Minor version of files that hold rows, too, which readers of 1.0 ignore with a warning."""
+"""Minor version of files that hold rows, too."""
 
 DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 _PREFIX = struct.Struct("<8sHHI")
@@ -56,16 +55,13 @@ _OTHERS = {
     b"{": "JSON",
     b"\x1f\x8b": "gzip",
 }
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
-"""A string of JSON, with its quotes: brackets in it open nothing."""
 
 
 class Content(NamedTuple):
     """What a checked file says.
 
     ``header`` is all but the frame's own fields, ``arrays`` are views into the bytes that were
-    read, ``library`` is who wrote the file, ``sha256`` the digest of the whole file. ``unknown``
-    collects fields that may be ignored because the format is newer; it is None if none may be.
+    read, ``library`` is who wrote the file, ``sha256`` the digest of the whole file.
     """
 
     header: dict[str, Any]
@@ -74,7 +70,6 @@ class Content(NamedTuple):
     version: tuple[int, int]
     sha256: str
     size: int
-    unknown: list[str] | None = None
 
 
 def require(condition: Any, message: str, rule: str = "fitted") -> None:
@@ -143,15 +138,15 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
             raise
         library = "an unknown version"
     require(
-        major == MAJOR,
+        major == MAJOR and minor <= WITH_SAMPLE,
         f"the file has format {major}.{minor} and was written by {library}; calibrant "
-        f"{__version__} reads format {MAJOR}.x: update calibrant, or save the file again",
+        f"{__version__} reads formats up to {MAJOR}.{WITH_SAMPLE}: update calibrant, or save the "
+        "file again",
         "version",
     )
-    unknown: list[str] | None = [] if minor > WITH_SAMPLE else None
     lists: dict[str, type] = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
     kinds = {"library": str, **lists, "sample": dict}
-    fields = take(header, "the header", unknown, kinds, ("sample",))
+    fields = take(header, "the header", kinds, ("sample",))
     is_known = "sample" not in fields or minor >= WITH_SAMPLE
     require(is_known, f"the header of format 1.{minor} has no field 'sample'", "fields")
     for name in fields["requires"]:  # version 1.0 has nothing that a file may require
@@ -160,8 +155,8 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
             f"written by {library}: update calibrant",
             "features",
         )
-    arrays = _views(fields["arrays"], data[start:-_DIGEST], unknown)
-    return Content(fields, arrays, str(library), (major, minor), digest, len(data), unknown)
+    arrays = _views(fields["arrays"], data[start:-_DIGEST])
+    return Content(fields, arrays, str(library), (major, minor), digest, len(data))
 
 
 def _check_magic(data: memoryview) -> None:
@@ -205,9 +200,7 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
     return sha.hexdigest()
 
 
-def _views(
-    table: list[Any], data: memoryview, unknown: list[str] | None
-) -> dict[str, NDArray[Any]]:
+def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
     """Arrays by name: in order, end to end, filling the data section exactly."""
     is_short = len(table) <= MAX_ARRAYS
     require(is_short, f"the file has {len(table)} arrays, {MAX_ARRAYS} at most", "arrays")
@@ -215,7 +208,7 @@ def _views(
     end = 0
     kinds = {"name": str, "dtype": str, "shape": list, "offset": int}
     for i, entry in enumerate(table):
-        name, dtype, shape, offset = take(entry, f"array {i}", unknown, kinds).values()
+        name, dtype, shape, offset = take(entry, f"array {i}", kinds).values()
         is_new = name not in arrays and name.isascii() and len(name) <= 200
         require(is_new, f"array {i} has no name of its own", "arrays")
         require(dtype in DTYPES, f"array {i} is of dtype {dtype!r:.40}", "arrays")
@@ -253,7 +246,6 @@ def decode(data: bytes) -> dict[str, Any]:
             parse_float=_number,
             parse_int=_number,
         )
-        _check_depth(data)
         _check_unicode(value, text)
     except ModelFileError:
         raise
@@ -262,14 +254,6 @@ def decode(data: bytes) -> dict[str, Any]:
         raise ModelFileError(f"the header is not JSON in UTF-8: {error!s:.80}", "json") from None
     require(isinstance(value, dict), "the header is not a JSON object", "json")
     return dict(value)
-
-
-def _check_depth(data: bytes) -> None:
-    """Refuse what older versions of Python do: the same file is refused by all."""
-    marks = np.frombuffer(_STRING.sub(b"", data), dtype=np.uint8)
-    steps = np.isin(marks, [*b"[{"]).astype(np.int8) - np.isin(marks, [*b"]}"])
-    depth = np.cumsum(steps, dtype=np.int64).max(initial=0)
-    require(depth <= MAX_DEPTH, f"the header has a recursion of more than {MAX_DEPTH}", "json")
 
 
 def _check_unicode(value: Any, text: str) -> None:
@@ -294,26 +278,17 @@ def _number(text: str) -> float:
     return value
 
 
-def take(
-    stored: Any,
-    where: str,
-    unknown: list[str] | None,
-    kinds: Mapping[str, Any],
-    optional: Any = (),
-) -> dict[str, Any]:
+def take(stored: Any, where: str, kinds: Mapping[str, Any], optional: Any = ()) -> dict[str, Any]:
     """Return the fields of a JSON object, each exactly of the type or types that it must have.
 
-    True is no int, and ``object`` is any type. Fields that nobody asked for are refused, or added
-    to ``unknown`` if that is a list. ``where`` is what the object is, for messages.
+    True is no int, and ``object`` is any type. Other fields are refused. ``where`` is what the
+    object is, for messages.
     """
     require(type(stored) is dict, f"{where} is not an object", "fields")
     for key in kinds.keys() - stored.keys() - set(optional):
         raise ModelFileError(f"{where} has no field {key!r}", "fields")
-    others = sorted(stored.keys() - kinds.keys())
-    if unknown is not None:
-        unknown += [f"{where}: {key!r:.80}" for key in others]
-    elif others:
-        raise ModelFileError(f"{where} has an unknown field {others[0]!r:.80}", "fields")
+    for key in sorted(stored.keys() - kinds.keys()):
+        raise ModelFileError(f"{where} has an unknown field {key!r:.80}", "fields")
     result = {key: stored[key] for key in kinds if key in stored}
     for key, value in result.items():
         of = get_args(kinds[key]) or (kinds[key],)

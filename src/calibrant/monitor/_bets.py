@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from calibrant._kernels.rows import first_top_columns
-from calibrant.monitor._state import Bounds, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,29 +82,13 @@ class Bet(ABC):
 
     ridge: float
     limits: tuple[float, float]
-    KEPT: ClassVar[Bounds] = {
-        **dict.fromkeys(("precision", "hessian", "linear", "gradient"), (-1e15, 1e15)),
-        "value": (-10.0, 10.0),
-    }
+    KEPT: ClassVar[tuple[str, ...]] = ("precision", "hessian", "linear", "gradient", "value")
 
     def __init__(self, size: int, half_life: float, *, is_diagonal: bool = False) -> None:
         self.half_life, self.is_diagonal = half_life, is_diagonal
         shape = (size,) if is_diagonal else (size, size)
         self.precision, self.hessian = np.zeros((2, *shape))
         self.linear, self.value, self.gradient = np.zeros((3, size))
-
-    def check_state(self) -> None:
-        """Refuse what :meth:`learn` cannot have made."""
-        inside = (self.value >= self.limits[0]) & (self.value <= self.limits[1])
-        require(inside.all(), f"value of {type(self).__name__} is beyond {self.limits}")
-        for name in ("precision", "hessian"):
-            matrix = getattr(self, name)
-            if not self.is_diagonal:
-                is_symmetric = np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6)
-                require(is_symmetric, f"{name} is not symmetric")
-                matrix = np.linalg.eigvalsh(matrix)
-            is_positive = matrix.min() >= -1e-6 * max(1.0, float(matrix.max()))
-            require(is_positive, f"{name} is not positive semidefinite")
 
     @abstractmethod
     def log_ratio(self, block: Block) -> Floats:

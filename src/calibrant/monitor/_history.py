@@ -14,19 +14,15 @@ from calibrant._calibrators.structured import StructuredScaling
 from calibrant._result import Estimate
 from calibrant._simplex import SimplexBatch
 from calibrant.monitor._results import Proposal
-from calibrant.monitor._state import LARGEST_LOG, Bounds, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from calibrant.monitor._bets import Floats
 
-MOST_PERIODS, N_BINS, LARGEST_PART = 64, 10, 1000
-_SUMS = ("rows", "weight", "hits", "confidence", "unlabelled", "expected")
-FIELDS = (*_SUMS, "first", "last", "log_e")
-"""Columns of a period; those behind them are sums by bin."""
+MOST_PERIODS, LARGEST_PART = 64, 1000
+FIELDS = ("rows", "weight", "hits", "confidence", "unlabelled", "expected", "log_e")
+"""Columns of a period: sums over its rows, and the evidence at its end."""
 
 MOST_ROWS, MOST_CELLS = 2000, 40_000
 FEWEST_ROWS, SHARE = 100, 2 / 3
@@ -49,10 +45,7 @@ class MeanSequence:
     weight: float = 0.0
     total: float = 0.0
     variance: float = 0.0
-    KEPT: ClassVar[Bounds] = {
-        **dict.fromkeys(("weight", "variance"), (0.0, 1e18)),
-        "total": (-1e18, 1e18),
-    }
+    KEPT: ClassVar[tuple[str, ...]] = ("weight", "total", "variance")
 
     def count(self, values: Floats, weight: Floats) -> None:
         """Add rows; each is compared with the mean of those before it."""
@@ -80,99 +73,60 @@ class MeanSequence:
 class Periods:
     """Sums over stretches of rows; when there are too many, neighbours become one."""
 
-    KEPT: ClassVar[Bounds] = {"table": None, "fewest_rows": (1, 2**53)}
+    KEPT: ClassVar[tuple[str, ...]] = ("table", "fewest_rows")
 
     def __init__(self) -> None:
-        self.table = np.zeros((0, len(FIELDS) + 3 * N_BINS))
+        self.table = np.zeros((0, len(FIELDS)))
         self.fewest_rows = 1
-
-    def check_state(self) -> None:
-        """Refuse sums that rows cannot have; times may be absent."""
-        table, width = self.table, len(FIELDS) + 3 * N_BINS
-        is_table = table.shape[1] == width and len(table) <= MOST_PERIODS
-        require(is_table, f"the table of periods has shape {table.shape}")
-        times = table[:, 6:8]
-        require(not np.isinf(times).any(), "a time of a period is infinite")
-        require((np.isnan(times) == np.isnan(times[:, :1])).all(), "a period lacks one of its ends")
-        log_e, sums = table[:, 8], np.delete(table, [6, 7, 8], axis=1)
-        require((np.abs(log_e) <= LARGEST_LOG).all(), "the evidence of a period is too large")
-        require(((sums >= 0.0) & (sums <= 1e18)).all(), "a sum of a period is no sum")
-        rows, weight, hits, said, other, expected = sums[:, :6].T
-        slack = 1e-6 * (1.0 + weight)
-        is_possible = (hits <= weight + slack) & (said <= weight + slack) & (weight <= rows + slack)
-        is_possible &= (expected <= other + 1e-6 * (1.0 + other)) & (rows + other > 0)
-        is_possible &= (rows == 0) == (weight == 0)
-        bins = sums[:, 6:].reshape(-1, 3, N_BINS)
-        is_possible &= np.abs(bins[:, 0].sum(axis=1) - weight) <= slack
-        is_possible &= (bins[:, 1:] <= bins[:, :1] + slack[:, None, None]).all(axis=(1, 2))
-        require(is_possible.all(), "the sums of a period do not agree")
 
     def column(self, name: str) -> Floats:
         """One field of all periods."""
         return self.table[:, FIELDS.index(name)]
 
-    def parts(self, n_rows: int) -> Iterator[slice]:
-        """Divide many rows, so that the course within a large batch is seen."""
+    def add_labelled(self, confidence: Floats, hit: Floats, weight: Floats, log_e: Floats) -> None:
+        """Add rows, in several parts if they are many: a large batch has a course as well."""
         step = max(self.fewest_rows, LARGEST_PART)
-        return (slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
+        for start in range(0, len(weight), step):
+            part = slice(start, start + step)
+            w = weight[part]
+            sums = w.sum(), w @ hit[part], w @ confidence[part]
+            self._add(np.array([len(w), *sums, 0.0, 0.0, log_e[part][-1]]))
 
-    def add(self, confidence: Floats, hit: Any, weight: Any, time: Any, log_e: float) -> None:
-        """Add rows, to the last period if that is not full."""
-        new = np.zeros(self.table.shape[1])
-        if hit is None:
-            new[[4, 5]] = len(confidence), confidence.sum()
-        else:
-            new[:4] = len(confidence), weight.sum(), weight @ hit, weight @ confidence
-            at = np.minimum((N_BINS * confidence).astype(np.intp), N_BINS - 1)
-            parts = (weight, weight * hit, weight * confidence)
-            new[len(FIELDS) :] = np.concatenate([np.bincount(at, x, N_BINS) for x in parts])
-        span = (np.nan, np.nan) if time is None else (time.min(), time.max())
-        new[6:9] = *span, log_e
-        if len(self.table) and self.table[-1, [0, 4]].sum() < self.fewest_rows:
-            self.table[-1] = _join(self.table[-1:], new[None])[0]
+    def add_unlabelled(self, confidence: Floats, log_e: float) -> None:
+        """Add rows without labels, whose accuracy is expected to be their mean confidence."""
+        n_rows, expected = len(confidence), confidence.sum()
+        self._add(np.array([0.0, 0.0, 0.0, 0.0, n_rows, expected, log_e]))
+
+    def _add(self, new: Floats) -> None:
+        """Add sums, to the last period if that is not full."""
+        if len(self.table) and self._n_rows()[-1] < self.fewest_rows:
+            self.table[-1] = _join(self.table[-1], new)
         else:
             self.table = np.concatenate([self.table, new[None]])
         if len(self.table) > MOST_PERIODS:
             odd = self.table[len(self.table) // 2 * 2 :]
             self.table = np.concatenate([_join(self.table[:-1:2], self.table[1::2]), odd])
-            self.fewest_rows = int(self.table[:-1, [0, 4]].sum(axis=1).min())
+            self.fewest_rows = int(self._n_rows()[:-1].min())
 
-    def pooled(self, most: int) -> Iterator[tuple[int, float, float, Floats]]:
-        """Join periods with labels to a few stretches: rows, first and last time, sums by bin."""
-        table = self.table[self.column("rows") > 0]
-        for part in np.array_split(table, min(most, len(table))) if len(table) else ():
-            first, last = float(np.fmin.reduce(part[:, 6])), float(np.fmax.reduce(part[:, 7]))
-            bins = part[:, len(FIELDS) :].sum(axis=0).reshape(3, N_BINS)
-            yield int(part[:, 0].sum()), first, last, bins
+    def _n_rows(self) -> Floats:
+        return self.column("rows") + self.column("unlabelled")
 
 
 def _join(first: Floats, second: Floats) -> Floats:
-    """Add up periods that follow each other."""
-    out = first + second
-    out[:, 6] = np.fmin(first[:, 6], second[:, 6])
-    out[:, 7] = np.fmax(first[:, 7], second[:, 7])
-    out[:, 8] = second[:, 8]
-    return out
+    """Add up periods that follow each other; the evidence is that at the end."""
+    joined = first + second
+    joined[..., -1] = second[..., -1]
+    return joined
 
 
 class RecentRows:
     """The last 2,000 rows, or 40,000 cells, in single precision."""
 
-    KEPT: ClassVar[Bounds] = {"p": (0.0, 1.0), "label": (0, 2**53), "gaps": (-1.0, 1.0)}
+    KEPT: ClassVar[tuple[str, ...]] = ("p", "label", "gaps")
 
     def __init__(self) -> None:
         self.p, self.label = np.zeros((0, 0), np.float32), np.zeros(0, np.intp)
         self.gaps = np.zeros((0, 2), np.float32)  # right or not minus confidence, and the weight
-
-    def check_state(self) -> None:
-        """Refuse rows that are none."""
-        n_rows, k = self.p.shape
-        require(len(self.label) == n_rows <= MOST_ROWS, "recent rows and labels differ in number")
-        require(n_rows == 0 or self.label.max() < k, "a recent label has no column")
-        is_simplex = (np.abs(self.p.sum(axis=1) - 1.0) < 1e-3).all()
-        require(is_simplex, "a recent row does not sum to 1")
-        is_table = self.gaps.shape[1] == 2 and len(self.gaps) <= MOST_ROWS
-        require(is_table and (self.gaps[:, 1] > 0.0).all(), "a recent weight is not positive")
 
     def gap(self, alpha: float) -> Estimate:
         """Return the mean gap of the last rows, with a normal interval, of one look at them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from calibrant._maps.base import Floats
     from calibrant.monitor._monitor import CalibrationMonitor
 
-MOST_PANELS, WIDE, SQUARE = 6, (6.4, 2.8), (3.7, 3.6)
-SECTIONS = ("Verdict", "Evidence", "Accuracy", "Reliability", "Groups", "Proposal")
+SIZE = (6.4, 2.8)
+SECTIONS = ("Verdict", "Evidence", "Accuracy", "Groups", "Proposal")
 
 
 def write_page(
@@ -44,7 +42,7 @@ def write_page(
     >>> write_page("monitor.html", CalibrationMonitor.load("monitor.json"))  # doctest: +SKIP
     """
     status = monitor.status()
-    absent = [*["Groups"] * (not status.groups), *["Evidence", "Reliability"] * (not status.n_rows)]
+    absent = [*["Groups"] * (not status.groups), *["Evidence"] * (not status.n_rows)]
     text = render_page(
         "calibrant.monitor",
         style_of="calibrant.report",
@@ -56,7 +54,6 @@ def write_page(
         run_length=monitor.run_length,
         evidence=_evidence(monitor),
         accuracy=_accuracy(monitor),
-        panels=_panels(monitor),
         proposal=monitor.propose(),
     )
     with replace_file(path) as file:
@@ -85,7 +82,7 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
         ax.set(xlabel="rows counted", ylabel="e-value, power of ten")
 
     label = f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}."
-    return Markup(style.to_svg(draw, WIDE, name="evidence", label=label))
+    return Markup(style.to_svg(draw, SIZE, name="evidence", label=label))
 
 
 def _accuracy(monitor: CalibrationMonitor) -> Markup:
@@ -107,44 +104,4 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
         ax.set(xlabel="period", ylabel="accuracy")
 
     label = "Expected accuracy as a line, realised accuracy as points, by period."
-    return Markup(style.to_svg(draw, WIDE, name="accuracy", label=label))
-
-
-def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
-    """Draw reliability diagrams of the confidence, of stretches of periods."""
-    panels: list[tuple[str, Markup]] = []
-    done = 0
-    for n_rows, first, last, bins in monitor.periods_.pooled(MOST_PANELS):
-        weight, hits, said = bins[:, bins[0] > 0]
-        mean, share = said / weight, hits / weight
-        title = f"rows {done + 1:,} to {done + n_rows:,}{_dates(first, last)}"
-        pairs = [f"{m:.0%} said, {s:.0%} right" for m, s in zip(mean, share, strict=True)]
-        picture = style.to_svg(
-            partial(_draw_panel, weight, mean, share),
-            SQUARE,
-            name=f"panel-{len(panels)}",
-            label=f"{title}: {'; '.join(pairs)}.",
-        )
-        panels.append((title, Markup(picture)))
-        done += n_rows
-    return panels
-
-
-def _draw_panel(weight: Floats, mean: Floats, share: Floats, ax: Axes) -> None:
-    """Draw the accuracy of bins of the confidence, and two standard deviations of it."""
-    half = 2.0 * np.sqrt(mean * (1.0 - mean) / weight)
-    style.probability_axes(ax)
-    ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2)
-    ax.vlines(mean, mean - half, mean + half, color=style.PALE, linewidth=4)
-    ax.plot(mean, share, color=style.BLUE, linewidth=1.2)
-    ax.scatter(mean, share, 10 + 40 * np.sqrt(weight / weight.max()), color=style.BLUE, zorder=3)
-    ax.set(xlabel="confidence", ylabel="accuracy")
-
-
-def _dates(*ends: float) -> str:
-    """Name the times of a stretch: dates, where seconds since 1970 are of this century."""
-    if math.isnan(ends[0]):
-        return ""
-    are_dates = 9.4e8 < ends[0] < 4.2e9
-    texts = [str(np.datetime64(int(t), "s"))[:10] if are_dates else f"{t:.6g}" for t in ends]
-    return f", {' to '.join(dict.fromkeys(texts))}"
+    return Markup(style.to_svg(draw, SIZE, name="accuracy", label=label))

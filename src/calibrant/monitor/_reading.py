@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from calibrant import _simplex as simplex
 from calibrant import errors
@@ -18,7 +16,6 @@ from calibrant._containers import column_names, single_name
 from calibrant._kernels.rows import row_hashes
 from calibrant._labels import check_weights
 from calibrant._one_column import ONE_COLUMN, check_positive
-from calibrant.monitor._state import Bounds, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +26,9 @@ MOST_BATCHES = 2048
 """Number of batches that are remembered."""
 DIGEST_BYTES = 6
 """Two of 6,144 digests are equal by chance once in 15 million monitors."""
-LEAST_INFORMATION = 40.0
-"""Nats that distinguish a batch from others: with fewer, two may be equal by chance."""
+FEWEST_KINDS = 30
+"""Distinct rows that tell a batch from others: of m rows each, another batch has as many of each
+with a chance of about (2 pi m)^-15; with fewer kinds, two batches may be equal by chance."""
 HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
 """Rows are hashed by these digits; the offset keeps simple fractions from where they jump."""
 
@@ -68,8 +66,15 @@ def read_rows(
     known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
-    options: dict[str, Any] = {"kind": _kind(probabilities), "classes": known, "is_chunk": True}
-    batch = simplex.check_batch(probabilities, y, weight, **options, named=NAMED)
+    batch = simplex.check_batch(
+        probabilities,
+        y,
+        weight,
+        kind=_kind(probabilities),
+        classes=known,
+        is_chunk=True,
+        named=NAMED,
+    )
     n_rows = batch.n_rows if weight is None else np.size(weight)
     given = check_weights(weight, n_rows, NAMED)
     if given.max() > 1.0:
@@ -140,9 +145,9 @@ def _read_times(stored: NDArray[Any]) -> Floats:
     try:
         times = _seconds(stored) if stored.dtype.kind == "M" else stored.astype(np.float64)
     except (TypeError, ValueError):  # text that is no number, or objects
-        times = _seconds(stored)
-    bad = next((i for i, time in enumerate(times) if not np.isfinite(time)), None)
-    if bad is not None:
+        times = _read_dates(stored)
+    if not np.isfinite(times).all():
+        bad = int(np.argmin(np.isfinite(times)))
         raise errors.NonFiniteError(
             f"time[{bad}] is {stored[bad]}, not a time; pass a time for every row, or leave time "
             "out"
@@ -150,19 +155,24 @@ def _read_times(stored: NDArray[Any]) -> Floats:
     return times
 
 
-def _seconds(dates: NDArray[Any], first: int = 0) -> Floats:
-    """Return seconds since 1970, NaN for missing dates; ``first`` is the row of the first one."""
+def _read_dates(stored: NDArray[Any], first: int = 0) -> Floats:
+    """Return dates as seconds; ``first`` is the row of the first one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
-            micros = dates.astype("datetime64[us]")
+            return _seconds(stored.astype("datetime64[us]"))
     except (TypeError, ValueError) as error:
-        for i in range(len(dates) if len(dates) > 1 else 0):
-            _seconds(dates[i : i + 1], i)  # raises the error that names the row
+        for row in range(len(stored) if len(stored) > 1 else 0):
+            _read_dates(stored[row : row + 1], row)  # raises the error that names the row
         raise errors.DataError(
-            f"time[{first}] is {dates[0]!r}, which is neither a number nor a date; pass numbers, "
+            f"time[{first}] is {stored[0]!r}, which is neither a number nor a date; pass numbers, "
             "datetimes, or text such as 2026-01-31T12:00"
         ) from error
+
+
+def _seconds(dates: NDArray[np.datetime64]) -> Floats:
+    """Return seconds since 1970, NaN for missing dates."""
+    micros = dates.astype("datetime64[us]")
     return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6)
 
 
@@ -185,20 +195,6 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
     return CheckedRows(*parts)
 
 
-def _information(hashes: NDArray[np.uint64]) -> float:
-    """Return how unlikely it is, in nats, that a batch drawn alike holds the same rows.
-
-    Of a batch with few kinds of rows only their counts differ: this is minus the logarithm of the
-    multinomial probability of the counts, with the shares that they have.
-    """
-    counts = np.unique(hashes, return_counts=True)[1].astype(np.float64)
-    n_rows = float(len(hashes))
-    if len(counts) == len(hashes):  # of fewer than n^2 / 6 kinds, two rows would be of one
-        return n_rows * math.log(max(n_rows, n_rows**2 / 6.0)) - float(gammaln(n_rows + 1.0))
-    chance = gammaln(n_rows + 1.0) - float(gammaln(counts + 1.0).sum())
-    return -float(chance + counts @ np.log(counts / n_rows))
-
-
 def _digest(kind: str, data: bytes) -> str:
     """Return a digest as text that is short in a state."""
     digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES, person=kind.encode()).digest()
@@ -208,17 +204,10 @@ def _digest(kind: str, data: bytes) -> str:
 class Digests:
     """Digests of the last batches: of their names, of their rows, and of rows with times."""
 
-    KEPT: ClassVar[Bounds] = {"known": None}
+    KEPT: ClassVar[tuple[str, ...]] = ("known",)
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}  # and the number of the batch, the oldest first
-
-    def check_state(self) -> None:
-        """Refuse what are no digests of batches."""
-        is_dict = isinstance(self.known, dict) and len(self.known) <= 3 * MOST_BATCHES
-        require(is_dict and {*map(len, self.known)} <= {4 * DIGEST_BYTES // 3}, "digests are none")
-        numbers = [*self.known.values()] if is_dict else []
-        require({*map(type, numbers)} <= {int} and numbers == sorted(numbers), "digests are mixed")
 
     def add(self, rows: CheckedRows, batch: str | None, *, again: bool) -> None:
         """Remember a batch, or refuse one that was counted before."""
@@ -226,7 +215,7 @@ class Digests:
         if batch is not None:
             names = [_digest("unlabelled" if rows.label[0] < 0 else "labelled", batch.encode())]
         # A batch without times is any of equal rows; one with times is none at other times.
-        if _information(hashes) >= LEAST_INFORMATION:
+        if len(np.unique(hashes)) >= FEWEST_KINDS:
             ordered = np.sort(hashes).tobytes()
             at_any_time, without_time = _digest("rows", ordered), _digest("no time", ordered)
             checked = [without_time if rows.time is not None else at_any_time]
@@ -234,7 +223,7 @@ class Digests:
         if rows.time is not None:
             moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
             timed = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp))
-            if _information(timed) >= LEAST_INFORMATION:
+            if len(np.unique(timed)) >= FEWEST_KINDS:
                 at_this_time = _digest("time", np.sort(timed).tobytes())
                 checked, kept = [*checked, at_this_time], [*kept, at_this_time]
         for keys, where in (

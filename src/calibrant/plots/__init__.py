@@ -3,6 +3,7 @@
 matplotlib is loaded when something is drawn, and not before.
 """
 
+from calibrant.plots._classwise import ClasswiseSummary as ClasswiseSummary  # for the report
 from calibrant.plots._classwise import compute_classwise, draw_classwise
 from calibrant.plots._decisions import draw_cost_curve, draw_decision_curve, draw_risk_coverage
 from calibrant.plots._display import ReliabilityDisplay
@@ -12,9 +13,11 @@ from calibrant.plots._reliability import (
     draw_reliability,
     draw_reliability_grid,
 )
+from calibrant.plots._segments import SegmentDisplay
 
 __all__ = [
     "ReliabilityDisplay",
+    "SegmentDisplay",
     "compute_classwise",
     "compute_map",
     "compute_reliability_grid",

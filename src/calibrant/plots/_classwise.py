@@ -63,32 +63,17 @@ def compute_classwise(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
-        True labels, or one-hot rows; or predictions with their labels.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
+    y_true, y_proba, n_bins, random_state, sample_weight, classes, pos_label
+        As in :func:`calibrant.metrics.reliability_curve`.
     n_worst : int, default=8
         Number of classes that get a diagram.
     columns : sequence of int, optional
         Columns that get a diagram, instead of the worst.
-    n_bins : int, default=15
-        Number of bins.
     diagram_bins : int, default=8
         Number of bins of the diagrams and their p-values: a class has few rows whose probability is
         not near zero, too few for ``n_bins``.
     n_resamples : int, default=200
         Number of resamples for the consistency bars and the p-values; 0 for none.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seed of the random numbers.
-    sample_weight : array-like of shape (n_rows,), optional
-        Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if ``y_true`` lacks a class. For a single column: the negative
-        and the positive label.
-    pos_label : object, optional
-        Label of the class of a single column. Not needed for 0 and 1, -1 and 1, or False and True,
-        where it is the larger one.
 
     Returns
     -------

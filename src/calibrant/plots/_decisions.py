@@ -101,10 +101,8 @@ def draw_cost_curve(
     ----------
     curves : CostCurve, or mapping of str to CostCurve
         From :func:`calibrant.decisions.cost_curve`; several by name, of the same costs.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Title above the diagram.
+    ax, title : optional
+        As in :func:`draw_decision_curve`.
 
     Returns
     -------
@@ -139,10 +137,8 @@ def draw_risk_coverage(
     ----------
     curves : RiskCoverage, or mapping of str to RiskCoverage
         From :func:`calibrant.decisions.risk_coverage`; several by name.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Title above the diagram.
+    ax, title : optional
+        As in :func:`draw_decision_curve`.
 
     Returns
     -------

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class ReliabilityDisplay:
     """Reliability diagram of a classifier with any number of classes.
 
-    Make one with :meth:`from_estimator` or :meth:`from_predictions`; pass the axes of the first
-    to the next to compare them in one diagram.
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`, or of a curve with other
+    options; pass the axes of the first to the next to compare them in one diagram.
 
     Parameters
     ----------
@@ -134,10 +134,7 @@ class ReliabilityDisplay:
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         n_resamples: int = 1000,
-        consistency_level: float = 0.95,
-        resample_rows: bool = True,
         random_state: Any = 0,
-        n_jobs: int | None = None,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         name: str | None = None,
@@ -156,9 +153,7 @@ class ReliabilityDisplay:
             Its input: features, or scores if it is a calibrator.
         y : array-like of shape (n_rows,)
             True labels.
-        kind, n_bins, strategy, n_resamples, consistency_level, resample_rows
-            As in :func:`calibrant.metrics.reliability_curve`.
-        random_state, n_jobs, sample_weight
+        kind, n_bins, strategy, n_resamples, random_state, sample_weight
             As in :func:`calibrant.metrics.reliability_curve`.
         classes : array-like of shape (n_classes,), optional
             Label of each column; ``classes_`` of the estimator by default.
@@ -179,10 +174,7 @@ class ReliabilityDisplay:
             n_bins=n_bins,
             strategy=strategy,
             n_resamples=n_resamples,
-            consistency_level=consistency_level,
-            resample_rows=resample_rows,
             random_state=random_state,
-            n_jobs=n_jobs,
             sample_weight=sample_weight,
             classes=estimator.classes_ if classes is None else classes,
             name=type(estimator).__name__ if name is None else name,
@@ -202,10 +194,7 @@ class ReliabilityDisplay:
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         n_resamples: int = 1000,
-        consistency_level: float = 0.95,
-        resample_rows: bool = True,
         random_state: Any = 0,
-        n_jobs: int | None = None,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         pos_label: Any = None,
@@ -219,14 +208,9 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n_rows,), Predictions or Chunks
-            True labels, or one-hot rows; or predictions with their labels.
-        y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-            Predicted probabilities, with columns in the order of the sorted labels (or of
-            ``classes``); a single column is the positive class of two, as in scikit-learn.
-        kind, n_bins, strategy, n_resamples, consistency_level, resample_rows
+        y_true, y_proba, kind, n_bins, strategy, n_resamples, random_state
             As in :func:`calibrant.metrics.reliability_curve`.
-        random_state, n_jobs, sample_weight, classes, pos_label
+        sample_weight, classes, pos_label
             As in :func:`calibrant.metrics.reliability_curve`.
         name, ref_line, show_sizes, ax, **kwargs
             As in :meth:`plot`.
@@ -242,10 +226,7 @@ class ReliabilityDisplay:
             n_bins=n_bins,
             strategy=strategy,
             n_resamples=n_resamples,
-            consistency_level=consistency_level,
-            resample_rows=resample_rows,
             random_state=random_state,
-            n_jobs=n_jobs,
             sample_weight=sample_weight,
             classes=classes,
             pos_label=pos_label,

@@ -41,10 +41,7 @@ def compute_reliability_grid(
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,
-    consistency_level: float = 0.95,
-    resample_rows: bool = True,
     random_state: Any = 0,
-    n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -57,9 +54,7 @@ def compute_reliability_grid(
         True labels, or one-hot rows.
     probabilities : mapping of str to array-like of shape (n_rows, n_classes)
         Predictions by the name of each method.
-    kind, n_bins, strategy, n_resamples, consistency_level, resample_rows
-        As in :func:`calibrant.metrics.reliability_curve`.
-    random_state, n_jobs, sample_weight, classes, pos_label
+    kind, n_bins, strategy, n_resamples, random_state, sample_weight, classes, pos_label
         As in :func:`calibrant.metrics.reliability_curve`.
 
     Returns
@@ -82,10 +77,7 @@ def compute_reliability_grid(
             n_bins=n_bins,
             strategy=strategy,
             n_resamples=n_resamples,
-            consistency_level=consistency_level,
-            resample_rows=resample_rows,
             random_state=random_state,
-            n_jobs=n_jobs,
             sample_weight=sample_weight,
             classes=classes,
             pos_label=pos_label,

@@ -16,11 +16,13 @@ from sklearn.base import clone
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._columns import check_names, feature_names, order_of
 from calibrant._containers import fitted_names
+from calibrant._features import columns_by_name
 from calibrant._labels import read_groups
 from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
@@ -60,6 +62,8 @@ def compare(
     sample_weight_test: ArrayLike | None = None,
     groups_val: ArrayLike | None = None,
     groups_test: ArrayLike | None = None,
+    features_val: Any = None,
+    features_test: Any = None,
     costs: ArrayLike | Mapping[str, float] | None = None,
     coverage: float | None = None,
     n_bins: int = 15,
@@ -97,6 +101,9 @@ def compare(
         Group of each row. Those of the test part are judged one by one, before calibration and with
         the method of the verdict. With both, a :class:`calibrant.GroupedCalibrator` among the
         methods is fitted by group, and one is tried by default, as "grouped".
+    features_val, features_test : array-like or data frame of shape (n_rows, n_features), optional
+        What stands beside the scores. With both, a :class:`calibrant.FeatureCalibrator` is tried
+        by default, as "features".
     costs : array-like of shape (n_classes, n_actions), data frame or mapping, optional
         As :func:`calibrant.decisions.expected_cost` takes them: what decisions cost before
         calibration and with the method of the verdict, and what that saves in 1,000 decisions.
@@ -148,7 +155,7 @@ def compare(
     True
     """
     started = perf_counter()
-    wanted = _calibrators(methods, groups_val is not None and groups_test is not None)
+    wanted = _calibrators(methods, (groups_val, groups_test), (features_val, features_test))
     simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     val, test, warned = _read_parts(
@@ -162,6 +169,7 @@ def compare(
     if coverage is not None:
         check_coverage(coverage)
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
+    fit_features = _used_features(features_val, sample_weight_val, val.n_rows)
     compared = _with_baseline(wanted, val.n_classes, scores)
     judge = Judge(
         test,
@@ -170,12 +178,14 @@ def compare(
         confidence_level=confidence_level,
         random_state=random_state,
         groups=_used_groups(groups_test, sample_weight_test, test.n_rows),
+        features=_used_features(features_test, sample_weight_test, test.n_rows),
     )
     tell, tried = progress or (lambda *_: None), []
     with threads.jobs(n_jobs):
         for done, (name, calibrator) in enumerate(compared.items()):
             tell(done, len(compared), name)
-            tried.append(_try(name, calibrator, val, judge, fit_groups))
+            known = fit_features if isinstance(calibrator, FeatureCalibrator) else fit_groups
+            tried.append(_try(name, calibrator, val, judge, known))
         results = [one for one in tried if isinstance(one, MethodResult)]
         tell(len(compared), len(compared), "")
         comparison = Comparison(
@@ -243,16 +253,31 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
     return found
 
 
-def _calibrators(methods: Any, has_groups: bool) -> dict[str, Calibrator]:
-    """Return unfitted calibrators by short name."""
-    by_group = {"grouped": GroupedCalibrator} if has_groups else {}
+def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray[Any]] | None:
+    """Return the features of each row that has a weight, by column."""
+    if features is None:
+        return None
+    used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+    columns = columns_by_name(features, len(used))
+    return {name: column[used] for name, column in columns.items()}
+
+
+def _calibrators(
+    methods: Any, groups: tuple[Any, Any], features: tuple[Any, Any]
+) -> dict[str, Calibrator]:
+    """Return unfitted calibrators by short name; some need groups or features of both parts."""
+    by_row: dict[str, type[Calibrator]] = {}
+    if all(part is not None for part in groups):
+        by_row["grouped"] = GroupedCalibrator
+    if all(part is not None for part in features):
+        by_row["features"] = FeatureCalibrator
     if isinstance(methods, Mapping):
         wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
     else:
         methods = [methods] if isinstance(methods, str) else methods
-        names = [*all_methods(), *by_group] if methods is None else methods
+        names = [*all_methods(), *by_row] if methods is None else methods
         wanted = {
-            name: by_group[name]() if name in by_group else make_calibrator(name)
+            name: by_row[name]() if name in by_row else make_calibrator(name)
             for name in names
             if name != UNCALIBRATED
         }
@@ -319,7 +344,7 @@ def _try(
     calibrator: Calibrator | None,
     val: SimplexBatch,
     judge: Judge,
-    groups: NDArray[Any] | None,
+    by_row: Any,
 ) -> MethodResult | Failure:
     """Fit and judge one method."""
 
@@ -328,7 +353,9 @@ def _try(
             return None, None, (name,)
         calibrator.set_params(classes=val.classes)
         if isinstance(calibrator, GroupedCalibrator):
-            return calibrator, partial(calibrator.fit, val, None, groups=groups), (name,)
+            return calibrator, partial(calibrator.fit, val, None, groups=by_row), (name,)
+        if isinstance(calibrator, FeatureCalibrator):
+            return calibrator, partial(calibrator.fit, val, None, features=by_row), (name,)
         return calibrator, partial(calibrator.fit, val, None), (name,)
 
     done = fit_and_judge(prepare, judge.judge)

@@ -17,7 +17,7 @@ from calibrant._pages.shell import render_page
 from calibrant._predictions import usual_column
 from calibrant._text import clean
 from calibrant.errors import in_words
-from calibrant.metrics import METRICS, headline
+from calibrant.metrics import headline
 from calibrant.report import _pictures as pictures
 from calibrant.report._tables import group_table, key_numbers, method_table, worth_table
 from calibrant.report._verdict import describe_claim
@@ -100,7 +100,6 @@ def build_report(
         level=f"{100 * comparison.settings['confidence_level']:g} %",
         key_numbers=key_numbers(comparison),
         table=method_table(comparison),
-        forest=pictures.forest_picture(comparison),
         pictures=_diagrams(comparison, in_view[:2], "first", smallest),
         views={
             "all": _diagrams(comparison, in_view, "all", smallest),
@@ -136,13 +135,8 @@ def write_report(
     ----------
     path : path-like
         The file to write.
-    comparison : Comparison
-        From :func:`calibrant.report.compare`.
-    title : str, default="Calibration report"
-        Heading of the page.
-    commands : sequence of str, optional
-        Command lines that apply the method of the verdict, where the ones that are derived from
-        ``comparison.sources`` do not suit.
+    comparison, title, commands
+        As in :func:`build_report`.
 
     Examples
     --------
@@ -170,24 +164,15 @@ def _class_columns(comparison: Comparison) -> list[tuple[str, int, NDArray[np.fl
 
 
 def _page_numbers(comparison: Comparison, columns: list[Any]) -> dict[str, Any]:
-    """Everything that the script of the page needs, and the metrics for whoever reads it."""
+    """Return what the script of the page needs: the table of classes."""
     return {
-        "methods": {
-            result.method: {
-                METRICS[name].title: [_number(v) for v in estimate]
-                for name, estimate in result.evaluation.estimates().items()
-            }
-            for result in comparison.results
-        },
-        "classes": {
-            "names": [clean(name) for name in comparison.classes],
-            "order": comparison.results[0].classwise.order.tolist(),
-            "shown": comparison.shown,
-            "columns": [
-                {"digits": digits, "values": [_number(round(v, digits + 1)) for v in own.tolist()]}
-                for _, digits, own in columns
-            ],
-        },
+        "names": [clean(name) for name in comparison.classes],
+        "order": comparison.results[0].classwise.order.tolist(),
+        "shown": comparison.shown,
+        "columns": [
+            {"digits": digits, "values": [_number(round(v, digits + 1)) for v in own.tolist()]}
+            for _, digits, own in columns
+        ],
     }
 
 
@@ -215,6 +200,8 @@ def python_lines(comparison: Comparison, applied: str) -> str:
     weights = ", sample_weight" if comparison.settings["weights"] else ""
     is_grouped = isinstance(fresh, calibrant.GroupedCalibrator)
     groups, new_groups = (", groups=groups", ", groups=new_groups") if is_grouped else ("", "")
+    if isinstance(fresh, calibrant.FeatureCalibrator):
+        groups, new_groups = ", features=features", ", features=new_features"
     return (
         f"from {home} import {names}\n\n"
         f"calibrator = {fresh!r}\n"

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from calibrant import _simplex as simplex
+from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
 from calibrant._html import table
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
         Metric,
         ReliabilityCurve,
     )
-    from calibrant.plots._classwise import ClasswiseSummary
+    from calibrant.plots import ClasswiseSummary
 
 
 @result(eq=False, repr=False)
@@ -266,8 +267,9 @@ class Judge:
         confidence_level: float,
         random_state: Any,
         groups: NDArray[Any] | None = None,
+        features: dict[str, NDArray[Any]] | None = None,
     ) -> None:
-        self._test, self._groups = test, groups
+        self._test, self._groups, self._features = test, groups, features
         self._n_bins, self._n_resamples = n_bins, int(n_resamples)
         self._level, self._seed = confidence_level, random_state
         self._losses: dict[str, Floats] = {}
@@ -394,6 +396,8 @@ class Judge:
             return self._kept[method]
         if isinstance(calibrator, GroupedCalibrator):
             rows = calibrator.predict_proba(self._test, groups=self._groups)
+        elif isinstance(calibrator, FeatureCalibrator):
+            rows = calibrator.predict_proba(self._test, features=self._features)
         else:
             rows = calibrator.predict_proba(self._test)
         after = self._read(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,12 @@ def cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> 
     """Return a cell: what it is sorted by, its text, and lines under it."""
     sort = repr(float(value)) if math.isfinite(value) else ""
     return {"sort": sort, "text": text, "notes": [*filter(None, notes)], "is_best": text == best}
+
+
+def _texts(own: Estimate, write: Callable[[float], str]) -> tuple[str, str]:
+    """Return a number and its interval as they are printed; "" is for none."""
+    value, low, high = map(write, own)
+    return value, "" if math.isnan(own.low) else f"{low} to {high}"
 
 
 def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
@@ -100,19 +107,18 @@ def key_numbers(comparison: Comparison) -> list[dict[str, str]]:
     error, nll = before.headline, METRICS["negative_log_likelihood"]
     titles = {error: f"calibration error ({error.title})", nll: "log loss (NLL)"}
     titles |= {METRICS["accuracy"]: "accuracy"} if accuracy_is_headline(comparison) else {}
-    found = []
+    rows = []
     for metric, words in titles.items():
         first, last = (getattr(own.evaluation, metric.id) for own in (before, after))
         unit = "" if metric.factor == 1.0 else " %"
-        value, low, high = map(metric.text, last)
-        own = {"words": words, "before": metric.text(first.value) + unit, "after": value + unit}
-        interval = "" if math.isnan(last.low) else f"{low} to {high}{unit}"
-        found.append(own | {"interval": interval})
+        text, interval = _texts(last, metric.text)
+        interval += unit if interval else ""
+        rows.append((words, metric.text(first.value) + unit, text + unit, interval))
     first_texts = before.binary_texts
     for title, (text, interval) in after.binary_texts.items():
-        own = {"words": title, "before": first_texts[title][0], "after": text}
-        found.append(own | {"interval": interval})
-    return found
+        rows.append((title, first_texts[title][0], text, interval))
+    names = ("words", "before", "after", "interval")
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def method_table(comparison: Comparison) -> dict[str, Any]:
@@ -142,8 +148,7 @@ def method_table(comparison: Comparison) -> dict[str, Any]:
 
 def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
     estimate = getattr(result.evaluation, name)
-    text, low, high = map(METRICS[name].text, estimate)
-    interval = "" if math.isnan(estimate.low) else f"{low} to {high}"
+    text, interval = _texts(estimate, METRICS[name].text)
     chance = p_words(result.p_values.get(name, math.nan))
     return cell(estimate.value, text, [interval, chance], best)
 
@@ -178,9 +183,7 @@ def group_table(comparison: Comparison) -> dict[str, Any] | None:
     for g in after:
         pairs = [(own, of.estimates[own.id]) for own in (nll, error) for of in (before[g.group], g)]
         cells = [cell(g.n_rows, f"{g.n_rows:,}", ["few"] * g.has_few_rows)]
-        for own, (value, low, high) in pairs:
-            interval = "" if math.isnan(low) else f"{own.text(low)} to {own.text(high)}"
-            cells.append(cell(value, own.text(value), [interval]))
+        cells += [_with_interval(estimate, own.text) for own, estimate in pairs]
         cells.append(cell(g.adjusted_p_value, f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
         rows.append({"name": g.group, "cells": cells})
     found = {"heads": ["test rows", *names, "p after, corrected"], "rows": rows}
@@ -200,16 +203,19 @@ def worth_table(found: Decisions | None) -> dict[str, Any] | None:
         cells = []
         if found.costs:
             cost = found.costs[method]
-            cells += [_with_interval(each, amount) for each in (cost.realised, cost.predicted)]
+            cells += [
+                _with_interval(each, partial(amount, scale=each.value))
+                for each in (cost.realised, cost.predicted)
+            ]
         if found.sets:
             sets = found.sets[method]
-            cells.append(_with_interval(sets.measured, lambda share, _: percent(share)))
+            cells.append(_with_interval(sets.measured, percent))
             cells.append(cell(sets.mean_size, f"{sets.mean_size:.2f}"))
         rows.append({"name": method, "cells": cells})
     saved = found.describe()[0] if found.costs else ""
     return {"title": title, "heads": heads, "rows": rows, "saved": saved}
 
 
-def _with_interval(own: Estimate, write: Callable[[float, float], str]) -> dict[str, Any]:
-    value, low, high = (write(number, own.value) for number in own)
-    return cell(own.value, value, [] if math.isnan(own.low) else [f"{low} to {high}"])
+def _with_interval(own: Estimate, write: Callable[[float], str]) -> dict[str, Any]:
+    text, interval = _texts(own, write)
+    return cell(own.value, text, [interval])

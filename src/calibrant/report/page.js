@@ -1,7 +1,7 @@
 (function () {
   "use strict";
   var root = document.documentElement;
-  var numbers = JSON.parse(document.getElementById("numbers").textContent);
+  var data = JSON.parse(document.getElementById("numbers").textContent);  /* of classes */
   var all = function (selector, from) {
     return Array.prototype.slice.call((from || document).querySelectorAll(selector));
   };
@@ -71,7 +71,6 @@
   var more = document.getElementById("more");
   var STEP = 50;
   var limit = STEP;
-  var data = numbers.classes;
   var views = {};
   data.shown.forEach(function (column) { views[column] = true; });
   var sequence = data.order.slice();

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calibrant.scale._sources import as_chunks as as_chunks
     from calibrant.scale._sources import is_dask as is_dask
     from calibrant.scale._sources import is_elsewhere as is_elsewhere
+    from calibrant.scale._tables import data_in as data_in
     from calibrant.scale._tables import open_tables
 
 _HOMES: dict[str, str] = {
@@ -25,6 +26,7 @@ _HOMES: dict[str, str] = {
     "open_tables": "calibrant.scale._tables",
     # For other rooms of this package; these are not public.
     "as_chunks": "calibrant.scale._sources",
+    "data_in": "calibrant.scale._tables",
     "has_rows": "calibrant.scale._chunks",
     "is_dask": "calibrant.scale._sources",
     "is_elsewhere": "calibrant.scale._sources",

@@ -148,7 +148,7 @@ def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
             )
         labels = encode(plain)
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
-    if used is not None and used.shape != (labels.n_rows,):
+    if used is not None and used.shape != (len(labels.codes),):
         used = None  # is refused when rows are counted
     result = labels.present(used)
     return np.array(result.tolist()) if result.dtype.kind == "O" else result

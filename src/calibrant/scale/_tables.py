@@ -57,6 +57,17 @@ class TableChunks(Chunks):
                     yield result
                 first += batch.num_rows
 
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels; no score is read for them."""
+        return self._merged(self._others, lambda batch: distinct(*self._labels_of(batch)), union)
+
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every batch, one after the other."""
+        columns = [*self.names, *self._others]
+        return self._merged(
+            columns, lambda batch: count(self._matrix(batch), *self._labels_of(batch)), merge
+        )
+
     def _merged(
         self, columns: Sequence[str], work: Callable[[Any], T], merge: Callable[[T, T], T]
     ) -> T:
@@ -66,18 +77,6 @@ class TableChunks(Chunks):
         for first in results:
             return reduce(merge, results, first)
         raise errors.ShapeError("the tables have no row; pass at least one")
-
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels; no score is read for them."""
-        return self._merged(self._others, lambda batch: distinct(*self._labels_of(batch)), union)
-
-    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
-        """Count every batch, one after the other."""
-
-        def work(batch: Any) -> T:
-            return count(self._matrix(batch), *self._labels_of(batch))
-
-        return self._merged([*self.names, *self._others], work, merge)
 
     def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
         """Return an iterator of the predictions for every batch."""
@@ -125,7 +124,6 @@ def open_tables(
     scores: Sequence[str],
     label: str | None = "label",
     weight: str | None = None,
-    format: Any = None,  # noqa: A002  (pyarrow's own name)
 ) -> TableChunks:
     """Open a table, or a directory of tables, that may be larger than memory.
 
@@ -139,8 +137,6 @@ def open_tables(
         Column of the labels; None for tables to predict.
     weight : str, optional
         Column of the weights.
-    format : str or pyarrow.dataset.FileFormat, optional
-        As of ``pyarrow.dataset.dataset``; by default the suffix of the files tells it.
 
     Returns
     -------
@@ -176,7 +172,7 @@ def open_tables(
             f"{errors.some_in_words(list(map(str, paths)))} has no .parquet, .arrow, .feather, "
             ".csv or .tsv file"
         )
-    dataset = ds.dataset([str(file) for file in files], format=format or _format_of(files))
+    dataset = ds.dataset([str(file) for file in files], format=_format_of(files))
     return TableChunks(dataset, scores, label, weight)
 
 

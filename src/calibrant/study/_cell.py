@@ -37,11 +37,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 """What a label's probability counts as at least in ``log_loss``."""
 
 OTHER_BINS = (10, 25)
-_USED = [
-    metric
-    for metric in METRICS.values()
-    if metric.id != "kernel_density_ece" and metric.n_classes is None and not metric.is_ordered
-]
+_USED = [own for own in METRICS.values() if own.n_classes is None and not own.is_ordered]
 MEASURED = {metric.short: (metric, N_BINS) for metric in _USED} | {
     f"{metric.short}-{n_bins}": (metric, n_bins)
     for metric in _USED
