@@ -190,6 +190,35 @@ class RowSample:
         self._settle()
         return bool(np.all(self._bounds == UNBOUNDED))
 
+    def expect(self, counts: NDArray[Any]) -> NDArray[np.uint64]:
+        """Drop rows from the start that will not be kept of so many rows of each class.
+
+        Chunks that do not know of each other keep all of their rows, which together are many times
+        the room. Hashes are uniform, so the numbers of rows tell where the bounds will be: of N
+        rows of which m are kept, at about m / N of all hashes. Here they are eight standard
+        deviations higher. They are returned for ``has_reached``: rows that repeat have one hash,
+        and then fewer are kept than the room has.
+        """
+        share = max(self._room // len(counts), 1)
+        n_kept = np.minimum(counts, share).astype(np.float64)
+        # What classes leave of their shares goes to the smallest hashes: a common part of each.
+        low, high = 0.0, 1.0
+        for _ in range(64):
+            part = (low + high) / 2.0
+            is_small = np.maximum(n_kept, part * counts).sum() <= self._room
+            low, high = (part, high) if is_small else (low, part)
+        n_kept = np.maximum(n_kept, low * counts)
+        some = (n_kept + 8.0 * np.sqrt(n_kept) + 64.0) / np.maximum(counts, 1)
+        bounds = np.full(len(counts), UNBOUNDED)
+        bounds[some < 1.0] = (some[some < 1.0] * 2.0**64).astype(np.uint64)
+        self._lower(np.minimum(self._bounds, bounds))
+        return bounds
+
+    def has_reached(self, bounds: NDArray[np.uint64]) -> bool:
+        """Whether no row was dropped by ``expect`` that would have been kept without it."""
+        self._settle()
+        return bool(np.all((self._bounds < bounds) | (bounds == UNBOUNDED)))
+
     def update(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count rows, which are given as to ``fit`` of a calibrator; return the sample."""
         if len(y) == 0:

@@ -18,6 +18,7 @@ from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
 from calibrant.scale import dask as on_dask
+from calibrant.scale import RowSample
 from calibrant.scale.dask import DaskChunks, to_array
 
 SCORES, Y = simulated_scores(3000)
@@ -165,6 +166,19 @@ def test_labels_and_weights_may_be_in_memory_or_chunked_in_another_way():
     for y, w in [(Y, weight), (LABELS, da.from_array(weight, chunks=77)), (Y.tolist(), weight)]:
         far = calibrant.FlattenedIsotonic().fit(CHUNKED, y, w)
         assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
+
+
+@pytest.mark.parametrize("digits", [None, 1])
+def test_a_sample_of_chunks_is_that_of_all_rows(digits):
+    scores = SCORES if digits is None else np.round(SCORES, digits) + 0.01
+    scores = scores / scores.sum(axis=1, keepdims=True)
+    whole = RowSample([0, 1, 2], max_cells=900).update(scores, Y)
+    for size in (100, 700):
+        chunks = DaskChunks(da.from_array(scores, chunks=(size, -1)), Y)
+        sample = chunks.sample([0, 1, 2], max_cells=900)
+        assert whole.state().keys() == sample.state().keys()
+        for name, own in whole.state().items():
+            assert_array_equal(sample.state()[name], own)
 
 
 def test_a_chunk_without_weight_or_without_rows_is_none():

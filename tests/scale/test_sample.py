@@ -95,6 +95,34 @@ def test_order_chunks_and_merges_change_no_bit(data, room, seed):
     assert same_bits(merged, whole)
 
 
+@pytest.mark.parametrize("digits", [None, 2])
+@pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
+def test_rows_that_are_dropped_early_are_those_that_are_dropped(factor, digits):
+    """With numbers of rows that are right or wrong, of rows that repeat or not."""
+    p, y = simulate(20_000, 4)
+    if digits is not None:
+        p = np.round(p, digits) + 1e-3
+        p /= p.sum(axis=1, keepdims=True)
+    y[y == 3], y[:30] = 0, 3
+    counts = (np.bincount(y, minlength=4) * factor).astype(int)
+    early, n_held = RowSample(range(4), max_cells=4000), 0
+    bounds = early.expect(counts)
+    for some in np.array_split(np.arange(len(y)), 20):
+        part = RowSample(range(4), max_cells=4000)
+        part.expect(counts)
+        part.update(p[some], y[some])
+        n_held += part.n_kept
+        early.merge(part)
+    whole = sampled(p, y, np.ones(len(y)), 4000)
+    assert early.n_rows == whole.n_rows
+    if early.has_reached(bounds):
+        assert same_bits(early, whole)
+    # Wrong numbers, or rows that repeat, are noticed; with right ones little is held.
+    assert early.has_reached(bounds) == (factor < 1.0 or (factor == 1.0 and digits is None))
+    assert n_held < 2_000 or factor < 1.0
+    assert (early.batch().class_index == 3).sum() <= 30
+
+
 def test_a_whole_weight_is_a_repetition():
     p, y = simulate(300, 4)
     weight = np.random.default_rng(0).integers(0, 5, 300)

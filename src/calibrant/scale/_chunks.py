@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import errors
-from calibrant._labels import encode, of_pandas, refuse_missing
+from calibrant._labels import Labels, encode, of_pandas, refuse_missing
 from calibrant._row_sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Chunks(ABC):
     ``fit``, ``evaluate`` and the metrics accept it instead of scores and labels. A subclass says
     how an engine goes through its chunks (:meth:`reduce`) and, if it can predict lazily, how it
     maps them (:meth:`map`). One that finds the labels without reading the scores may say how
-    (:meth:`labels`).
+    (:meth:`labels`), and how many rows have each (:meth:`count_labels`).
 
     Attributes
     ----------
@@ -92,6 +93,14 @@ class Chunks(ABC):
         """Return the distinct labels of all rows that have a weight, sorted."""
         return self.reduce(_labels_of, union)
 
+    def count_labels(self) -> Mapping[Any, int] | None:
+        """Return the number of rows of each label, or None where it needs the scores to be read.
+
+        An engine whose workers sample chunks side by side should say it: each of them then drops
+        at once what the sample of all rows will not keep.
+        """
+        return None
+
     def sample(
         self,
         classes: Any = None,
@@ -115,15 +124,28 @@ class Chunks(ABC):
         """
         classes = self.labels() if classes is None else classes
         start = partial(RowSample, classes, scores=scores, normalize=normalize, max_cells=max_cells)
-        start()  # refuses parameters here, and not in a task of the engine
-        return self.reduce(partial(_count_rows, start), RowSample.merge)
+        empty = start()  # refuses parameters here, and not in a task of the engine
+        counted = self.count_labels()
+        if counted is not None:
+            counts = np.array([counted.get(label, 0) for label in empty.classes.tolist()])
+            bounds, count = empty.expect(counts), partial(_count_rows, start, counts)
+            sample = self.reduce(count, RowSample.merge)
+            if sample.has_reached(bounds):
+                return sample
+        return self.reduce(partial(_count_rows, start, None), RowSample.merge)
 
 
 def _count_rows(
-    start: Callable[[], RowSample], scores: Any, y: Any, sample_weight: Any = None
+    start: Callable[[], RowSample],
+    counts: NDArray[Any] | None,
+    scores: Any,
+    y: Any,
+    sample_weight: Any = None,
 ) -> RowSample:
-    """Return a sample of the rows of one chunk."""
+    """Return a sample of the rows of one chunk, given the number of all rows of each class."""
     sample = start()
+    if counts is not None:
+        sample.expect(counts)
     return sample.update(scores, y, sample_weight) if has_rows(y, sample_weight) else sample
 
 
@@ -138,6 +160,21 @@ def _labels_of(scores: Any, y: Any, sample_weight: Any = None) -> NDArray[Any]: 
 
 def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
     """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
+    labels, used = _read_labels(y, sample_weight)
+    result = labels.present(used)
+    return np.array(result.tolist()) if result.dtype.kind == "O" else result
+
+
+def count_each(y: Any, sample_weight: Any = None) -> Counter[Any]:
+    """Return the number of rows of a chunk that have a weight, by label."""
+    labels, used = _read_labels(y, sample_weight)
+    codes = labels.codes if used is None else labels.codes[used]
+    counts = np.bincount(codes, minlength=len(labels.values)).tolist()
+    return +Counter(dict(zip(labels.values.tolist(), counts, strict=True)))
+
+
+def _read_labels(y: Any, sample_weight: Any) -> tuple[Labels, NDArray[np.bool_] | None]:
+    """Return the labels of a chunk, and which rows have a weight."""
     labels = of_pandas(y)
     if labels is None:
         plain = np.asarray(y)
@@ -150,8 +187,7 @@ def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
     if used is not None and used.shape != (len(labels.codes),):
         used = None  # is refused when rows are counted
-    result = labels.present(used)
-    return np.array(result.tolist()) if result.dtype.kind == "O" else result
+    return labels, used
 
 
 def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant._containers import NamedMatrix, column_names
 from calibrant._simplex import check_option
-from calibrant.scale._chunks import Chunks, distinct, located, union
+from calibrant.scale._chunks import Chunks, count_each, distinct, located, union
 
 try:
     import dask
@@ -27,6 +27,7 @@ except ImportError as error:
     raise extras.needed(error, "calibrant.scale.dask", "dask") from error
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
@@ -72,10 +73,22 @@ class DaskChunks(Chunks):
         if sample_weight is None:
             self._weight = [None] * len(self._scores)
 
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels; no score is read for them."""
+        self._is_one_hot = getattr(y, "ndim", 1) > 1
+
+    @cached_property
+    def _labels(self) -> tuple[NDArray[Any], Counter[Any]]:
+        """The distinct labels and the number of rows of each; no score is read for them."""
         parts = enumerate(zip(self._y, self._weight, self._starts, strict=True))
-        return _merged([dask.delayed(_distinct)(number, *part) for number, part in parts], union)
+        read = [dask.delayed(_read_labels)(number, *part) for number, part in parts]
+        return _merged(read, lambda a, b: (union(a[0], b[0]), a[1] + b[1]))
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels."""
+        return self._labels[0]
+
+    def count_labels(self) -> Counter[Any] | None:
+        """Return the number of rows of each label, unless labels are one-hot rows."""
+        return None if self._is_one_hot else self._labels[1]
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every chunk where it is, and merge a few neighbours at a time."""
@@ -133,9 +146,11 @@ def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _distinct(number: int, y: Any, weight: Any, start: int | None) -> NDArray[Any]:
+def _read_labels(
+    number: int, y: Any, weight: Any, start: int | None
+) -> tuple[NDArray[Any], Counter[Any]]:
     with located(f"chunk {number}", first_of_all=start):
-        return distinct(y, weight)
+        return distinct(y, weight), count_each(y, weight)
 
 
 def _count(

@@ -171,13 +171,21 @@ class SparkChunks(Chunks):
         columns += [] if weight is None else [weight_column(df, weight).alias("w")]
         self._df = df.select(*columns, F.spark_partition_id().alias("place"))
 
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels, which Spark finds."""
+    @cached_property
+    def _counts(self) -> dict[Any, int]:
+        """The number of rows of each label, which Spark finds; of two more than there may be."""
         used = F.col("y").isNotNull()  # a missing one is refused with its row, when it is counted
         used = used if self._weight is None else used & (F.col("w") != 0)
-        most = max(self.n_columns, 2)  # metrics take the positive class alone
-        distinct = self._df.where(used).select("y").distinct().limit(most + 2)
-        labels = [value for (value,) in _run(distinct) if value == value]  # noqa: PLR0124  (NaN)
+        counts = self._df.where(used).groupBy("y").count().limit(max(self.n_columns, 2) + 2)
+        return {label: n for label, n in _run(counts) if label == label}  # noqa: PLR0124  (NaN)
+
+    def count_labels(self) -> dict[Any, int]:
+        """Return the number of rows of each label."""
+        return self._counts
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels."""
+        most, labels = max(self.n_columns, 2), [*self._counts]  # metrics take one column
         if len(labels) > most:
             raise errors.LabelError(
                 f"column {self._label!r} has more than {most} distinct labels, "
