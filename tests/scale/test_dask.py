@@ -17,8 +17,8 @@ import calibrant
 from array_chunks import ArrayChunks
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
-from calibrant.scale import dask as on_dask
 from calibrant.scale import RowSample
+from calibrant.scale import dask as on_dask
 from calibrant.scale.dask import DaskChunks, to_array
 
 SCORES, Y = simulated_scores(3000)
