@@ -6,7 +6,6 @@ collide, by chance or by intent, stay what they are.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,25 +23,19 @@ if TYPE_CHECKING:
 
     Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
-MOST_REPEATS = 1 << 22  # repeats of rows that are dealt to folds one by one, beside one of each row
+MOST_DEALT_SINGLY = 1 << 17
+"""Repeats of rows above which those of a row are drawn at once instead of dealt one by one."""
+
+MOST_REPEATS = 500_000_000
 HEAVY_ROW = 64
-"""Repeats above which, where there are more in all, those of a row are spread evenly; fewer where
-there are so many rows that theirs would be too many."""
+"""Repeats in all above which no numbers of them can be drawn: where there are more, those of a row
+with more than the second are spread evenly."""
 
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 """Where a threshold lies between two scores. Not at one half: between 3 and 5 votes of 100 are 4,
 and a forest may give those to a row that comes later. No fraction is farther from all others."""
 
 NO_REPEAT = 1e-9  # what is left of a weight beside whole numbers, and is rounding
-
-
-def increasing_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Places of numbers that are not negative, in increasing order; equal ones keep theirs.
-
-    The bits of such doubles have their order, and numpy sorts sixteen bits by counting them.
-    """
-    digits = (values + 0.0).view(np.uint16).reshape(-1, 4).T  # no -0.0
-    return np.lexsort(digits if sys.byteorder == "little" else digits[::-1])
 
 
 def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -55,7 +48,11 @@ def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
 
 def score_rounding(scores: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
     """By how much scores may differ that are one."""
-    rounding: NDArray[np.float64] = SAME_SCORE * scores * np.maximum(1.0 - scores, 0.0) + least
+    rounding = np.subtract(1.0, scores)  # in place: a million scores take new pages each time
+    np.maximum(rounding, 0.0, out=rounding)
+    rounding *= scores
+    rounding *= SAME_SCORE
+    rounding += least
     return rounding
 
 
@@ -237,10 +234,14 @@ def _deal_weights(
     """Weight of each row in each fold, for rows sorted by stratum and group."""
     n_rows = len(weight)
     whole = np.floor(weight + NO_REPEAT)
-    heavy = (whole > min(HEAVY_ROW, max(1, MOST_REPEATS // n_rows))) & (whole.sum() > MOST_REPEATS)
+    heavy = (whole > HEAVY_ROW) & (whole.sum() > MOST_REPEATS)
     whole[heavy] = 0.0
     left = np.where(heavy, 0.0, weight - whole)
     has_rest = left > NO_REPEAT * np.minimum(weight, 1.0)
+    drawn = np.zeros((n_rows, n_folds))
+    if whole.sum() > MOST_DEALT_SINGLY:
+        drawn = _draw_repeats(group, strata, whole.astype(np.int64), n_folds)
+        whole[:] = 0.0
     repeats = whole.astype(np.intp) + has_rest
     row = np.repeat(np.arange(n_rows), repeats)
     size = np.ones(len(row))
@@ -257,6 +258,29 @@ def _deal_weights(
     fold = np.empty(len(row), dtype=np.intp)
     fold[dealt] = np.arange(len(row)) % n_folds
     cells = np.bincount(row * n_folds + fold, size, minlength=n_rows * n_folds)
-    share: NDArray[np.float64] = cells.astype(np.float64).reshape(n_rows, n_folds)
+    share: NDArray[np.float64] = cells.astype(np.float64).reshape(n_rows, n_folds) + drawn
     share[heavy] = weight[heavy, None] / n_folds
     return share
+
+
+def _draw_repeats(
+    group: NDArray[np.int64], strata: NDArray[np.int64], whole: NDArray[np.int64], n_folds: int
+) -> NDArray[np.float64]:
+    """Repeats of each row in each fold, drawn at once: by the law of dealing them one by one.
+
+    What a fold gets of a stratum's repeats, out of those that are left, is hypergeometric. The
+    generator of a stratum is seeded by its content, so that names of classes make no difference.
+    """
+    drawn = np.zeros((len(whole), n_folds))
+    keys = row_hashes(np.column_stack([group, whole]), np.zeros(len(whole), dtype=np.intp))
+    starts = starts_of_runs(strata)
+    for start, end in zip(starts, np.append(starts[1:], len(strata)), strict=True):
+        left = whole[start:end].copy()
+        rng = np.random.default_rng(int(keys[start:end].sum()))
+        for fold in range(n_folds - 1):
+            n_drawn = int(left.sum()) // (n_folds - fold)
+            some = rng.multivariate_hypergeometric(left, n_drawn, method="marginals")
+            drawn[start:end, fold] = some
+            left -= some
+        drawn[start:end, -1] = left
+    return drawn

@@ -16,6 +16,7 @@ from calibrant._calibrators.structured import StructuredScaling
 from calibrant._row_order import sample_rows
 from calibrant._simplex import SimplexBatch
 from calibrant._solvers.monotone_spline import STRENGTH
+from calibrant._solvers.points import to_points
 from calibrant._solvers.temperature import HELD
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ is under-confident."""
 MOST_CELLS_JUDGED = 1 << 18
 LEAST_ROWS_JUDGED = 5000
 """Candidates are judged on a sample of at most this many cells, but at least this many rows."""
+
+POINTS_JUDGED = 4096
+"""Points of two classes that candidates are judged on; what is fitted to all rows has more."""
 
 
 def make_candidate(name: str, *, in_folds: bool = False) -> Calibrator:
@@ -124,7 +128,7 @@ class Search:
         self._all, self.n_folds = batch, n_folds
         self.total_weight = float(batch.weight.sum())
         if dealt is None:
-            judged = judged_rows(batch)
+            judged = to_points(judged_rows(batch), POINTS_JUDGED)
             self.n_rows, self._judges_all = judged.n_rows, judged is batch
             self.batch, self.folds = judged.in_folds(n_folds)
         else:

@@ -38,6 +38,7 @@ from calibrant._maps.compositions import Stage, lift
 from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name, how_to_pass
 from calibrant._plausibility import find_other_range, score_range
 from calibrant._row_sample import RowSample
+from calibrant._solvers.points import MOST_POINTS, to_points
 from calibrant._solvers.report import SolverReport
 from calibrant.scale import as_chunks, is_dask, is_elsewhere
 
@@ -136,6 +137,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     _by_row: ClassVar[tuple[Any, ...]] = ()
     """What the map takes besides scores, of each row that is predicted."""
+
+    _most_points: ClassVar[int] = MOST_POINTS
+    """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
 
     _copies: ClassVar[int] = 4
     """Matrices of the size of the calibration set that a fit holds at once."""
@@ -364,6 +368,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         What is ``known`` of it already goes to ``_solve``.
         """
         simplex.check_floor(self.min_probability, batch.n_classes)
+        if self._most_points:
+            batch = to_points(batch, self._most_points)
         n_rows, n_classes = batch.n_rows, batch.n_classes
         room = simplex.check_memory(
             self._peak_bytes(*batch.scores.shape),

@@ -108,6 +108,7 @@ class FeatureCalibrator(parts.Composed):
     method = "features"
     title = "Features"
     stands_alone = False
+    _most_points = 0
     # What scikit-learn's routing passes on unless it is told otherwise.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"features": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"features": True}

@@ -110,6 +110,7 @@ class GroupedCalibrator(parts.Composed):
     method = "grouped"
     title = "Grouped"
     stands_alone = False
+    _most_points = 0
     # What scikit-learn's routing passes on unless it is told otherwise.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}

@@ -75,6 +75,7 @@ class MaskedCalibrator(Composed):
     method = "masked"
     title = "Masked"
     stands_alone = False
+    _most_points = 0
 
     calibrator: Any = leading(default=None, kw_only=False)
     min_probability: float = number(default=0.0, high=0.0)

@@ -56,6 +56,7 @@ class FlattenedIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 2, True, True
     _copies = 2
+    _most_points = 0  # an exact fit takes no longer
     _solver = staticmethod(solve_flattened)
 
     map_: SharedSteps = fitted()

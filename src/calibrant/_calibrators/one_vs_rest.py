@@ -62,6 +62,8 @@ class OneVsRestCounts(OneVsRestCalibrator):
         scores at which no row has the label get a small probability, not 0. 0 means none.
     """
 
+    _most_points = 0  # an exact fit takes no longer
+
     prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
 
 

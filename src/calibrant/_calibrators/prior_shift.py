@@ -109,6 +109,7 @@ class PriorShift(Calibrator):
     summary = "a factor for each class"
     good_for = "class frequencies that differ from those of the calibration set"
     stands_alone = False
+    _most_points = 0
 
     to_priors: Any = None
     from_priors: Any = None

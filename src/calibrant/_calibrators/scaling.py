@@ -13,6 +13,7 @@ from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, Temperatu
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
+from calibrant._solvers.points import SMOOTH_POINTS
 from calibrant._solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
 from calibrant._solvers.temperature import HELD, solve_temperature
 
@@ -322,6 +323,7 @@ class MonotoneSpline(LogitCalibrator):
     good_for = "no ties, no steps"
     same_for_all_classes = True
     place, keeps_order = 16, True
+    _most_points = SMOOTH_POINTS
     _copies = 12
     _starts_at_temperature = True
     _solver = staticmethod(solve_monotone_spline)

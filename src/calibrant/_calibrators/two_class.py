@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.one_vs_rest import OneVsRestLogistic
 from calibrant._calibrators.parameters import number
+from calibrant._solvers.points import SMOOTH_POINTS
 from calibrant._solvers.two_class import solve_two_class
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class TwoClassScaling(OneVsRestLogistic):
     summary = "an average of small logistic maps of the log-odds"
     good_for = "two classes"
     place = 16
+    _most_points = SMOOTH_POINTS
     _solver = staticmethod(solve_two_class)
 
     tol: float = number(default=1e-8)

@@ -21,7 +21,7 @@ from calibrant._kernels import normalization_aware as kernels
 from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.steps import StepFunction
-from calibrant._row_order import increasing_order, lay_thresholds, start_segments
+from calibrant._row_order import lay_thresholds, start_segments
 from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
 def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
     """Find the segment of every cell, with rows sorted by the probability of their label."""
     own = probabilities[np.arange(batch.n_rows), batch.class_index]
-    rows, seen = _index_cells(batch, probabilities, starts, increasing_order(own))
+    rows, seen = _index_cells(batch, probabilities, starts, np.argsort(own))
     if seen.all():
         return rows
     # A segment without cells is part of its neighbour.

@@ -16,7 +16,6 @@ from calibrant._maps.curves import IDENTITY, Curve, PiecewiseLinear
 from calibrant._maps.steps import StepFunction
 from calibrant._row_order import (
     distinct_scores,
-    increasing_order,
     lay_thresholds,
     starts_of_runs,
 )
@@ -83,7 +82,7 @@ def binary_problem(
     Values that differ by rounding only are one, the least of them. Sums of whole weights are exact,
     so a row of weight 2 and a row given twice are the same problem to the bit.
     """
-    order = increasing_order(values)
+    order = np.argsort(values)
     values = values[order] + 0.0  # not -0.0
     starts, sums = distinct_scores(values), (positives[order], cells[order])
     if len(starts) == len(values):
