@@ -64,17 +64,15 @@ def test_threads_predict_while_others_fit_other_classes(name):
     sets = {k: simulate(60, k) for k in (3, 40)}
     wanted = {k: make(cls).fit(*sets[k]).predict_proba(sets[k][0]).tobytes() for k in sets}
     calibrator = make(cls).fit(*sets[3])
-    stop = Event()
+    stop, has_predicted = Event(), {k: Event() for k in sets}
 
     def predict(k):
-        done = 0
         while not stop.is_set():
             try:
                 assert calibrator.predict_proba(sets[k][0]).tobytes() == wanted[k]
-                done += 1
+                has_predicted[k].set()
             except ShapeError:  # it is fitted to the other number of classes
                 pass
-        return done
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -82,10 +80,13 @@ def test_threads_predict_while_others_fit_other_classes(name):
         with ThreadPoolExecutor() as pool:
             predictions = [pool.submit(predict, k) for k in sets]
             try:
-                for k in [3, 40] * 10:
+                for n_fits, k in enumerate([3, 40] * 1000):
                     calibrator.fit(*sets[k])
+                    if n_fits > 20 and all(event.is_set() for event in has_predicted.values()):
+                        break
             finally:
                 stop.set()
-            assert all(p.result() > 0 for p in predictions)
+            assert [p.result() for p in predictions] == [None, None]
+        assert all(event.is_set() for event in has_predicted.values())
     finally:
         sys.setswitchinterval(interval)
