@@ -7,10 +7,19 @@ argument, the place, the value and the remedy.
 
 from __future__ import annotations
 
-from typing import Any
+from contextvars import ContextVar
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn import exceptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
 
 ConvergenceWarning = exceptions.ConvergenceWarning
 DataConversionWarning = exceptions.DataConversionWarning
@@ -87,12 +96,90 @@ class Arguments:
         """Name the weight of a row."""
         return f"sample_weight[{row}]"
 
+    def place(self, argument: str, row: int, *column: int) -> str:
+        """Name a row, or a cell, of an argument."""
+        if argument == "scores":
+            return self.cell(row, *column)
+        return self.label(row) if argument == "y" else self.weight(row)
+
 
 ARGUMENTS = Arguments()
+_names: ContextVar[Arguments] = ContextVar("_names", default=ARGUMENTS)
+
+
+def names() -> Arguments:
+    """Return how the caller of the gate calls its arguments: messages use these names."""
+    return _names.get()
+
+
+def takes_names(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Let messages from inside of a function use the names that its parameter ``named`` has.
+
+    Without them, the names of whoever called from further outside apply. So a command says once
+    which option or column stands for an argument.
+    """
+    place = list(signature(function).parameters).index("named")
+
+    @wraps(function)
+    def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Returned:
+        named: Any = args[place] if len(args) > place else keywords.get("named")
+        if named is None:
+            return function(*args, **keywords)
+        token = _names.set(named)
+        try:
+            return function(*args, **keywords)
+        finally:
+            _names.reset(token)
+
+    return call
 
 
 class DataError(ValueError):
-    """Scores, labels or weights cannot be used; the message names the row and the remedy."""
+    """Scores, labels or weights cannot be used; the message names the row and the remedy.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong. The message begins with the name of the row or cell, and its value, if these
+        are given.
+    remedy : str, optional
+        What to do about it, which ends the message.
+    argument : str, optional
+        Argument that is wrong, as calibrators call it: "scores", "y", "sample_weight".
+    row, column : int, optional
+        Place of the first wrong row or cell.
+    value : object, optional
+        What stands there.
+
+    Attributes
+    ----------
+    message : str
+        The message without the name of the row or cell.
+    """
+
+    def __init__(
+        self,
+        problem: str = "",
+        *,
+        remedy: str = "",
+        argument: str = "scores",
+        row: int | None = None,
+        column: int | None = None,
+        value: object = None,
+    ) -> None:
+        message = f"{problem}; {remedy}" if remedy else problem
+        if row is not None and value is not None:
+            message = f"is {in_words(value)}: {message}"
+        self.message, self.remedy = message, remedy
+        self.argument, self.row, self.column, self.value = argument, row, column, value
+        self._names = names()
+        super().__init__(message if row is None else f"{self.cell(row)} {message}")
+
+    def cell(self, row: int) -> str:
+        """Name the row or cell that is wrong, as if it were in this row."""
+        return self._names.place(
+            self.argument, row, *(() if self.column is None else (self.column,))
+        )
 
 
 class ShapeError(DataError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import contextmanager
@@ -196,9 +195,6 @@ def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     return np.unique(np.concatenate(both)) if both else first
 
 
-_CELL = re.compile(r"(?P<argument>\w+)\[(?P<row>\d+)(?:, (?P<column>\d+))?\]")
-"""A cell as messages about arrays name it, such as ``scores[17, 1]``."""
-
 FOR_LOGITS = "for logits, use a calibrator with scores='logits'"
 
 
@@ -219,26 +215,18 @@ def located(
     try:
         yield
     except errors.DataError as error:
-        message = str(error)
-        cell = _CELL.match(message)
-        if cell is None:
-            raise type(error)(f"{place}: {message}") from error
-        row, column = first_row + int(cell["row"]), cell["column"]
-        place += f", row {row}" + (
-            "" if first_of_all is None else f", row {first_of_all + row} of all"
-        )
-        name, rest = _name_cell(cell["argument"], row, column, columns or {}), message[cell.end() :]
+        if error.row is None:
+            raise type(error)(f"{place}: {error}") from error
+        row = first_row + error.row
+        place += f", row {row}"
+        place += "" if first_of_all is None else f", row {first_of_all + row} of all"
+        name = (columns or {}).get(error.argument)
+        cell = error.cell(row)
+        if isinstance(name, str):
+            cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
+        elif name is not None:
+            cell = "the row" if error.column is None else f"column {name[error.column]!r}"
+        message = f"{place}: {cell} {error.message}"
         if columns is not None:  # scores= names columns where columns have names
-            rest = rest.replace(errors.ARGUMENTS.if_logits, FOR_LOGITS)
-        raise type(error)(f"{place}: {name}{rest}") from error
-
-
-def _name_cell(argument: str, row: int, column: str | None, columns: Mapping[str, Any]) -> str:
-    """Name a cell by its column where columns have names, else by its argument and indices."""
-    # Metrics call the same columns by the names of their own arguments.
-    name = columns.get({"y_proba": "scores", "y_true": "y"}.get(argument, argument))
-    if name is None:
-        return f"{argument}[{row}]" if column is None else f"{argument}[{row}, {column}]"
-    if isinstance(name, str):
-        return f"column {name!r}" + ("" if column is None else f"[{column}]")
-    return "the row" if column is None else f"column {name[int(column)]!r}"
+            message = message.replace(errors.ARGUMENTS.if_logits, FOR_LOGITS)
+        raise type(error)(message) from error
