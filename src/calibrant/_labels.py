@@ -84,7 +84,7 @@ def check_labels(
         return labels.positions(known), known
     present, say = labels.present(used), errors.names()
     every = _categories(y) if hot is None else np.unique(labels.values)
-    for told in (present, every, _named(names, present)):
+    for told in (present, every, _named_classes(names, present)):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
             return labels.positions(told), told
     if len(present) > n_classes:
@@ -107,12 +107,10 @@ def check_labels(
     )
 
 
-def _named(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | None:
+def _named_classes(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | None:
     """Return the classes that the names of the columns tell, if all of them do."""
-    if names is None:
-        return None
-    match = match_columns(names, present.tolist())
-    if match is None or len(match.columns) != len(names):
+    match = match_columns(names or [], present.tolist())
+    if match is None or len(match.columns) != len(names or []):
         return None
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
@@ -120,35 +118,30 @@ def _named(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | Non
 def _hot_names(y: Any, known: NDArray[Any] | None, names: list[Any] | None) -> list[Any] | None:
     """Return the class of each column of a one-hot data frame; None if they have no names.
 
-    They are the names, or what these have in common with the ``known`` classes, or with the
+    They are the names, or what these have after the prefix before the ``known`` classes, or the
     ``names`` of the columns of scores: "species_cat" is the column of "cat".
     """
-    own = column_names(y)
-    if own is None:
-        return None
+    columns = column_names(y)
     wanted = list(names or []) if known is None else known.tolist()
-    if known is not None and own == list(range(len(own))) != sorted(wanted):
-        return None  # numbers that pandas gives to columns without names
-    say = errors.names()
-    is_told = names is not None and match_columns(names, own) is not None
-    if known is not None or (names is not None and not is_told):
-        match = match_columns(own, wanted)
-        if match is not None and len(match.columns) == len(own) == len(wanted):
-            return [match.classes[match.columns.index(j)] for j in range(len(own))]
-    columns = f"{say.prefix}the one-hot columns of {say.y}"
-    if known is not None:
+    if columns is None or (
+        known is not None and columns == [*range(len(columns))] != sorted(wanted)
+    ):
+        return None  # pandas numbers columns without names
+    match = match_columns(columns, wanted)
+    if match is not None and len(match.columns) == len(columns) == len(wanted):
+        return [match.classes[match.columns.index(j)] for j in range(len(columns))]
+    is_named = known is not None or (
+        names is not None and match_columns(names, columns) is not None
+    )
+    if not is_named and columns != np.unique(_numbers_if_any(columns)).tolist():
+        say = errors.names()
         raise errors.ColumnNameError(
-            f"{columns} are named {errors.some_in_words(own)}, but the classes are "
-            f"{errors.some_in_words(wanted)}",
-            remedy=f"name every column of {say.y} after its class",
-        )
-    if not is_told and own != np.unique(_numbers_if_any(own)).tolist():
-        raise errors.ColumnNameError(
-            f"{columns}, {errors.some_in_words(own)}, are not in sorted order, and those of "
-            f"{say.scores} are not named after classes, so they cannot be matched",
+            f"{say.prefix}the one-hot columns of {say.y}, {errors.some_in_words(columns)}, are not "
+            f"in sorted order, and those of {say.scores} are not named after classes, so they "
+            "cannot be matched",
             remedy=say.if_untold,
         )
-    return own
+    return columns
 
 
 def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> tuple[Labels, bool]:
@@ -398,15 +391,11 @@ def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
             f"groups {what}, for {errors.number_of(n_rows, 'row')}",
             remedy="pass groups=, a vector with the group of each row",
         )
-    return distinct_labels(groups, n_rows, _GroupArguments())
+    with errors.naming(_GroupArguments()):
+        return distinct_labels(groups, n_rows)
 
 
-@errors.takes_names
-def distinct_labels(
-    y: Any,
-    n_rows: int,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def distinct_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct labels, sorted, and the place of that of each row among them."""
     labels, _ = _one_dimensional(y, n_rows, 0)
     names = labels.present()

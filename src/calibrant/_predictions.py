@@ -298,15 +298,11 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
     kind = "positive" if chunks.n_columns == 1 else "probabilities"
     if pos_label is not None:
         classes = _positive_last(labels, classes, pos_label, kind, NAMED)
-    return simplex.assign_classes(
-        labels,
-        len(labels),
-        chunks.n_columns,
-        kind,
-        names=chunks.names,
-        classes=classes,
-        named=NAMED,
-    ).classes
+    columns = chunks.n_columns, kind
+    with errors.naming(NAMED):
+        return simplex.assign_classes(
+            labels, len(labels), *columns, names=chunks.names, classes=classes
+        ).classes
 
 
 def read_predictions(

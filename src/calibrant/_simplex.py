@@ -276,7 +276,6 @@ class Assignment:
     order: NDArray[np.int64] | None
 
 
-@errors.takes_names
 def assign_classes(
     y: Any,
     n_rows: int,
@@ -286,7 +285,6 @@ def assign_classes(
     names: list[Any] | None,
     classes: Any = None,
     used: NDArray[np.bool_] | None = None,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> Assignment:
     """Find the class of each column, and the column of each label.
 

@@ -7,6 +7,7 @@ argument, the place, the value and the remedy.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
@@ -16,7 +17,7 @@ import numpy as np
 from sklearn import exceptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -96,11 +97,11 @@ class Arguments:
         """Name the weight of a row."""
         return f"sample_weight[{row}]"
 
-    def place(self, argument: str, row: int, *column: int) -> str:
+    def place(self, argument: str, row: int, column: int | None) -> str:
         """Name a row, or a cell, of an argument."""
-        if argument == "scores":
-            return self.cell(row, *column)
-        return self.label(row) if argument == "y" else self.weight(row)
+        if argument != "scores":
+            return self.label(row) if argument == "y" else self.weight(row)
+        return self.cell(row) if column is None else self.cell(row, column)
 
 
 ARGUMENTS = Arguments()
@@ -108,28 +109,31 @@ _names: ContextVar[Arguments] = ContextVar("_names", default=ARGUMENTS)
 
 
 def names() -> Arguments:
-    """Return how the caller of the gate calls its arguments: messages use these names."""
+    """Return how whoever asked calls the arguments: messages use these names."""
     return _names.get()
 
 
-def takes_names(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Let messages from inside of a function use the names that its parameter ``named`` has.
+@contextmanager
+def naming(named: Arguments) -> Iterator[None]:
+    """Let messages from inside use these names."""
+    token = _names.set(named)
+    try:
+        yield
+    finally:
+        _names.reset(token)
 
-    Without them, the names of whoever called from further outside apply. So a command says once
-    which option or column stands for an argument.
-    """
+
+def takes_names(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Let messages from inside of a function use the names that its parameter ``named`` has."""
     place = list(signature(function).parameters).index("named")
 
     @wraps(function)
     def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Returned:
         named: Any = args[place] if len(args) > place else keywords.get("named")
-        if named is None:
+        if named is None:  # those of whoever called from further outside
             return function(*args, **keywords)
-        token = _names.set(named)
-        try:
+        with naming(named):
             return function(*args, **keywords)
-        finally:
-            _names.reset(token)
 
     return call
 
@@ -137,24 +141,14 @@ def takes_names(function: Callable[Parameters, Returned]) -> Callable[Parameters
 class DataError(ValueError):
     """Scores, labels or weights cannot be used; the message names the row and the remedy.
 
-    Parameters
-    ----------
-    problem : str
-        What is wrong. The message begins with the name of the row or cell, and its value, if these
-        are given.
-    remedy : str, optional
-        What to do about it, which ends the message.
-    argument : str, optional
-        Argument that is wrong, as calibrators call it: "scores", "y", "sample_weight".
-    row, column : int, optional
-        Place of the first wrong row or cell.
-    value : object, optional
-        What stands there.
-
     Attributes
     ----------
-    message : str
-        The message without the name of the row or cell.
+    argument : str
+        Argument that is wrong, as calibrators call it: "scores", "y", "sample_weight".
+    row, column : int or None
+        First wrong row or cell, where there is one, and ``value`` what stands there.
+    remedy : str
+        What to do about it, if that is known; the end of the message.
     """
 
     def __init__(
@@ -173,13 +167,11 @@ class DataError(ValueError):
         self.message, self.remedy = message, remedy
         self.argument, self.row, self.column, self.value = argument, row, column, value
         self._names = names()
-        super().__init__(message if row is None else f"{self.cell(row)} {message}")
+        super().__init__(message if row is None else f"{self.place(row)} {message}")
 
-    def cell(self, row: int) -> str:
+    def place(self, row: int) -> str:
         """Name the row or cell that is wrong, as if it were in this row."""
-        return self._names.place(
-            self.argument, row, *(() if self.column is None else (self.column,))
-        )
+        return self._names.place(self.argument, row, self.column)
 
 
 class ShapeError(DataError):

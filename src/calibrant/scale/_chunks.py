@@ -221,7 +221,7 @@ def located(
         place += f", row {row}"
         place += "" if first_of_all is None else f", row {first_of_all + row} of all"
         name = (columns or {}).get(error.argument)
-        cell = error.cell(row)
+        cell = error.place(row)
         if isinstance(name, str):
             cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
         elif name is not None:

@@ -139,9 +139,8 @@ class Scores:
         if np.any(wrong):
             i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
-            raise errors.ShapeError(
-                f"scores[{i}] {held}, but needs {self.n_classes}, one for each class"
-            )
+            problem = f"{held}, but needs {self.n_classes}, one for each class"
+            raise errors.ShapeError(problem, row=i)
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
 
 
