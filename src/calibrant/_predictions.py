@@ -302,7 +302,7 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
     with errors.naming(NAMED):
         return simplex.assign_classes(
             labels, len(labels), *columns, names=chunks.names, classes=classes
-        ).classes
+        )[1]
 
 
 def read_predictions(

@@ -267,15 +267,6 @@ def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
     raise errors.RangeError(problem + percent, **cell, remedy=remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Column of each row's label, label of each column, and the order of columns if it changes."""
-
-    class_index: NDArray[np.int64]
-    classes: NDArray[Any]
-    order: NDArray[np.int64] | None
-
-
 def assign_classes(
     y: Any,
     n_rows: int,
@@ -285,8 +276,8 @@ def assign_classes(
     names: list[Any] | None,
     classes: Any = None,
     used: NDArray[np.bool_] | None = None,
-) -> Assignment:
-    """Find the class of each column, and the column of each label.
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
+    """Return the column of each label, the class of each column, and their order if it changes.
 
     ``names`` are those of the columns; a single column of two classes has one.
     """
@@ -304,7 +295,7 @@ def assign_classes(
     order = column_order(several, labels, told=told)
     if is_single:
         check_positive(labels, names[0] if names else None, told=told)
-    return Assignment(index, labels, order)
+    return index, labels, order
 
 
 @errors.takes_names
@@ -342,10 +333,11 @@ def check_batch(
         )
     weight = check_weights(sample_weight, n_rows)
     names, used = fitted_names(scores, kind), weight > 0
-    found = assign_classes(y, n_rows, n_classes, kind, names=names, classes=classes, used=used)
-    matrix = matrix if found.order is None else np.take(matrix, found.order, axis=1)
-    rows_kind = ONE_COLUMN.get(kind, kind)
-    batch = SimplexBatch(matrix, rows_kind, found.class_index, weight, found.classes)
+    index, labels, order = assign_classes(
+        y, n_rows, n_classes, kind, names=names, classes=classes, used=used
+    )
+    matrix = matrix if order is None else np.take(matrix, order, axis=1)
+    batch = SimplexBatch(matrix, ONE_COLUMN.get(kind, kind), index, weight, labels)
     if not np.all(used):
         batch = batch.take(used)
     features = find_features(batch) if kind == "logits" and classes is None else None

@@ -29,7 +29,7 @@ def classes_of_chunks(chunks: Chunks, kind: str, classes: Any) -> NDArray[Any]:
         raise errors.ClassCountError(f"scores has one column: {how_to_pass(kind)}")
     return assign_classes(
         labels, len(labels), chunks.n_columns, kind, names=chunks.names, classes=classes
-    ).classes
+    )[1]
 
 
 def classes_of_rows(scores: Any, y: Any, kind: str, classes: Any) -> NDArray[Any]:
@@ -38,9 +38,7 @@ def classes_of_rows(scores: Any, y: Any, kind: str, classes: Any) -> NDArray[Any
     if n_columns == 1 and kind not in ONE_COLUMN:
         check_scores(scores, kind)  # refuses it
     names = fitted_names(scores, kind)
-    return assign_classes(
-        labels, len(labels), n_columns, kind, names=names, classes=classes
-    ).classes
+    return assign_classes(labels, len(labels), n_columns, kind, names=names, classes=classes)[1]
 
 
 def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: Any) -> None:

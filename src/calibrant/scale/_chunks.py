@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
+from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from calibrant import errors
-from calibrant._labels import Labels, encode, of_pandas, refuse_missing
+from calibrant._containers import library
+from calibrant._labels import encode, of_pandas, refuse_missing
 from calibrant._row_sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:
@@ -90,13 +92,12 @@ class Chunks(ABC):
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels of all rows that have a weight, sorted."""
-        return self.reduce(_labels_of, union)
+        return sorted_labels(self.reduce(count_each, add))
 
     def count_labels(self) -> Mapping[Any, int] | None:
         """Return the number of rows of each label, or None where it needs the scores to be read.
 
-        An engine whose workers sample chunks side by side should say it: each of them then drops
-        at once what the sample of all rows will not keep.
+        With it, workers drop at once what the sample of all rows will not keep.
         """
         return None
 
@@ -153,27 +154,8 @@ def has_rows(y: Any, sample_weight: Any = None) -> bool:
     return len(y) > 0 and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 
 
-def _labels_of(scores: Any, y: Any, sample_weight: Any = None) -> NDArray[Any]:  # noqa: ARG001
-    return distinct(y, sample_weight)
-
-
-def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
-    """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
-    labels, used = _read_labels(y, sample_weight)
-    result = labels.present(used)
-    return np.array(result.tolist()) if result.dtype.kind == "O" else result
-
-
-def count_each(y: Any, sample_weight: Any = None) -> Counter[Any]:
+def count_each(_: Any, y: Any, sample_weight: Any = None) -> Counter[Any]:
     """Return the number of rows of a chunk that have a weight, by label."""
-    labels, used = _read_labels(y, sample_weight)
-    codes = labels.codes if used is None else labels.codes[used]
-    counts = np.bincount(codes, minlength=len(labels.values)).tolist()
-    return +Counter(dict(zip(labels.values.tolist(), counts, strict=True)))
-
-
-def _read_labels(y: Any, sample_weight: Any) -> tuple[Labels, NDArray[np.bool_] | None]:
-    """Return the labels of a chunk, and which rows have a weight."""
     labels = of_pandas(y)
     if labels is None:
         plain = np.asarray(y)
@@ -186,13 +168,24 @@ def _read_labels(y: Any, sample_weight: Any) -> tuple[Labels, NDArray[np.bool_] 
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
     if used is not None and used.shape != (len(labels.codes),):
         used = None  # is refused when rows are counted
-    return labels, used
+    codes = labels.codes if used is None else labels.codes[used]
+    counts = np.bincount(codes, minlength=len(labels.values)).tolist()
+    return +Counter(dict(zip(labels.values.tolist(), counts, strict=True)))
 
 
-def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct labels of two chunks; the type of an empty one tells nothing."""
-    both = [labels for labels in (first, second) if len(labels)]
-    return np.unique(np.concatenate(both)) if both else first
+def sorted_labels(counts: Mapping[Any, int]) -> NDArray[Any]:
+    """Return the labels that were counted, sorted."""
+    return np.unique(np.array([*counts]))
+
+
+def is_dask(given: Any) -> bool:
+    """Whether something is a collection of Dask's."""
+    return library(given) == "dask"
+
+
+def is_elsewhere(scores: Any) -> bool:
+    """Whether rows are no matrix in memory."""
+    return isinstance(scores, Chunks) or is_dask(scores)
 
 
 FOR_LOGITS = "for logits, use a calibrator with scores='logits'"

@@ -174,7 +174,6 @@ def _field(df: Any, name: str) -> Any:
 
 
 def _check_type(name: str, kind: Any, kinds: Any, error: type[Exception], wanted: str) -> None:
-    """Refuse a column of another type."""
     if not isinstance(kind, kinds):
         raise error(f"column {name!r} has type {kind.simpleString()}; {wanted}")
 
