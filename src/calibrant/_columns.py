@@ -153,6 +153,11 @@ def column_order(
                 remedy=f"rename them, or {errors.names().if_untold}",
             )
         return None
+    return changed_order(order, names)
+
+
+def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.int64] | None:
+    """Return an order of columns with a warning, or None if it is the one that they have."""
     if np.array_equal(order, np.arange(len(order))):
         return None
     wanted = [str(names[j]) for j in order[:5]]

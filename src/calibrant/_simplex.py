@@ -19,7 +19,13 @@ from calibrant._columns import column_order
 from calibrant._containers import fitted_names, to_matrix
 from calibrant._kernels import rows as row_kernels
 from calibrant._labels import check_labels, check_weights
-from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass, two_columns
+from calibrant._one_column import (
+    ONE_COLUMN,
+    check_positive,
+    how_to_pass,
+    two_column_kind,
+    two_columns,
+)
 from calibrant._plausibility import (
     FEWEST_ROWS_IN_DOUBT,
     count_hits,
@@ -337,7 +343,7 @@ def check_batch(
         y, n_rows, n_classes, kind, names=names, classes=classes, used=used
     )
     matrix = matrix if order is None else np.take(matrix, order, axis=1)
-    batch = SimplexBatch(matrix, ONE_COLUMN.get(kind, kind), index, weight, labels)
+    batch = SimplexBatch(matrix, two_column_kind(kind), index, weight, labels)
     if not np.all(used):
         batch = batch.take(used)
     features = find_features(batch) if kind == "logits" and classes is None else None
