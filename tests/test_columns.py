@@ -12,11 +12,6 @@ from calibrant.errors import ColumnNameError
     [
         (["emu", "cat"], ["cat", "emu"], ["emu", "cat"]),
         (["prob_emu", "prob_cat"], ["cat", "emu"], ["emu", "cat"]),
-        (["emu (p)", "cat (p)"], ["cat", "emu"], ["emu", "cat"]),
-        (["p.emu.x", "p.cat.x"], ["cat", "emu"], ["emu", "cat"]),
-        (["Emu", "CAT"], ["cat", "emu"], ["emu", "cat"]),
-        (["P(Emu)", "P(Cat)"], ["cat", "emu"], ["emu", "cat"]),
-        (["A", "b"], ["B", "a"], ["a", "B"]),
         (["prob_cat", "prob_cow"], ["cat", "cow"], ["cat", "cow"]),
         (["p_b", "p_a", "p_c"], ["a", "c"], ["b", "a", "c"]),
         (["data_a", "data_b"], ["a"], ["a", "b"]),
@@ -33,7 +28,7 @@ from calibrant.errors import ColumnNameError
         (["aa", "aaa"], ["a", "aa"], ["a", "aa"]),
     ],
 )
-def test_names_with_one_prefix_and_one_suffix_are_matched(names, labels, classes):
+def test_names_with_one_prefix_are_matched(names, labels, classes):
     match = match_columns(names, labels)
     assert match.columns == list(range(len(names)))
     assert match.classes == classes
@@ -49,7 +44,9 @@ def test_names_with_one_prefix_and_one_suffix_are_matched(names, labels, classes
         ([0, 1, 2], [1, 2, 3]),
         (["first", "second"], [0, 1]),
         (["p_1", "p_2", "p_3"], ["01", "1", "2"]),
-        (["CAT", "cat"], ["Cat", "cAT"]),
+        (["Cat", "Emu"], ["cat", "emu"]),
+        (["cat_p", "emu_p"], ["cat", "emu"]),
+        (["p1_b", "p0_b"], [0, 1]),
         ([], []),
     ],
 )
@@ -83,8 +80,8 @@ def test_order_of_columns():
 
 def test_many_names_take_no_time():
     """Linear: a quadratic rule would not end."""
-    names = [f"{'a' * 20}_{i}_b" for i in range(20_000)]
-    labels = [f"{i}_b" for i in range(0, 20_000, 2)]
+    names = [f"{'a' * 20}_b{i}" for i in range(20_000)]
+    labels = [f"b{i}" for i in range(0, 20_000, 2)]
     assert len(match_columns(names, labels).columns) == 20_000
     assert len(match_columns(names, list(range(10_000))).columns) == 20_000
     assert match_columns([f"x{i}_1" for i in range(20_000)], [1, -2]) is None

@@ -1,43 +1,27 @@
-"""Parameters that are documented once."""
+"""Parameters of calibrators that are documented once."""
 
-from calibrant._docstrings import inherit_parameters
-
-
-def source(a, b, c=1, d=2):
-    """Do much.
-
-    Parameters
-    ----------
-    a, b : float
-        Two numbers.
-    c : int, default=1
-        A third.
-    d : int
-        As in another.
-
-    Returns
-    -------
-    x : float
-
-    Examples
-    --------
-    >>> source(1, 2)
-    """
+from calibrant import TemperatureScaling
+from calibrant._docstrings import inherit_docstring
 
 
-@inherit_parameters(source)
-def own(b, c=7, d=0, *, e=None):
-    """Do little.
-
-    Returns
-    -------
-    y : float
-    """
+def test_what_a_base_documents_is_inherited_after_its_own():
+    doc = TemperatureScaling.__doc__
+    places = [doc.index(f"\n{name} : ") for name in ("tol", "zero_probability", "scores", "n_jobs")]
+    assert places == sorted(places)
+    assert doc.count("\nclasses_ : ") == 1
 
 
-def test_what_is_not_described_is_inherited_with_its_own_default():
-    parameters = (
-        "Parameters\n----------\nb : float\n    Two numbers.\nc : int, default=7\n    A third."
-    )
-    assert own.__doc__.startswith(f"Do little.\n\n{parameters}\n\nReturns\n")
-    assert "d :" not in own.__doc__  # which says nothing itself
+def test_what_a_class_describes_itself_is_not_inherited():
+    class Cold(TemperatureScaling):
+        """A colder one.
+
+        Parameters
+        ----------
+        tol : float
+            Another meaning.
+        """
+
+    inherit_docstring(Cold, ">>> Cold()\n")
+    assert Cold.__doc__.count("\ntol : ") == 1
+    assert "Another meaning" in Cold.__doc__
+    assert ">>> Cold()" in Cold.__doc__

@@ -1,14 +1,15 @@
 """Which column belongs to which class, by the names of the columns.
 
-One rule for data frames and files: names equal the labels, or the labels with one prefix and one
-suffix that all of them share (``prob_cat`` for ``cat``).
+One rule for data frames and files: names equal the labels, or the labels after one prefix that all
+of them share (``prob_cat`` for ``cat``).
 """
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,27 +18,25 @@ from calibrant import _notices as notices
 from calibrant import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0*)?")
-_NUMBER_INSIDE = re.compile(r"[0-9]{1,18}(?:\.0+(?![0-9]))?")
+_ENDS_IN_NUMBER = re.compile(r"(.*?[^0-9])(-?)([0-9]{1,18}(?:\.0+)?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """Columns that are named after classes: their places, and the class of each.
 
-    Classes that no label has are of the labels' type. The prefix and the suffix are what the names
-    have before and after the class.
+    Classes that no label has are of the labels' type. The prefix is what the names have before the
+    class.
     """
 
     columns: list[int]
     classes: list[Any]
     prefix: str = ""
-    suffix: str = ""
 
 
 def key(value: Any) -> str:
@@ -46,8 +45,11 @@ def key(value: Any) -> str:
     return str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text
 
 
+@errors.takes_names
 def match_columns(
-    names: Sequence[Any], labels: Sequence[Any], named: errors.Arguments = errors.ARGUMENTS
+    names: Sequence[Any],
+    labels: Sequence[Any],
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> Match | None:
     """Find the columns named after the classes, where the names of all labels are among them.
 
@@ -55,112 +57,84 @@ def match_columns(
     the names do not say which column belongs to which label; an error if two sets of columns do.
 
     >>> match_columns(["fold", "prob_emu", "prob_cat"], ["cat", "emu"])
-    Match(columns=[1, 2], classes=['emu', 'cat'], prefix='prob_', suffix='')
+    Match(columns=[1, 2], classes=['emu', 'cat'], prefix='prob_')
     """
     if not labels:
         return None
-    own = {key(label): label for label in labels}
-    if len(own) != len(labels):
-        own = {str(label): label for label in labels}
-    are_numbers = all(_WHOLE.fullmatch(text) for text in own)
-    exact = _exact(names, own.keys(), are_numbers)
-    found = [] if exact is None else [exact]
-    if not found and all(isinstance(name, str) for name in names):
-        found = _by_numbers(names, own.keys()) if are_numbers else _by_text(names, own.keys())
-        if not found and not are_numbers:
-            own = {text.casefold(): label for text, label in own.items()}
-            if len(own) == len(labels):
-                found = _by_text([name.casefold() for name in names], own.keys())
-    if not found:
+    label_of = {key(label): label for label in labels}
+    if len(label_of) != len(labels):
+        label_of = {str(label): label for label in labels}
+    are_numbers = all(_WHOLE.fullmatch(text) for text in label_of)
+    matches = _without_prefix(names, label_of, are_numbers)
+    if not matches and all(isinstance(name, str) for name in names):
+        matches = (_after_prefix_numbers if are_numbers else _after_prefix)(names, label_of)
+    if not matches:
         return None
-    best = _the_only(names, found, own.keys(), named)
+    first, *others = sorted(matches, key=lambda match: (-len(match.columns), match.prefix))
+    for other in others:
+        if len(other.columns) == len(first.columns):
+            a, b = (names[match.columns[0]] for match in (first, other))
+            raise errors.ColumnNameError(
+                f"{errors.names().prefix}two sets of columns are named after the classes, {a!r} "
+                f"and {b!r}",
+                remedy=errors.names().if_named_twice,
+            )
     kind = type(labels[0]) if are_numbers and type(labels[0]) in (int, float) else str
-    classes = [own[text] if text in own else kind(text) for text in best.classes]
-    return replace(best, classes=classes)
+    classes = [label_of.get(text, kind(text)) for text in first.classes]
+    return Match(first.columns, classes, first.prefix)
 
 
-def _exact(names: Sequence[Any], wanted: AbstractSet[str], are_numbers: bool) -> Match | None:
+def _without_prefix(
+    names: Sequence[Any], wanted: Mapping[str, Any], are_numbers: bool
+) -> list[Match]:
     """Match names that are the classes themselves; those of no label may be other classes."""
     keys = [key(name) for name in names]
-    if len(set(keys)) != len(keys) or not wanted <= set(keys):
-        return None
+    if len(set(keys)) != len(keys) or not wanted.keys() <= set(keys):
+        return []
     columns = [j for j, text in enumerate(keys) if not are_numbers or _WHOLE.fullmatch(text)]
-    return Match(columns, [keys[j] for j in columns])
+    return [Match(columns, [keys[j] for j in columns])]
 
 
-def _by_numbers(names: Sequence[str], wanted: AbstractSet[str]) -> list[Match]:
-    """Match numbers inside of names, grouped by what stands before and after them."""
-    groups: dict[tuple[str, str], dict[str, int]] = {}
+def _after_prefix_numbers(names: Sequence[str], wanted: Mapping[str, Any]) -> list[Match]:
+    """Match numbers at the end of names, grouped by what stands before them."""
+    groups: dict[str, dict[str, int]] = {}
     for j, name in enumerate(names):
-        for found in _NUMBER_INSIDE.finditer(name):
-            starts = {found.start()}
-            if name[: found.start()].endswith("-"):
-                starts.add(found.start() - 1)
-            for start in starts:
-                text = key(name[start : found.end()])
-                group = groups.setdefault((name[:start], name[found.end() :]), {})
-                group[text] = -1 if text in group else j  # -1: twice, which says nothing
+        found = _ENDS_IN_NUMBER.fullmatch(name)
+        if found is not None:
+            prefix, sign, number = found.groups()
+            # A dash is a sign or a part of the prefix: p-1 is one of p-1, p0, p1, or of p-1, p-2.
+            for before, inside in {(prefix, sign + number), (prefix + sign, number)}:
+                groups.setdefault(before, {}).setdefault(key(inside), j)
     return [
-        Match(list(group.values()), list(group), *affixes)
-        for affixes, group in groups.items()
-        if wanted <= group.keys() and -1 not in group.values()
+        Match([*group.values()], [*group], prefix)
+        for prefix, group in groups.items()
+        if wanted.keys() <= group.keys()
     ]
 
 
-def _by_text(names: Sequence[str], wanted: AbstractSet[str]) -> list[Match]:
-    """Match labels inside of names, with one prefix and one suffix for all."""
+def _after_prefix(names: Sequence[str], wanted: Mapping[str, Any]) -> list[Match]:
+    """Match labels at the end of names, where one prefix stands before all of them."""
     place = {name: j for j, name in enumerate(names)}
-    if len(place) != len(names):
-        return []
     longest = max(wanted, key=lambda label: (len(label), label))
-    inside_of = re.compile(f"(?={re.escape(longest)})")  # also where occurrences overlap
-    affixes = {
-        (name[:start], name[start + len(longest) :])
-        for name in names
-        for start in [found.start() for found in inside_of.finditer(name)]
-    }
     matches = []
-    for prefix, suffix in affixes:
-        if all(f"{prefix}{label}{suffix}" in place for label in wanted):
-            size = len(prefix) + len(suffix)
+    for prefix in {name.removesuffix(longest) for name in names if name.endswith(longest)}:
+        if len(place) == len(names) and all(prefix + label in place for label in wanted):
             inside = {
-                name[len(prefix) : len(name) - len(suffix)]: j
+                name.removeprefix(prefix): j
                 for name, j in place.items()
-                if len(name) > size and name.startswith(prefix) and name.endswith(suffix)
+                if name.startswith(prefix) and name != prefix
             }
-            matches.append(Match(list(inside.values()), list(inside), prefix, suffix))
+            matches.append(Match([*inside.values()], [*inside], prefix))
     return matches
 
 
-def _the_only(
-    names: Sequence[str], found: list[Match], wanted: AbstractSet[str], named: errors.Arguments
-) -> Match:
-    """Return the match that takes in most columns, unless another one takes in as many."""
-    first, *others = sorted(
-        found, key=lambda m: (-len(m.columns), -len(m.prefix), m.prefix, m.suffix)
-    )
-    own = _places(first, wanted)
-    for other in others:
-        if len(other.columns) == len(first.columns) and _places(other, wanted) != own:
-            a, b = (names[match.columns[0]] for match in (first, other))
-            raise errors.ColumnNameError(
-                f"{named.prefix}two sets of columns are named after the classes, {a!r} and {b!r}; "
-                f"{named.if_named_twice}"
-            )
-    return first
-
-
-def _places(match: Match, wanted: AbstractSet[str]) -> dict[str, int]:
-    pairs = zip(match.classes, match.columns, strict=True)
-    return {text: j for text, j in pairs if text in wanted}
-
-
+@errors.takes_names
 def column_order(
     names: list[Any] | None,
     classes: NDArray[Any],
     *,
     told: bool = True,
-    named: errors.Arguments = errors.ARGUMENTS,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> NDArray[np.int64] | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
@@ -169,20 +143,21 @@ def column_order(
     """
     if names is None:
         return None
-    if len({isinstance(name, str) for name in names}) > 1:
-        raise errors.ColumnNameError(
-            f"{named.prefix}column names {errors.some_in_words(names)} are not all text; name "
-            "every column after its class, or none"
-        )
-    order = order_of(names, classes, named)
+    order = order_of(names, classes)
     if order is None:
         if not told and classes.dtype.kind in "OUST" and not are_sorted(names):
             raise errors.ColumnNameError(
-                f"{named.prefix}columns {errors.some_in_words(names)} are neither named after "
-                f"the classes {errors.some_in_words(classes.tolist())} nor in sorted order, so "
-                f"they cannot be told apart; rename them, or {named.if_untold}"
+                f"{errors.names().prefix}columns {errors.some_in_words(names)} are neither named "
+                f"after the classes {errors.some_in_words(classes.tolist())} nor in sorted order, "
+                "so they cannot be told apart",
+                remedy=f"rename them, or {errors.names().if_untold}",
             )
         return None
+    return changed_order(order, names)
+
+
+def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.int64] | None:
+    """Return an order of columns with a warning, or None if it is the one that they have."""
     if np.array_equal(order, np.arange(len(order))):
         return None
     wanted = [str(names[j]) for j in order[:5]]
@@ -193,6 +168,50 @@ def column_order(
         )
     )
     return order
+
+
+@errors.takes_names
+def order_of(
+    names: Sequence[Any],
+    classes: NDArray[Any],
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
+) -> NDArray[np.int64] | None:
+    """Return the columns in the order of ``classes``, if all of them are named after classes."""
+    if len({isinstance(name, str) for name in names}) > 1:
+        raise errors.ColumnNameError(
+            f"{errors.names().prefix}column names {errors.some_in_words(names)} are not all text",
+            remedy="name every column after its class, or none",
+        )
+    if [str(name) for name in names] == [str(c) for c in classes.tolist()]:
+        return np.arange(len(names))
+    match = match_columns(names, classes.tolist())
+    if match is not None and len(match.columns) == len(names) == len(classes):
+        place = dict(zip(match.classes, match.columns, strict=True))
+        return np.array([place[c] for c in classes.tolist()], dtype=np.int64)
+    if all(isinstance(name, str) for name in names):
+        _refuse_some(names, {key(c) for c in classes.tolist()})
+    return None
+
+
+def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
+    """Refuse names of which some are those of classes, and others are not."""
+    # What all names begin with, up to the last sign that is no letter or digit.
+    shared = re.sub(r"[^\W_]+\Z", "", os.path.commonprefix(list(names)))  # noqa: RUF071  (texts)
+    for start, least in ((0, 1), (len(shared), 2)):
+        inside = [key(name[start:]) for name in names]
+        is_class = [text in wanted for text in inside]
+        if sum(is_class) < least:
+            continue
+        if all(is_class):
+            twice = next((text for text, n in Counter(inside).items() if n > 1), "")
+            fault = f"{twice!r} appears twice"
+        else:
+            fault = f"{names[is_class.index(False)]!r} is not"
+        raise errors.ColumnNameError(
+            f"{errors.names().prefix}column {names[is_class.index(True)]!r} is named after a "
+            f"class but {fault}",
+            remedy="name every column after its class, or none",
+        )
 
 
 def feature_names(names: list[Any] | None) -> dict[str, Any]:
@@ -229,48 +248,6 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
         "The feature names should match those that were passed during fit.\n"
         + (faults or "Feature names must be in the same order as they were in fit.\n")
     )
-
-
-def order_of(
-    names: Sequence[Any], classes: NDArray[Any], named: errors.Arguments = errors.ARGUMENTS
-) -> NDArray[np.int64] | None:
-    """Return the columns in the order of ``classes``, if all of them are named after classes."""
-    if [str(name) for name in names] == [str(c) for c in classes.tolist()]:
-        return np.arange(len(names))
-    match = match_columns(names, classes.tolist(), named)
-    if match is not None and len(match.columns) == len(names) == len(classes):
-        place = dict(zip(match.classes, match.columns, strict=True))
-        return np.array([place[c] for c in classes.tolist()], dtype=np.int64)
-    if all(isinstance(name, str) for name in names):
-        _refuse_some(names, {key(c) for c in classes.tolist()}, named.prefix)
-    return None
-
-
-def _refuse_some(names: Sequence[str], wanted: set[str], prefix: str) -> None:
-    """Refuse names of which some are those of classes, and others are not."""
-    cut = (0, 0)
-    if not all(_WHOLE.fullmatch(label) for label in wanted):
-        start = _shared_start(names)
-        cut = start, _shared_start([name[start:][::-1] for name in names])
-    for (start, end), least in (((0, 0), 1), (cut, 2)):
-        inside = [key(name[start : len(name) - end]) for name in names]
-        known = [name for name, text in zip(names, inside, strict=True) if text in wanted]
-        if len(known) < least:
-            continue
-        unknown = [name for name, text in zip(names, inside, strict=True) if text not in wanted]
-        twice = next((text for text, n in Counter(inside).items() if n > 1), "")
-        fault = f"{unknown[0]!r} is not" if unknown else f"{twice!r} appears twice"
-        raise errors.ColumnNameError(
-            f"{prefix}column {known[0]!r} is named after a class but {fault}; name every column "
-            "after its class, or none"
-        )
-
-
-def _shared_start(names: Sequence[str]) -> int:
-    """Length of the longest prefix of all names that does not end in a letter or digit."""
-    low, high = min(names), max(names)
-    same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
-    return len(re.sub(r"[^\W_]+\Z", "", low[:same]))
 
 
 def are_sorted(names: Sequence[Any]) -> bool:

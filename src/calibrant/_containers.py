@@ -54,12 +54,13 @@ def column_names(scores: Any, kind: str = "probabilities") -> list[Any] | None:
     return list(names) if names is not None and (is_frame or home == "pyarrow") else None
 
 
-def is_vector(scores: Any) -> bool:
-    """Whether scores have one dimension."""
+def is_single_column(scores: Any) -> bool:
+    """Whether scores are one number for each row, as a vector or a single column."""
     try:
-        return len(np.shape(scores)) == 1
+        shape = np.shape(scores)
     except ValueError:  # rows of different lengths: ``to_matrix`` says so
         return False
+    return len(shape) == 1 or shape[1:] == (1,)
 
 
 def single_name(scores: Any) -> Any:
@@ -78,32 +79,29 @@ def fitted_names(scores: Any, kind: str) -> list[Any] | None:
     return None if name is None else [name]
 
 
-def to_matrix(
-    scores: Any, kind: str = "probabilities", named: errors.Arguments = errors.ARGUMENTS
-) -> NDArray[Any]:
+def to_matrix(scores: Any, kind: str = "probabilities") -> NDArray[Any]:
     """Return a two-dimensional real array, of any dtype and order; no copy if it is one.
 
     Scores of one number for each row are a column, also where they are given as a vector.
     """
-    array = _to_array(scores, named)
+    array = _to_array(scores)
+    name = errors.names().scores
     if array.dtype.kind == "c":
-        raise errors.ContainerError(
-            f"Complex data not supported: {named.scores} has dtype {array.dtype}; pass real numbers"
-        )
+        problem = f"Complex data not supported: {name} has dtype {array.dtype}"
+        raise errors.ContainerError(problem, remedy="pass real numbers")
     if array.dtype.kind == "O":
-        array = _from_objects(array, named)
+        array = _from_objects(array)
     elif array.dtype.kind not in "fiub":
-        remedy = f"; pass {named.scores}.astype(np.float32)" if _is_bfloat16(array) else ""
-        raise errors.ContainerError(
-            f"{named.scores} has dtype {array.dtype}; pass numbers, one column per class{remedy}"
-        )
+        remedy = "pass numbers, one column per class"
+        remedy += f"; pass {name}.astype(np.float32)" if _is_bfloat16(array) else ""
+        raise errors.ContainerError(f"{name} has dtype {array.dtype}", remedy=remedy)
     if kind in ONE_COLUMN:
-        return _one_column(array, kind, named)
+        return _one_column(array, kind)
     if array.ndim != 2:
         raise errors.ShapeError(
-            f"{named.scores} has shape {array.shape}; pass one row per sample and one column per "
-            f"class. Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
-            f"{_reshaped(array, kind, named)}"
+            f"{name} has shape {array.shape}",
+            remedy="pass one row per sample and one column per class. Expected 2D array, got "
+            f"{array.ndim}D array instead. Reshape your data: {_reshaped(array, kind)}",
         )
     if array.shape[1] == 0:
         raise errors.ShapeError(
@@ -112,24 +110,24 @@ def to_matrix(
     return array
 
 
-def _one_column(array: NDArray[Any], kind: str, named: errors.Arguments) -> NDArray[Any]:
+def _one_column(array: NDArray[Any], kind: str) -> NDArray[Any]:
     """Return one number for each row as a column."""
     if array.ndim == 1:
         return array[:, None]
     if array.ndim != 2 or array.shape[1] != 1:
         two = f"pass column 1 alone, or use scores={ONE_COLUMN[kind]!r}"
         raise errors.ShapeError(
-            f"{named.scores} has shape {array.shape}; scores={kind!r} needs one number per row, "
-            f"as a vector or a single column{f': {two}' if array.ndim == 2 else ''}"
+            f"{errors.names().scores} has shape {array.shape}; scores={kind!r} needs one number "
+            f"per row, as a vector or a single column{f': {two}' if array.ndim == 2 else ''}"
         )
     return array
 
 
-def _reshaped(array: NDArray[Any], kind: str, named: errors.Arguments) -> str:
+def _reshaped(array: NDArray[Any], kind: str) -> str:
     """Say how to make a matrix of what is none: every pixel of an image is a row."""
     if array.ndim < 3:
-        return how_to_pass(kind, named)
-    name, y = named.scores, named.y
+        return how_to_pass(kind)
+    name, y = errors.names().scores, errors.names().y
     return (
         f"with the {array.shape[1]} classes second, as in (N, C, H, W), pass "
         f"np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, {array.shape[1]}), one row per "
@@ -154,22 +152,25 @@ def output_dtype(scores: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
-    home, name = library(scores), named.scores
+def _to_array(scores: Any) -> NDArray[Any]:
+    home, name = library(scores), errors.names().scores
     if home == "scipy" and hasattr(scores, "toarray"):
-        raise errors.ContainerError(f"Sparse data was passed as {name}; use {name}.toarray()")
+        raise errors.ContainerError(
+            f"Sparse data was passed as {name}", remedy=f"use {name}.toarray()"
+        )
     if isinstance(scores, np.ma.MaskedArray):
         if np.ma.is_masked(scores):
-            place = np.argwhere(np.ma.getmaskarray(scores))[0]
-            raise errors.DataError(f"{named.cell(*place)} is masked; fill it or drop its row")
+            row, *column = map(int, np.argwhere(np.ma.getmaskarray(scores))[0])
+            place = {"row": row, "column": column[0] if column else None}
+            raise errors.DataError("is masked", **place, remedy="fill it or drop its row")
         return scores.data
     if home == "dask":
-        raise errors.ContainerError(f"{name} is a dask collection; pass {name}.compute()")
+        raise errors.ContainerError(f"{name} is a dask collection", remedy=f"pass {name}.compute()")
     if home == "pandas":
-        return _from_pandas(scores, named)
+        return _from_pandas(scores)
     if home == "polars":
         if not hasattr(scores, "to_numpy"):
-            raise errors.ContainerError(f"{name} is a lazy polars frame; pass {name}.collect()")
+            raise errors.ContainerError(f"{name} is a lazy frame", remedy=f"pass {name}.collect()")
         return np.asarray(scores.to_numpy())
     if home == "pyarrow":
         columns = getattr(scores, "columns", None)
@@ -179,19 +180,20 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
             return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
         except (TypeError, ValueError) as error:
             raise errors.ContainerError(
-                f"{named.scores} has columns that are not numbers: {error}; {ONLY_SCORES}"
+                f"{name} has columns that are not numbers: {error}", remedy=ONLY_SCORES
             ) from error
     if home == "torch":
         if _is_bfloat16(scores):
             raise errors.ContainerError(
-                f"{name} is a bfloat16 tensor, a type that numpy does not have; pass "
-                f"{name}.float(). bfloat16 has three digits, so rows of probabilities may not sum "
-                "to 1: pass logits if you can"
+                f"{name} is a bfloat16 tensor, a type that numpy does not have",
+                remedy=f"pass {name}.float(). bfloat16 has three digits, so rows of probabilities "
+                "may not sum to 1: pass logits if you can",
             )
         scores = scores.detach()
     elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
         raise errors.ContainerError(
-            f"{name} is a {type(scores).__name__}; pass an array, a data frame or a list of rows"
+            f"{name} is a {type(scores).__name__}",
+            remedy="pass an array, a data frame or a list of rows",
         )
     try:
         array = np.asarray(scores)
@@ -207,25 +209,28 @@ def _is_bfloat16(scores: Any) -> bool:
     return str(scores.dtype).rpartition(".")[2] == "bfloat16"
 
 
-def _from_pandas(frame: Any, named: errors.Arguments) -> NDArray[Any]:
+def _from_pandas(frame: Any) -> NDArray[Any]:
+    name = errors.names().scores
     try:
         array = frame.to_numpy()
         if array.dtype.kind == "O":  # nullable and categorical columns
             array = frame.astype(np.float64).to_numpy()
     except (TypeError, ValueError) as error:
         if "NA" in str(error) or "missing" in str(error):
-            where = np.argwhere(frame.isna().to_numpy())[0]
+            row, *column = map(int, np.argwhere(frame.isna().to_numpy())[0])
             raise errors.NonFiniteError(
-                f"{named.cell(*where)} is missing: Input {named.scores} contains NaN; fill it or "
-                "drop the row"
+                f"is missing: Input {name} contains NaN",
+                row=row,
+                column=column[0] if column else None,
+                remedy="fill it or drop the row",
             ) from error
         raise errors.ContainerError(
-            f"{named.scores} has columns that are not numbers: {error}; {ONLY_SCORES}"
+            f"{name} has columns that are not numbers: {error}", remedy=ONLY_SCORES
         ) from error
     return np.asarray(array)
 
 
-def _from_objects(array: NDArray[Any], named: errors.Arguments) -> NDArray[Any]:
+def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
     out = np.empty(array.shape)
     for place, value in np.ndenumerate(array):
         try:
@@ -233,8 +238,12 @@ def _from_objects(array: NDArray[Any], named: errors.Arguments) -> NDArray[Any]:
                 raise TypeError(f"it is {type(value).__name__}")  # noqa: TRY301
             out[place] = np.nan if value is None else value
         except (TypeError, ValueError) as error:
+            row, *column = place
+            # The last words are scikit-learn's, whose checks of estimators look for them.
             raise errors.ContainerError(
-                f"{named.cell(*place)} is {errors.in_words(value)}, which is not a real number; "
-                f"argument must be a string or a number: {error}"
+                f"no real number; argument must be a string or a number: {error}",
+                row=row,
+                column=column[0] if column else None,
+                value=value,
             ) from error
     return out

@@ -23,9 +23,7 @@ class Labels(NamedTuple):
     values: NDArray[Any]
     codes: NDArray[np.int64]
 
-    def present(
-        self, used: NDArray[np.bool_] | None = None, named: errors.Arguments = errors.ARGUMENTS
-    ) -> NDArray[Any]:
+    def present(self, used: NDArray[np.bool_] | None = None) -> NDArray[Any]:
         """Return the distinct labels of all rows, or of those that are used, sorted."""
         came = np.zeros(len(self.values), dtype=bool)
         came[self.codes if used is None else self.codes[used]] = True
@@ -33,11 +31,11 @@ class Labels(NamedTuple):
             return np.unique(self.values[came])
         except TypeError as error:
             raise errors.LabelError(
-                f"Unknown label type: {named.y} mixes labels of different types ({error}); make "
-                "them all the same type"
+                f"Unknown label type: {errors.names().y} mixes labels of different types ({error})",
+                remedy="make them all the same type",
             ) from error
 
-    def positions(self, known: NDArray[Any], named: errors.Arguments) -> NDArray[np.int64]:
+    def positions(self, known: NDArray[Any]) -> NDArray[np.int64]:
         """Return the place of the label of each row among the classes."""
         order = np.argsort(known, kind="stable")
         try:
@@ -45,17 +43,18 @@ class Labels(NamedTuple):
             is_known = (known[order][place] == self.values)[self.codes]
         except TypeError as error:
             raise errors.LabelError(
-                f"labels and classes have different types ({error}); make them the same type"
+                f"labels and classes have different types ({error})",
+                remedy="make them the same type",
             ) from error
         if not np.all(is_known):
             i = int(np.argmin(is_known))
-            raise errors.LabelError(
-                f"{named.label(i)} is {errors.in_words(self.values[self.codes[i]])}, which is not "
-                f"among the classes {errors.some_in_words(known)}"
-            )
+            value = errors.in_words(self.values[self.codes[i]])
+            problem = f"is {value}, which is not among the classes {errors.some_in_words(known)}"
+            raise errors.LabelError(problem, argument="y", row=i)
         return order[place].astype(np.intp)[self.codes]
 
 
+@errors.takes_names
 def check_labels(
     y: Any,
     n_rows: int,
@@ -65,7 +64,7 @@ def check_labels(
     names: list[Any] | None = None,
     used: NDArray[np.bool_] | None = None,
     is_single: bool = False,
-    named: errors.Arguments = errors.ARGUMENTS,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the column of each label, and the class of each column.
 
@@ -74,25 +73,25 @@ def check_labels(
     labels are whole numbers in that range, or truth values. Of two classes there may be a single
     column, that of the second one. The columns of one-hot data frames are read by their names.
     """
-    labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
+    labels, one_hot = _one_dimensional(y, n_rows, n_classes)
     known = None if classes is None else _check_classes(classes, n_classes)
-    hot = _hot_names(y, known, names, named) if one_hot else None
+    hot = _hot_names(y, known, names) if one_hot else None
     if hot is not None:
         labels = Labels(_numbers_if_any(hot), labels.codes)
     if known is not None:
         if one_hot and hot is None:
             return labels.codes, known
-        return labels.positions(known, named), known
-    present = labels.present(used, named)
+        return labels.positions(known), known
+    present, say = labels.present(used), errors.names()
     every = _categories(y) if hot is None else np.unique(labels.values)
-    for told in (present, every, _named(names, present, named)):
+    for told in (present, every, _named_classes(names, present)):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
-            return labels.positions(told, named), told
+            return labels.positions(told), told
     if len(present) > n_classes:
+        columns = "one column, which is for two classes" if is_single else f"{n_classes} columns"
         raise errors.LabelError(
-            f"{named.y} has {len(present)} distinct labels but {named.scores} has "
-            f"{'one column, which is for two classes' if is_single else f'{n_classes} columns'}; "
-            "pass one column per class"
+            f"{say.y} has {len(present)} distinct labels but {say.scores} has {columns}",
+            remedy="pass one column per class",
         )
     if (
         present.dtype.kind in ("biuf" if n_classes == 2 else "iuf")
@@ -100,77 +99,66 @@ def check_labels(
         and present[-1] < n_classes
     ):
         known = np.arange(n_classes).astype(present.dtype)
-        return labels.positions(known, named), known
+        return labels.positions(known), known
     raise errors.LabelError(
-        f"{named.y} has {len(present)} distinct labels ({errors.some_in_words(present)}) for "
-        f"{n_classes} columns, so the columns cannot be told apart; {named.if_untold}"
+        f"{say.y} has {len(present)} distinct labels ({errors.some_in_words(present)}) for "
+        f"{n_classes} columns, so the columns cannot be told apart",
+        remedy=say.if_untold,
     )
 
 
-def _named(
-    names: list[Any] | None, present: NDArray[Any], named: errors.Arguments
-) -> NDArray[Any] | None:
+def _named_classes(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | None:
     """Return the classes that the names of the columns tell, if all of them do."""
-    if names is None:
-        return None
-    match = match_columns(names, present.tolist(), named)
-    if match is None or len(match.columns) != len(names):
+    match = match_columns(names or [], present.tolist())
+    if match is None or len(match.columns) != len(names or []):
         return None
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
-def _hot_names(
-    y: Any, known: NDArray[Any] | None, names: list[Any] | None, named: errors.Arguments
-) -> list[Any] | None:
+def _hot_names(y: Any, known: NDArray[Any] | None, names: list[Any] | None) -> list[Any] | None:
     """Return the class of each column of a one-hot data frame; None if they have no names.
 
-    They are the names, or what these have in common with the ``known`` classes, or with the
+    They are the names, or what these have after the prefix before the ``known`` classes, or the
     ``names`` of the columns of scores: "species_cat" is the column of "cat".
     """
-    own = column_names(y)
-    if own is None:
-        return None
+    columns = column_names(y)
     wanted = list(names or []) if known is None else known.tolist()
-    if known is not None and own == list(range(len(own))) != sorted(wanted):
-        return None  # numbers that pandas gives to columns without names
-    is_told = names is not None and match_columns(names, own, named) is not None
-    if known is not None or (names is not None and not is_told):
-        match = match_columns(own, wanted, named)
-        if match is not None and len(match.columns) == len(own) == len(wanted):
-            return [match.classes[match.columns.index(j)] for j in range(len(own))]
-    if known is not None:
+    if columns is None or (
+        known is not None and columns == [*range(len(columns))] != sorted(wanted)
+    ):
+        return None  # pandas numbers columns without names
+    match = match_columns(columns, wanted)
+    if match is not None and len(match.columns) == len(columns) == len(wanted):
+        return [match.classes[match.columns.index(j)] for j in range(len(columns))]
+    is_named = known is not None or (
+        names is not None and match_columns(names, columns) is not None
+    )
+    if not is_named and columns != np.unique(_numbers_if_any(columns)).tolist():
+        say = errors.names()
         raise errors.ColumnNameError(
-            f"{named.prefix}the one-hot columns of {named.y} are named "
-            f"{errors.some_in_words(own)}, but the classes are {errors.some_in_words(wanted)}; "
-            f"name every column of {named.y} after its class"
+            f"{say.prefix}the one-hot columns of {say.y}, {errors.some_in_words(columns)}, are not "
+            f"in sorted order, and those of {say.scores} are not named after classes, so they "
+            "cannot be matched",
+            remedy=say.if_untold,
         )
-    if not is_told and own != np.unique(_numbers_if_any(own)).tolist():
-        raise errors.ColumnNameError(
-            f"{named.prefix}the one-hot columns of {named.y}, {errors.some_in_words(own)}, are not "
-            f"in sorted order, and those of {named.scores} are not named after classes, so they "
-            f"cannot be matched; {named.if_untold}"
-        )
-    return own
+    return columns
 
 
-def _one_dimensional(
-    y: Any, n_rows: int, n_classes: int, named: errors.Arguments
-) -> tuple[Labels, bool]:
+def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> tuple[Labels, bool]:
     """Return the labels, and whether they are columns from one-hot rows."""
-    require_labels(y, named)
-    encoded = of_pandas(y)
+    require_labels(y)
+    encoded, name = of_pandas(y), errors.names().y
     if encoded is not None and len(encoded.codes) == n_rows:
-        return _refuse_fractions(encoded, named), False
+        return _refuse_fractions(encoded), False
     if np.ma.is_masked(y):
         i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
-        raise errors.LabelError(
-            f"{named.label(i)} is masked; fill masked labels or drop their rows"
-        )
+        remedy = "fill masked labels or drop their rows"
+        raise errors.LabelError("is masked", argument="y", row=i, remedy=remedy)
     try:
         labels = np.asarray(y)
     except ValueError as error:
         raise errors.ShapeError(
-            f"{named.y} has rows of different lengths; pass one label for each of {n_rows} rows: "
+            f"{name} has rows of different lengths; pass one label for each of {n_rows} rows: "
             f"{error}"
         ) from error
     is_text = isinstance(y, list | tuple) and labels.dtype.kind in "US"
@@ -178,9 +166,8 @@ def _one_dimensional(
         labels = np.asarray(y, dtype=object)
     labels = labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
     if labels.dtype.kind == "c":
-        raise errors.LabelError(
-            f"Complex data not supported: {named.y} is complex; pass class labels"
-        )
+        problem = f"Complex data not supported: {name} is complex"
+        raise errors.LabelError(problem, remedy="pass class labels")
     if labels.ndim == 2 and labels.shape[1] == 1:
         notices.warn(
             errors.DataConversionWarning(
@@ -191,15 +178,15 @@ def _one_dimensional(
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or len(labels) != n_rows:
         raise errors.ShapeError(
-            f"{named.y} has shape {labels.shape} but {named.scores} has {n_rows} rows; pass one "
-            "label per row (inconsistent numbers of samples)"
+            f"{name} has shape {labels.shape} but {errors.names().scores} has {n_rows} rows",
+            remedy="pass one label per row (inconsistent numbers of samples)",
         )
-    refuse_missing(labels, named)
+    refuse_missing(labels)
     if labels.dtype.kind == "O" and (labels.ndim == 2 or _holds_rows(labels)):
         labels = np.array(labels.tolist())
     if labels.ndim == 2:
-        return Labels(np.arange(n_classes), _from_one_hot(labels, n_classes, named)), True
-    return _refuse_fractions(encode(labels), named), False
+        return Labels(np.arange(n_classes), _from_one_hot(labels, n_classes)), True
+    return _refuse_fractions(encode(labels)), False
 
 
 def _holds_rows(labels: NDArray[Any]) -> bool:
@@ -208,46 +195,53 @@ def _holds_rows(labels: NDArray[Any]) -> bool:
     return is_row and np.asarray(labels[0]).dtype.kind in "iubf"
 
 
-def _refuse_fractions(labels: Labels, named: errors.Arguments) -> Labels:
+def _refuse_fractions(labels: Labels) -> Labels:
     """Raise where a label is a number with a fraction; return the labels."""
     if labels.values.dtype.kind == "f":
         is_broken = (labels.values != np.floor(labels.values))[labels.codes]
         if is_broken.any():
             i = int(np.argmax(is_broken))
+            value = labels.values[labels.codes[i]]
             raise errors.LabelError(
-                f"Unknown label type: continuous. {named.label(i)} is "
-                f"{labels.values[labels.codes[i]]}; pass class labels, not probabilities"
+                "Unknown label type: continuous",
+                argument="y",
+                row=i,
+                value=value,
+                remedy="pass class labels, not probabilities",
             )
     return labels
 
 
-def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments) -> NDArray[Any]:
+def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
     if labels.shape[1] != n_classes:
+        name = errors.names().y
         raise errors.ShapeError(
-            f"{named.y} has {errors.number_of(labels.shape[1], 'column')} but {named.scores} "
-            f"has {n_classes}; pass labels in one column (of a data frame "
-            f"{named.y}.idxmax(axis=1)), or one-hot rows"
+            f"{name} has {errors.number_of(labels.shape[1], 'column')} but {errors.names().scores} "
+            f"has {n_classes}",
+            remedy=f"pass labels in one column (of a data frame {name}.idxmax(axis=1)), or one-hot "
+            "rows",
         )
     bad = ~(((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1))
     if bad.any():
         i = int(np.argmax(bad))
-        raise errors.LabelError(
-            f"Unknown label type: {named.label(i)} = {labels[i]} is not one-hot; each row needs "
-            "exactly one 1"
-        )
+        problem = "Unknown label type: not one-hot, as each row needs exactly one 1"
+        raise errors.LabelError(problem, argument="y", row=i, value=labels[i])
     hot: NDArray[np.int64] = np.argmax(labels, axis=1)
     return hot
 
 
-def require_labels(y: Any, named: errors.Arguments = errors.ARGUMENTS) -> None:
+def require_labels(y: Any) -> None:
     """Raise if there are no labels at all."""
     if y is None:
-        raise errors.LabelError(
-            f"requires {named.y} to be passed, but the target {named.y} is None"
-        )
+        name = errors.names().y
+        raise errors.LabelError(f"requires {name} to be passed, but the target {name} is None")
 
 
-def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUMENTS) -> None:
+@errors.takes_names
+def refuse_missing(
+    labels: NDArray[Any],
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
+) -> None:
     """Raise where a label is NaN, infinite, None or NA."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
@@ -259,11 +253,9 @@ def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUME
     else:
         return
     if missing.any():
-        i = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
-        raise errors.LabelError(
-            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; "
-            f"{named.if_missing}"
-        )
+        i, say = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1))), errors.names()
+        problem = f"is {labels[i]}: Input {say.y} contains NaN or infinity"
+        raise errors.LabelError(problem, argument="y", row=i, remedy=say.if_missing)
 
 
 def _distinct(rows: list[Any]) -> list[Any]:
@@ -341,15 +333,20 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
     return known
 
 
+@errors.takes_names
 def check_weights(
-    sample_weight: Any, n_rows: int, named: errors.Arguments = errors.ARGUMENTS
+    sample_weight: Any,
+    n_rows: int,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> NDArray[np.float64]:
     """Return one finite, non-negative float64 weight per row, not all zero."""
     if sample_weight is None:
         return np.ones(n_rows)
     if np.ma.is_masked(sample_weight):
         i = int(np.argwhere(np.ma.getmaskarray(sample_weight))[0][0])
-        raise errors.WeightError(f"{named.weight(i)} is masked; fill it or drop its row")
+        raise errors.WeightError(
+            "is masked", argument="sample_weight", row=i, remedy="fill it or drop its row"
+        )
     try:
         weight = np.asarray(sample_weight)
         if weight.dtype.kind == "c":
@@ -359,8 +356,8 @@ def check_weights(
         raise errors.WeightError(f"sample_weight cannot be read as numbers: {error}") from error
     if weight.ndim != 1:
         raise errors.WeightError(
-            f"Sample weights must be 1D array or scalar; sample_weight has shape {weight.shape}; "
-            "pass one number per row"
+            f"Sample weights must be 1D array or scalar; sample_weight has shape {weight.shape}",
+            remedy="pass one number per row",
         )
     if len(weight) != n_rows:
         raise errors.WeightError(
@@ -369,15 +366,12 @@ def check_weights(
     bad = ~np.isfinite(weight) | (weight < 0)
     if bad.any():
         i = int(np.argmax(bad))
-        raise errors.WeightError(
-            f"{named.weight(i)} is {weight[i]}; weights must be finite and not negative"
-        )
+        problem = f"is {weight[i]}; weights must be finite and not negative"
+        raise errors.WeightError(problem, argument="sample_weight", row=i)
     if not weight.any():
-        raise errors.WeightError(
-            "sample_weight is zero in every row; give some rows a positive weight"
-        )
-    # So many rows, or so little of one, are as good as any more: products stay finite, and a power
-    # of two changes no bit of the ratios.
+        problem = "sample_weight is zero in every row"
+        raise errors.WeightError(problem, remedy="give some rows a positive weight")
+    # Products of weights have to stay finite, and a power of two changes no bit of their ratios.
     exponent = int(np.frexp(weight.max())[1])
     excess = exponent - min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)
     return np.ldexp(weight, -excess) if excess else weight
@@ -390,23 +384,22 @@ class _GroupArguments(errors.Arguments):
 
 def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the names of the groups, sorted, and the place of that of each row among them."""
-    named, shape = _GroupArguments(), np.shape(groups)
+    shape = np.shape(groups)
     if groups is None or shape != (n_rows,):
         what = "are not given" if groups is None else f"have shape {shape}"
         raise errors.ShapeError(
-            f"groups {what}, for {errors.number_of(n_rows, 'row')}; pass groups=, a vector with "
-            "the group of each row"
+            f"groups {what}, for {errors.number_of(n_rows, 'row')}",
+            remedy="pass groups=, a vector with the group of each row",
         )
-    return distinct_labels(groups, n_rows, named)
+    with errors.naming(_GroupArguments()):
+        return distinct_labels(groups, n_rows)
 
 
-def distinct_labels(
-    y: Any, n_rows: int, named: errors.Arguments = errors.ARGUMENTS
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def distinct_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct labels, sorted, and the place of that of each row among them."""
-    labels, _ = _one_dimensional(y, n_rows, 0, named)
-    names = labels.present(named=named)
-    return names, labels.positions(names, named)
+    labels, _ = _one_dimensional(y, n_rows, 0)
+    names = labels.present()
+    return names, labels.positions(names)
 
 
 def find_groups(groups: Any, n_rows: int, known: NDArray[Any]) -> NDArray[np.int64]:
@@ -415,7 +408,8 @@ def find_groups(groups: Any, n_rows: int, known: NDArray[Any]) -> NDArray[np.int
     if (names.dtype.kind in "iufb") != (known.dtype.kind in "iufb") and n_rows:
         raise errors.LabelError(
             f"groups[0] is {errors.in_words(names[codes[0]])}, but the groups seen at fit are "
-            f"{errors.some_in_words(known)}; pass names of the same type"
+            f"{errors.some_in_words(known)}",
+            remedy="pass names of the same type",
         )
     place = np.minimum(np.searchsorted(known, names), len(known) - 1)
     return np.where(known[place] == names, place + 1, 0)[codes]

@@ -40,17 +40,13 @@ def two_column_kind(kind: str) -> str:
     return ONE_COLUMN.get(kind, kind)
 
 
-def how_to_pass(kind: str, named: errors.Arguments = errors.ARGUMENTS) -> str:
+def how_to_pass(kind: str) -> str:
     """Say how one column of a binary problem is passed where two are expected."""
-    return f"{named.if_single}; or pass two columns, {TWO_COLUMNS[two_column_kind(kind)]}"
+    return f"{errors.names().if_single}; or pass two columns, {TWO_COLUMNS[two_column_kind(kind)]}"
 
 
 def two_columns(
-    column: NDArray[Any],
-    kind: str,
-    limits: tuple[float, float],
-    first_row: int = 0,
-    named: errors.Arguments = errors.ARGUMENTS,
+    column: NDArray[Any], kind: str, limits: tuple[float, float], first_row: int = 0
 ) -> NDArray[np.float64]:
     """Return [1 - p, p] of probabilities, or log-probabilities of margins: -log(1 + exp(-+z)).
 
@@ -64,7 +60,7 @@ def two_columns(
         bad &= ~np.isinf(values)  # of a probability of exactly 0 or 1
     if bad.any():
         i = int(np.argmax(bad))
-        _refuse(values, i, kind, high, named.cell(first_row + i), named)
+        _refuse(values, i, kind, high, first_row + i)
     out = np.empty((len(values), 2))
     if kind == "positive":
         np.subtract(1.0, values, out=out[:, 0])
@@ -75,22 +71,22 @@ def two_columns(
     return out
 
 
-def _refuse(
-    values: NDArray[np.float64], i: int, kind: str, high: float, cell: str, named: errors.Arguments
-) -> None:
+def _refuse(values: NDArray[np.float64], i: int, kind: str, high: float, row: int) -> None:
     """Raise the error about a probability or a margin that is none."""
-    value = values[i]
-    if not np.isfinite(value):
-        raise errors.NonFiniteError(
-            f"{cell} is {value}: Input {named.scores} contains NaN or infinity; remove or repair "
-            "the row"
+    place: Any = {"row": row, "value": values[i]}
+    names = errors.names()
+    if not np.isfinite(values[i]):
+        problem, remedy = (
+            f"Input {names.scores} contains NaN or infinity",
+            "remove or repair the row",
         )
+        raise errors.NonFiniteError(problem, **place, remedy=remedy)
     if kind == "decision":
-        raise errors.RangeError(f"{cell} is {value}: margins are at most {high:g}; scale them")
+        raise errors.RangeError(f"margins are at most {high:g}", **place, remedy="scale them")
     known = values[np.isfinite(values)]
     is_percent = known.min() >= 0.0 and LARGEST_OF_FEW_MARGINS < known.max() <= 100.0
-    remedy = named.if_one_percent if is_percent else named.if_margins
-    raise errors.RangeError(f"{cell} is {value}: a probability must be in [0, 1]; {remedy}")
+    remedy = names.if_one_percent if is_percent else names.if_margins
+    raise errors.RangeError("a probability must be in [0, 1]", **place, remedy=remedy)
 
 
 def tells_positive(classes: NDArray[Any]) -> bool:
@@ -103,12 +99,13 @@ def tells_positive(classes: NDArray[Any]) -> bool:
     return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
 
 
+@errors.takes_names
 def check_positive(
     classes: NDArray[Any],
     name: Any = None,
     *,
     told: bool,
-    named: errors.Arguments = errors.ARGUMENTS,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> None:
     """Refuse a single column that is not known to be of the second class.
 
@@ -116,40 +113,38 @@ def check_positive(
     which may be the name of the other class.
     """
     a, b = (errors.in_words(label) for label in classes)
+    names = errors.names()
     if not told and not tells_positive(classes):
         raise errors.LabelError(
-            f"{named.scores} has one column, but it is not known whether its class is {a} or {b}; "
-            f"{named.if_unknown_positive(a, b)}"
+            f"{names.scores} has one column, but it is not known whether its class is {a} or {b}",
+            remedy=names.if_unknown_positive(a, b),
         )
     if class_of_name(name, classes) == 0:
         raise errors.ColumnNameError(
-            f"{named.prefix}the only column is named {name!r}, which says {a}, but is read as the "
-            f"column of {b}; pass that of {b}, rename this one if it is, or "
-            f"{named.if_of_other(a, b)}"
+            f"{names.prefix}the only column is named {name!r}, which says {a}, but is read as the "
+            f"column of {b}",
+            remedy=f"pass that of {b}, rename this one if it is, or {names.if_of_other(a, b)}",
         )
 
 
 def class_of_name(name: Any, classes: NDArray[Any]) -> int | None:
     """Return which of two classes the name of a column says: 0 of "p0" and "prob_no"; or None.
 
-    It is the name of the class, beside words that say that it is a probability. Of 0 and 1 "no" and
-    "yes" say the same.
+    It ends with the name of the class, after words that say that it is a probability. Of 0 and 1
+    "no" and "yes" say the same.
     """
     if not isinstance(name, str):
         return None
     labels = [str(key(label)) for label in classes.tolist()]
     if name in labels:
         return labels.index(name)
-    own, said = [_words(label) for label in labels], _words(name)
-    for start in range(len(said)):
-        for stop in range(len(said), start, -1):
-            beside, inside = said[:start] + said[stop:], said[start:stop]
-            if not WORDS_OF_SCORES.issuperset(beside):
-                continue
-            if own[0] != own[1] and inside in own:
-                return own.index(inside)
-            if tells_positive(classes) and inside[0] in YES_OR_NO and len(inside) == 1:
-                return YES_OR_NO[inside[0]]
+    own, words = [_words(label) for label in labels], _words(name)
+    while words and words[0] in WORDS_OF_SCORES and words not in own:
+        words = words[1:]
+    if own[0] != own[1] and words in own:
+        return own.index(words)
+    if tells_positive(classes) and len(words) == 1:
+        return YES_OR_NO.get(words[0])
     return None
 
 
@@ -158,18 +153,20 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name.casefold())
 
 
+@errors.takes_names
 def check_single_name(
     name: Any,
     fitted: NDArray[Any] | None,
     classes: NDArray[Any],
     who: str,
-    named: errors.Arguments = errors.ARGUMENTS,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> None:
     """Refuse a single column of another name than at the fit, unless it is that of its class."""
     if fitted is None or not isinstance(name, str) or name == fitted[0]:
         return
     if class_of_name(name, classes) != 1:
         raise errors.ColumnNameError(
-            f"{named.prefix}the column is named {name!r}, but {who} was fitted to the column "
-            f"{fitted[0]!r}; if it holds the same scores, rename it or {named.if_renamed}"
+            f"{errors.names().prefix}the column is named {name!r}, but {who} was fitted to the "
+            f"column {fitted[0]!r}",
+            remedy=f"if it holds the same scores, rename it or {errors.names().if_renamed}",
         )

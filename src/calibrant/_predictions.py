@@ -16,11 +16,9 @@ from scipy.special import logit
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant._columns import column_order
-from calibrant._containers import column_names, is_vector, single_name, to_matrix
+from calibrant._containers import is_single_column
 from calibrant._kernels.metrics import top_labels
-from calibrant._labels import check_labels, check_weights
-from calibrant._one_column import check_positive
+from calibrant._labels import check_labels
 from calibrant.scale import Chunks, as_chunks, has_rows
 
 if TYPE_CHECKING:
@@ -296,20 +294,15 @@ def read_rows(*given: Any) -> Predictions:
 
 def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) -> NDArray[Any]:
     """Return the class of each column of chunks, told or by the rule of ``check_labels``."""
-    is_single = chunks.n_columns == 1
-    names = None if is_single else chunks.names
     labels = chunks.labels() if classes is None else classes
-    _, known = check_labels(
-        labels,
-        len(labels),
-        max(2, chunks.n_columns),
-        classes=classes,
-        names=names,
-        is_single=is_single,
-        named=NAMED,
-    )
-    column_order(names, known, told=classes is not None, named=NAMED)
-    return positive_last(known, chunks.n_columns, classes, pos_label, NAMED)
+    kind = "positive" if chunks.n_columns == 1 else "probabilities"
+    if pos_label is not None:
+        classes = _positive_last(labels, classes, pos_label, kind, NAMED)
+    columns = chunks.n_columns, kind
+    with errors.naming(NAMED):
+        return simplex.assign_classes(
+            labels, len(labels), *columns, names=chunks.names, classes=classes
+        )[1]
 
 
 def read_predictions(
@@ -321,34 +314,13 @@ def read_predictions(
     named: MetricArguments = NAMED,
 ) -> Predictions:
     """Check labels, probabilities and weights; rows of weight 0 are left out."""
-    kind = "positive" if is_vector(y_proba) else "probabilities"
-    matrix, names = to_matrix(y_proba, kind, named), column_names(y_proba)
-    n_rows, n_columns = matrix.shape
-    if n_rows == 0:
-        raise errors.ShapeError(f"{named.scores} has no rows; pass at least one")
-    weight = check_weights(sample_weight, n_rows)
-    is_single = n_columns == 1
-    names = None if is_single else names
-    index, known = check_labels(
-        y_true,
-        n_rows,
-        max(2, n_columns),
-        classes=classes,
-        names=names,
-        used=weight > 0,
-        is_single=is_single,
-        named=named,
+    kind = "positive" if is_single_column(y_proba) else "probabilities"
+    if pos_label is not None:
+        classes = _positive_last(y_true, classes, pos_label, kind, named)
+    batch = simplex.check_batch(
+        y_proba, y_true, sample_weight, kind=kind, classes=classes, is_chunk=True, named=named
     )
-    order = column_order(names, known, told=classes is not None, named=named)
-    ordered = positive_last(known, n_columns, classes, pos_label, named)
-    if ordered is not known:
-        index, known = 1 - index, ordered
-    if is_single:
-        check_positive(known, single_name(y_proba), told=True, named=named)
-    matrix = matrix if order is None else matrix[:, order]
-    rows = simplex.check_scores(matrix, "positive" if is_single else "probabilities", named=named)
-    found = Predictions(rows, index, weight, known)
-    return found if np.all(weight > 0) else found.take(weight > 0)
+    return Predictions(batch.scores, batch.class_index, batch.weight, batch.classes)
 
 
 def read_pair(
@@ -365,29 +337,22 @@ def read_pair(
     return first, second
 
 
-def positive_last(
-    known: NDArray[Any], n_columns: int, classes: Any, pos_label: Any, named: MetricArguments
+def _positive_last(
+    y_true: Any, classes: Any, pos_label: Any, kind: str, named: MetricArguments
 ) -> NDArray[Any]:
-    """Return the two classes of a single column with its own as the second; others as they are.
-
-    As in scikit-learn, 0 and 1, -1 and 1, False and True tell which of them it is. Of other labels
-    somebody has to say it.
-    """
-    if n_columns > 1:
-        if pos_label is not None:
-            raise errors.ParameterError(
-                f"pos_label={errors.in_words(pos_label)} names the class of a single column, but "
-                f"{named.scores} has {n_columns} columns; pass the column of that class alone"
-            )
-        return known
-    if pos_label is None:
-        check_positive(known, told=classes is not None, named=named)
-        return known
+    """Return the two classes of a single column with ``pos_label``, whose it is, as the second."""
+    label = errors.in_words(pos_label)
+    if kind != "positive":
+        raise errors.ParameterError(
+            f"pos_label={label} names the class of a single column, but {named.scores} has several "
+            "columns; pass the column of that class alone"
+        )
+    n_rows = len(y_true) if hasattr(y_true, "__len__") else 0
+    _, known = check_labels(y_true, n_rows, 2, classes=classes, is_single=True, named=named)
     place = np.flatnonzero(known == pos_label)
     if len(place) != 1:
         raise errors.ParameterError(
-            f"pos_label={errors.in_words(pos_label)} is not one of the classes "
-            f"{errors.some_in_words(known)}"
+            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}"
         )
     return known if place[0] == 1 else known[::-1]
 

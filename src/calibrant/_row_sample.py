@@ -16,7 +16,7 @@ from calibrant import errors
 from calibrant._kernels.rows import row_hashes
 from calibrant._labels import LARGEST_EXPONENT
 from calibrant._maps.base import require
-from calibrant._one_column import ONE_COLUMN
+from calibrant._one_column import two_column_kind
 from calibrant._row_order import order_rows
 from calibrant._simplex import SimplexBatch, check_batch, check_number
 
@@ -171,7 +171,7 @@ class RowSample:
 
     @property
     def _kind(self) -> str:
-        return ONE_COLUMN.get(self.scores, self.scores)
+        return two_column_kind(self.scores)
 
     def __repr__(self) -> str:
         return (

@@ -16,10 +16,16 @@ import numpy as np
 from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._columns import column_order
-from calibrant._containers import column_names, single_name, to_matrix
+from calibrant._containers import fitted_names, to_matrix
 from calibrant._kernels import rows as row_kernels
 from calibrant._labels import check_labels, check_weights
-from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass, two_columns
+from calibrant._one_column import (
+    ONE_COLUMN,
+    check_positive,
+    how_to_pass,
+    two_column_kind,
+    two_columns,
+)
 from calibrant._plausibility import (
     FEWEST_ROWS_IN_DOUBT,
     count_hits,
@@ -179,51 +185,57 @@ def check_floor(min_probability: Any, n_classes: int) -> None:
         )
 
 
+@errors.takes_names
 def check_scores(
     scores: Any,
     kind: str = "probabilities",
     normalize: str | None = None,
     first_row: int = 0,
-    named: errors.Arguments = errors.ARGUMENTS,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> NDArray[np.float64]:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
     One number for each row becomes two columns. Copies only what has to change. ``first_row`` is
     added to row numbers in messages, in which the arguments are ``named``.
     """
-    matrix = to_matrix(scores, kind, named)
+    return check_rows(to_matrix(scores, kind), kind, normalize, first_row)
+
+
+def check_rows(
+    matrix: NDArray[Any],
+    kind: str = "probabilities",
+    normalize: str | None = None,
+    first_row: int = 0,
+) -> NDArray[np.float64]:
+    """Return what ``to_matrix`` made of scores as ``check_scores`` returns them."""
     if kind in ONE_COLUMN:
-        matrix = two_columns(matrix, kind, _LIMITS[kind], first_row, named)
-        return repair_rows(matrix, ONE_COLUMN[kind], None, first_row, named)
+        matrix = two_columns(matrix, kind, _LIMITS[kind], first_row)
+        return repair_rows(matrix, ONE_COLUMN[kind], None, first_row)
     if matrix.shape[1] < 2:
         raise errors.ClassCountError(
-            f"{named.scores} has shape {matrix.shape}, 1 feature(s); at least two classes are "
-            f"needed: {how_to_pass(kind, named)}"
+            f"{errors.names().scores} has shape {matrix.shape}, 1 feature(s); at least two classes "
+            f"are needed: {how_to_pass(kind)}"
         )
     if matrix.dtype != np.float64 or not matrix.flags.carray or type(matrix) is not np.ndarray:
         matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
-    return repair_rows(matrix, kind, normalize, first_row, named)
+    return repair_rows(matrix, kind, normalize, first_row)
 
 
 def repair_rows(
-    matrix: NDArray[np.float64],
-    kind: str,
-    normalize: str | None = None,
-    first_row: int = 0,
-    named: errors.Arguments = errors.ARGUMENTS,
+    matrix: NDArray[np.float64], kind: str, normalize: str | None = None, first_row: int = 0
 ) -> NDArray[np.float64]:
     """Return rows, float64 in C order, on the simplex if they are probabilities."""
     if kind == "logits":
-        found = row_kernels.scan_range(matrix, -LARGEST_LOGIT, LARGEST_LOGIT, True)
-        _refuse(found, matrix, kind, first_row, named)
+        worst = row_kernels.scan_range(matrix, -LARGEST_LOGIT, LARGEST_LOGIT, True)
+        _refuse(worst, matrix, kind, first_row)
         return matrix
     if normalize == "rows":
-        found = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
-        _refuse(found, matrix, "masses", first_row, named)
+        worst = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
+        _refuse(worst, matrix, "masses", first_row)
         repairs = len(matrix)
     else:
-        *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
-        _refuse(found, matrix, kind, first_row, named)
+        *worst, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
+        _refuse(worst, matrix, kind, first_row)
     if not repairs:
         return matrix
     out = np.empty_like(matrix)
@@ -231,40 +243,68 @@ def repair_rows(
     return out
 
 
-def _refuse(
-    found: Any, matrix: NDArray[np.float64], kind: str, first_row: int, named: errors.Arguments
-) -> None:
+def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) -> None:
     """Raise the error about the first bad cell or row that a kernel found, if any."""
-    code, i, j, value = found
+    code, i, j, value = worst
     if code == row_kernels.FINE:
         return
-    row, cell = named.cell(first_row + i), f"{named.cell(first_row + i, j)} is {value}"
+    names, row = errors.names(), first_row + i
     if code == row_kernels.NO_MASS:
-        raise errors.RowSumError(
-            f"{row} is {value} in every class: not a distribution; remove or repair the row"
-        )
+        problem = f"is {value} in every class: not a distribution"
+        raise errors.RowSumError(problem, row=row, remedy="remove or repair the row")
     with np.errstate(over="ignore", invalid="ignore"):  # of 1e308 and more
         is_percent = abs(float(np.sum(matrix[i])) - 100.0) <= 1.0
-    percent = f"; the row sums to about 100: {named.if_percent}" if is_percent else ""
+    percent = f"; the row sums to about 100: {names.if_percent}" if is_percent else ""
     if code == row_kernels.BAD_SUM:
-        raise errors.RowSumError(
-            f"{row} sums to {value:.6g}, not 1{percent}; {named.if_unnormalized}"
-        )
+        problem = f"sums to {value:.6g}, not 1{percent}"
+        raise errors.RowSumError(problem, row=row, remedy=names.if_unnormalized)
+    cell: Any = {"row": row, "column": j, "value": value}
     if code == row_kernels.NOT_FINITE:
-        raise errors.NonFiniteError(
-            f"{cell}: Input {named.scores} contains NaN or infinity; remove or repair the row"
-        )
+        problem = f"Input {names.scores} contains NaN or infinity"
+        raise errors.NonFiniteError(problem, **cell, remedy="remove or repair the row")
     if kind == "logits":
-        reason = f"logits must be between {-LARGEST_LOGIT:g} and {LARGEST_LOGIT:g}; scale them"
-    elif kind == "masses":
-        reason = f"Negative values in data passed as {named.scores} cannot be normalised; "
-        reason += named.use_logits
-    else:
-        reason = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
-        reason += percent or f"; {named.if_logits}"
-    raise errors.RangeError(f"{cell}: {reason}")
+        problem = f"logits must be between {-LARGEST_LOGIT:g} and {LARGEST_LOGIT:g}"
+        raise errors.RangeError(problem, **cell, remedy="scale them")
+    if kind == "masses":
+        problem = f"Negative values in data passed as {names.scores} cannot be normalised"
+        raise errors.RangeError(problem, **cell, remedy=names.use_logits)
+    problem = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
+    remedy = "" if percent else names.if_logits
+    raise errors.RangeError(problem + percent, **cell, remedy=remedy)
 
 
+def assign_classes(
+    y: Any,
+    n_rows: int,
+    n_columns: int,
+    kind: str,
+    *,
+    names: list[Any] | None,
+    classes: Any = None,
+    used: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
+    """Return the column of each label, the class of each column, and their order if it changes.
+
+    ``names`` are those of the columns; a single column of two classes has one.
+    """
+    is_single, told = kind in ONE_COLUMN, classes is not None
+    several = None if is_single else names
+    index, labels = check_labels(
+        y,
+        n_rows,
+        2 if is_single else n_columns,
+        classes=classes,
+        names=several,
+        used=used,
+        is_single=is_single,
+    )
+    order = column_order(several, labels, told=told)
+    if is_single:
+        check_positive(labels, names[0] if names else None, told=told)
+    return index, labels, order
+
+
+@errors.takes_names
 def check_batch(
     scores: Any,
     y: Any,
@@ -274,7 +314,7 @@ def check_batch(
     classes: Any = None,
     normalize: str | None = None,
     is_chunk: bool = False,
-    named: errors.Arguments = errors.ARGUMENTS,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> SimplexBatch:
     """Validate a calibration set; rows of weight zero are as if they were not there.
 
@@ -282,43 +322,31 @@ def check_batch(
     """
     check_option("scores", kind, KINDS)
     check_option("normalize", normalize, (None, "rows"))
-    is_single = kind in ONE_COLUMN
-    names = column_names(scores, kind)
-    given = to_matrix(scores, kind, named)
-    check_memory(8 * (1 + is_single) * given.size, "the calibration set")
+    given = to_matrix(scores, kind)
+    check_memory(8 * (1 + (kind in ONE_COLUMN)) * given.size, "the calibration set")
     try:
-        matrix = check_scores(given, kind, normalize, named=named)
+        matrix = check_rows(given, kind, normalize)
     except (errors.RangeError, errors.RowSumError) as error:
-        told = classes is not None
-        hint = None if is_single else if_features(given, y, told=told, named=named)
+        hint = None if kind in ONE_COLUMN else if_features(given, y, told=classes is not None)
         if hint is None:
             raise
         raise type(error)(f"{error}. But {hint}") from error
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(
-            f"{named.prefix}Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of "
-            "1 is required."
+            f"{errors.names().scores} has no rows; pass at least one. Found array with 0 sample(s) "
+            f"(shape={matrix.shape}) while a minimum of 1 is required."
         )
-    weight = check_weights(sample_weight, n_rows, named)
-    index, labels = check_labels(
-        y,
-        n_rows,
-        n_classes,
-        classes=classes,
-        names=names,
-        used=weight > 0,
-        is_single=is_single,
-        named=named,
+    weight = check_weights(sample_weight, n_rows)
+    names, used = fitted_names(scores, kind), weight > 0
+    index, labels, order = assign_classes(
+        y, n_rows, n_classes, kind, names=names, classes=classes, used=used
     )
-    order = column_order(names, labels, told=classes is not None, named=named)
     matrix = matrix if order is None else np.take(matrix, order, axis=1)
-    if is_single:
-        check_positive(labels, single_name(scores), told=classes is not None, named=named)
-    batch = SimplexBatch(matrix, ONE_COLUMN.get(kind, kind), index, weight, labels)
-    if not np.all(weight > 0):
-        batch = batch.take(weight > 0)
-    features = find_features(batch, named) if kind == "logits" and classes is None else None
+    batch = SimplexBatch(matrix, two_column_kind(kind), index, weight, labels)
+    if not np.all(used):
+        batch = batch.take(used)
+    features = find_features(batch) if kind == "logits" and classes is None else None
     if features is not None:
         notices.warn(errors.ScoresKindWarning(features))
     if not is_chunk:
@@ -326,7 +354,7 @@ def check_batch(
     return batch
 
 
-def if_features(matrix: NDArray[Any], y: Any, *, told: bool, named: errors.Arguments) -> str | None:
+def if_features(matrix: NDArray[Any], y: Any, *, told: bool) -> str | None:
     """Say what to do if rows that are no distributions look like features of the classifier.
 
     The number of features is mostly not that of labels, and their sizes are very different; but
@@ -340,12 +368,17 @@ def if_features(matrix: NDArray[Any], y: Any, *, told: bool, named: errors.Argum
     if n_labels == n_columns and not is_uneven:
         return None
     why = f"with {n_columns} columns for {errors.number_of(n_labels, 'distinct label')}"
+    remedy = errors.names().if_features
     if is_uneven or n_labels > n_columns or (2 * n_labels <= n_columns and not told):
-        return f"{why} these look like features, not scores of classes: {named.if_features}"
-    return f"{why} these may be features: {named.if_features}"
+        return f"{why} these look like features, not scores of classes: {remedy}"
+    return f"{why} these may be features: {remedy}"
 
 
-def find_features(batch: SimplexBatch, named: errors.Arguments) -> str | None:
+@errors.takes_names
+def find_features(
+    batch: SimplexBatch,
+    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
+) -> str | None:
     """Say so if numbers would be logits of classes that nobody named, and tell nothing of y."""
     has_label = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
     n_labels = int(has_label.sum())
@@ -357,20 +390,18 @@ def find_features(batch: SimplexBatch, named: errors.Arguments) -> str | None:
     is_elsewhere = n_rows >= batch.n_classes and np.mean(has_label[top]) < 0.5
     if not is_by_chance and not is_elsewhere:
         return None
+    names = errors.names()
     return (
-        f"{named.scores} has {batch.n_classes} columns for "
+        f"{names.scores} has {batch.n_classes} columns for "
         f"{errors.number_of(n_labels, 'distinct label')}, and the largest number of a row tells "
         f"nothing of its label: these look like features, not logits of classes; "
-        f"{named.if_features}. If they are logits, {named.if_untold}"
+        f"{names.if_features}. If they are logits, {names.if_untold}"
     )
 
 
-def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None) -> None:
-    """Warn of what is no error in any row, but hardly meant.
-
-    ``present`` says which classes have a label, if these are some of the rows only.
-    """
-    index = batch.class_index if present is None else np.flatnonzero(present)
+def warn_of_batch(batch: SimplexBatch) -> None:
+    """Warn of suspicious input: one class only, wrong columns, logits that are probabilities."""
+    index = batch.class_index
     if np.all(index == index[0]):
         only = errors.in_words(batch.classes[index[0]])
         notices.warn(errors.SingleClassWarning(f"every label is {only}; use rows of all classes"))

@@ -7,10 +7,20 @@ argument, the place, the value and the remedy.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn import exceptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
 
 ConvergenceWarning = exceptions.ConvergenceWarning
 DataConversionWarning = exceptions.DataConversionWarning
@@ -87,12 +97,81 @@ class Arguments:
         """Name the weight of a row."""
         return f"sample_weight[{row}]"
 
+    def place(self, argument: str, row: int, column: int | None) -> str:
+        """Name a row, or a cell, of an argument."""
+        if argument != "scores":
+            return self.label(row) if argument == "y" else self.weight(row)
+        return self.cell(row) if column is None else self.cell(row, column)
+
 
 ARGUMENTS = Arguments()
+_names: ContextVar[Arguments] = ContextVar("_names", default=ARGUMENTS)
+
+
+def names() -> Arguments:
+    """Return how whoever asked calls the arguments: messages use these names."""
+    return _names.get()
+
+
+@contextmanager
+def naming(named: Arguments) -> Iterator[None]:
+    """Let messages from inside use these names."""
+    token = _names.set(named)
+    try:
+        yield
+    finally:
+        _names.reset(token)
+
+
+def takes_names(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Let messages from inside of a function use the names that its parameter ``named`` has."""
+    place = list(signature(function).parameters).index("named")
+
+    @wraps(function)
+    def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Returned:
+        named: Any = args[place] if len(args) > place else keywords.get("named")
+        if named is None:  # those of whoever called from further outside
+            return function(*args, **keywords)
+        with naming(named):
+            return function(*args, **keywords)
+
+    return call
 
 
 class DataError(ValueError):
-    """Scores, labels or weights cannot be used; the message names the row and the remedy."""
+    """Scores, labels or weights cannot be used; the message names the row and the remedy.
+
+    Attributes
+    ----------
+    argument : str
+        Argument that is wrong, as calibrators call it: "scores", "y", "sample_weight".
+    row, column : int or None
+        First wrong row or cell, where there is one, and ``value`` what stands there.
+    remedy : str
+        What to do about it, if that is known; the end of the message.
+    """
+
+    def __init__(
+        self,
+        problem: str = "",
+        *,
+        remedy: str = "",
+        argument: str = "scores",
+        row: int | None = None,
+        column: int | None = None,
+        value: object = None,
+    ) -> None:
+        message = f"{problem}; {remedy}" if remedy else problem
+        if row is not None and value is not None:
+            message = f"is {in_words(value)}: {message}"
+        self.message, self.remedy = message, remedy
+        self.argument, self.row, self.column, self.value = argument, row, column, value
+        self._names = names()
+        super().__init__(message if row is None else f"{self.place(row)} {message}")
+
+    def place(self, row: int) -> str:
+        """Name the row or cell that is wrong, as if it were in this row."""
+        return self._names.place(self.argument, row, self.column)
 
 
 class ShapeError(DataError):

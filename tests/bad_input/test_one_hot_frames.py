@@ -63,7 +63,7 @@ def test_a_class_without_a_label_is_told_by_its_column():
 
 def test_names_that_do_not_match_are_refused():
     made = TemperatureScaling
-    with refused(errors.ColumnNameError, "'ant', 'cat', 'dog'", "'a', 'b', 'c'", "after its class"):
+    with refused(errors.LabelError, "'a', 'b', 'c'", "not among the classes"):
         made(classes=["a", "b", "c"]).fit(P, HOT)
     with refused(errors.ColumnNameError, "'dog', 'ant', 'cat'", "sorted order", "pass classes="):
         made().fit(P, HOT[NAMES])

@@ -30,12 +30,18 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
-from calibrant._columns import check_names, column_order, feature_names, order_of
+from calibrant._columns import changed_order, check_names, feature_names, order_of
 from calibrant._containers import column_names, fitted_names, output_dtype, single_name, to_matrix
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
-from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name, how_to_pass
+from calibrant._one_column import (
+    ONE_COLUMN,
+    check_positive,
+    check_single_name,
+    how_to_pass,
+    two_column_kind,
+)
 from calibrant._plausibility import find_other_range, score_range
 from calibrant._row_sample import RowSample
 from calibrant._solvers.points import MOST_POINTS, to_points
@@ -197,7 +203,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _kind(self) -> str:
         """Kind of scores that the fitted calibrator takes."""
         own: str = self.map_.kind
-        return self.scores if ONE_COLUMN.get(self.scores) == own else own
+        return self.scores if two_column_kind(self.scores) == own else own
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
@@ -457,7 +463,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         def work(rows: slice) -> tuple[slice, Any, Any]:
             checked = matrix[rows]
             if not is_checked:
-                checked = simplex.check_scores(checked, kind, self.normalize, rows.start)
+                checked = simplex.check_rows(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
                 simplex.warn_of_kind(checked, found.kind)
                 other = find_other_range(checked, found.kind, self.solver_report_.score_range)
@@ -530,11 +536,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"column for each class seen at fit.{remedy}"
             )
         names = column_names(scores)
-        order = column_order(names, self.classes_)
-        if order is None and (names is None or order_of(names, self.classes_) is None):
-            fitted = getattr(self, "feature_names_in_", None)
-            check_names(names, fitted, type(self).__name__)
-        return order
+        order = None if names is None else order_of(names, self.classes_)
+        if order is None or names is None:
+            check_names(names, getattr(self, "feature_names_in_", None), type(self).__name__)
+            return None
+        return changed_order(order, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

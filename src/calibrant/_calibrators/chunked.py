@@ -9,12 +9,10 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._bad_rows import predict_chunk, to_send
-from calibrant._columns import column_order
-from calibrant._containers import column_names, single_name, to_matrix
-from calibrant._labels import check_labels
-from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
+from calibrant._containers import column_names, fitted_names, to_matrix
+from calibrant._one_column import ONE_COLUMN, how_to_pass
 from calibrant._row_sample import RowSample
-from calibrant._simplex import check_scores
+from calibrant._simplex import assign_classes, check_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,31 +27,18 @@ def classes_of_chunks(chunks: Chunks, kind: str, classes: Any) -> NDArray[Any]:
         raise errors.ShapeError("no chunk has a row with a weight and a label; pass at least one")
     if chunks.n_columns == 1 and kind not in ONE_COLUMN:
         raise errors.ClassCountError(f"scores has one column: {how_to_pass(kind)}")
-    name = (chunks.names or [None])[0]
-    return _check_classes(labels, chunks.n_columns, chunks.names, name, kind, classes)
+    return assign_classes(
+        labels, len(labels), chunks.n_columns, kind, names=chunks.names, classes=classes
+    )[1]
 
 
 def classes_of_rows(scores: Any, y: Any, kind: str, classes: Any) -> NDArray[Any]:
     """Return the class of each column of a matrix."""
-    matrix, labels = to_matrix(scores, kind), y if classes is None else classes
-    if matrix.shape[1] == 1 and kind not in ONE_COLUMN:
-        check_scores(matrix, kind)  # refuses it
-    names, name = column_names(scores, kind), single_name(scores)
-    return _check_classes(labels, matrix.shape[1], names, name, kind, classes)
-
-
-def _check_classes(
-    labels: Any, n_columns: int, names: list[Any] | None, name: Any, kind: str, classes: Any
-) -> NDArray[Any]:
-    is_single, told = kind in ONE_COLUMN, classes is not None
-    names, n_columns = (None, 2) if is_single else (names, n_columns)
-    _, known = check_labels(
-        labels, len(labels), n_columns, classes=classes, names=names, is_single=is_single
-    )
-    column_order(names, known, told=told)
-    if is_single:
-        check_positive(known, name, told=told)
-    return known
+    n_columns, labels = to_matrix(scores, kind).shape[1], y if classes is None else classes
+    if n_columns == 1 and kind not in ONE_COLUMN:
+        check_scores(scores, kind)  # refuses it
+    names = fitted_names(scores, kind)
+    return assign_classes(labels, len(labels), n_columns, kind, names=names, classes=classes)[1]
 
 
 def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: Any) -> None:

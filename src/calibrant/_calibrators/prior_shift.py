@@ -333,7 +333,7 @@ def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     kind = calibrator._kind  # noqa: SLF001  (ours)
     matrix = to_matrix(scores, kind)
     order = calibrator._check_columns(scores, matrix.shape)  # noqa: SLF001  (ours)
-    rows = simplex.check_scores(matrix, kind, calibrator.normalize)
+    rows = simplex.check_rows(matrix, kind, calibrator.normalize)
     return rows if order is None else np.take(rows, order, axis=1)
 
 

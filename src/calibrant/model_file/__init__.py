@@ -15,7 +15,6 @@ from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import stored_names, take_state
-from calibrant._docstrings import inherit_parameters
 from calibrant.model_file._fields import parts_in, stored_values
 from calibrant.model_file._format import MAX_FILE, Content, pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
@@ -111,9 +110,15 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     return Reader(_open(path, sha256, max_bytes)).outermost()
 
 
-@inherit_parameters(save)
 def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
     """Return the bytes that ``save`` writes.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Any fitted calibrator of this package.
+    sample : bool, default=False
+        Whether they also hold ``sample_``, as of ``save``.
 
     Returns
     -------
@@ -130,9 +135,15 @@ def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
     return b"".join(_encode(calibrator, sample=sample)[0])
 
 
-@inherit_parameters(save)
 def digest(calibrator: Calibrator, *, sample: bool = False) -> str:
     """Return the SHA-256 of the file that ``save`` writes.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Any fitted calibrator of this package.
+    sample : bool, default=False
+        Whether they also hold ``sample_``, as of ``save``.
 
     Returns
     -------
@@ -151,7 +162,6 @@ def digest(calibrator: Calibrator, *, sample: bool = False) -> str:
     return _encode(calibrator, sample=sample)[1]
 
 
-@inherit_parameters(load)
 def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     """Return the calibrator whose bytes ``dumps`` returned.
 
@@ -159,6 +169,9 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     ----------
     data : bytes-like
         The content of a model file.
+    sha256 : str, optional
+        Digest returned by ``save``. Any other file is refused before it is parsed. The checksum
+        inside the file detects damage, not forgery.
 
     Returns
     -------
@@ -176,9 +189,15 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     return Reader(unpack(memoryview(own), sha256)).outermost()
 
 
-@inherit_parameters(load)
 def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     """Describe the content of a model file, after all checks of ``load``.
+
+    Parameters
+    ----------
+    path : path-like
+        File written by ``save``.
+    max_bytes : int, default=1073741824
+        A larger file is refused before it is read.
 
     Returns
     -------

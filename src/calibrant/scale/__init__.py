@@ -6,7 +6,7 @@ loaded when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant._lazy import attach
 
@@ -14,30 +14,39 @@ if TYPE_CHECKING:
     from calibrant._row_sample import RowSample
     from calibrant.scale._chunks import Chunks
     from calibrant.scale._chunks import has_rows as has_rows
-    from calibrant.scale._sources import as_chunks as as_chunks
-    from calibrant.scale._sources import is_dask as is_dask
-    from calibrant.scale._sources import is_elsewhere as is_elsewhere
+    from calibrant.scale._chunks import is_dask as is_dask
+    from calibrant.scale._chunks import is_elsewhere as is_elsewhere
     from calibrant.scale._tables import data_in as data_in
     from calibrant.scale._tables import open_tables
 
-_HOMES: dict[str, str] = {
-    "Chunks": "calibrant.scale._chunks",
+_CHUNKS = ("Chunks", "has_rows", "is_dask", "is_elsewhere")
+_HOMES = {
     "RowSample": "calibrant._row_sample",
-    "open_tables": "calibrant.scale._tables",
-    # For other rooms of this package; these are not public.
-    "as_chunks": "calibrant.scale._sources",
-    "data_in": "calibrant.scale._tables",
-    "has_rows": "calibrant.scale._chunks",
-    "is_dask": "calibrant.scale._sources",
-    "is_elsewhere": "calibrant.scale._sources",
+    **dict.fromkeys(_CHUNKS, "calibrant.scale._chunks"),
+    **dict.fromkeys(("data_in", "open_tables"), "calibrant.scale._tables"),
 }
-"""The module of every name."""
-
-_MODULES = ("dask", "spark")
-"""Public names that are modules themselves."""
+"""The module of every name; those in lower case but ``open_tables`` are for other rooms."""
 
 __all__ = ["Chunks", "RowSample", "dask", "open_tables", "spark"]
-__getattr__, _ = attach(__name__, _HOMES, _MODULES)
+__getattr__, _ = attach(__name__, _HOMES, ("dask", "spark"))
+
+
+def as_chunks(scores: Any, y: Any = None, sample_weight: Any = None) -> Chunks | None:
+    """Return chunks of what comes in chunks; None for what is in memory."""
+    from calibrant.errors import ParameterError
+    from calibrant.scale._chunks import Chunks, is_dask
+
+    if isinstance(scores, Chunks):
+        if y is not None or sample_weight is not None:
+            raise ParameterError(
+                "chunks have their own labels and weights; pass no y and no sample_weight"
+            )
+        return scores
+    if any(is_dask(given) for given in (scores, y, sample_weight)):
+        from calibrant.scale.dask import DaskChunks
+
+        return DaskChunks(scores, y, sample_weight)
+    return None
 
 
 def __dir__() -> list[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
+from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from calibrant import errors
-from calibrant._labels import Labels, encode, of_pandas, refuse_missing
+from calibrant._containers import library
+from calibrant._labels import encode, of_pandas, refuse_missing
 from calibrant._row_sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:
@@ -91,13 +92,12 @@ class Chunks(ABC):
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels of all rows that have a weight, sorted."""
-        return self.reduce(_labels_of, union)
+        return sorted_labels(self.reduce(count_each, add))
 
     def count_labels(self) -> Mapping[Any, int] | None:
         """Return the number of rows of each label, or None where it needs the scores to be read.
 
-        An engine whose workers sample chunks side by side should say it: each of them then drops
-        at once what the sample of all rows will not keep.
+        With it, workers drop at once what the sample of all rows will not keep.
         """
         return None
 
@@ -154,27 +154,8 @@ def has_rows(y: Any, sample_weight: Any = None) -> bool:
     return len(y) > 0 and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 
 
-def _labels_of(scores: Any, y: Any, sample_weight: Any = None) -> NDArray[Any]:  # noqa: ARG001
-    return distinct(y, sample_weight)
-
-
-def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
-    """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
-    labels, used = _read_labels(y, sample_weight)
-    result = labels.present(used)
-    return np.array(result.tolist()) if result.dtype.kind == "O" else result
-
-
-def count_each(y: Any, sample_weight: Any = None) -> Counter[Any]:
+def count_each(_: Any, y: Any, sample_weight: Any = None) -> Counter[Any]:
     """Return the number of rows of a chunk that have a weight, by label."""
-    labels, used = _read_labels(y, sample_weight)
-    codes = labels.codes if used is None else labels.codes[used]
-    counts = np.bincount(codes, minlength=len(labels.values)).tolist()
-    return +Counter(dict(zip(labels.values.tolist(), counts, strict=True)))
-
-
-def _read_labels(y: Any, sample_weight: Any) -> tuple[Labels, NDArray[np.bool_] | None]:
-    """Return the labels of a chunk, and which rows have a weight."""
     labels = of_pandas(y)
     if labels is None:
         plain = np.asarray(y)
@@ -187,17 +168,25 @@ def _read_labels(y: Any, sample_weight: Any) -> tuple[Labels, NDArray[np.bool_] 
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
     if used is not None and used.shape != (len(labels.codes),):
         used = None  # is refused when rows are counted
-    return labels, used
+    codes = labels.codes if used is None else labels.codes[used]
+    counts = np.bincount(codes, minlength=len(labels.values)).tolist()
+    return +Counter(dict(zip(labels.values.tolist(), counts, strict=True)))
 
 
-def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct labels of two chunks; the type of an empty one tells nothing."""
-    both = [labels for labels in (first, second) if len(labels)]
-    return np.unique(np.concatenate(both)) if both else first
+def sorted_labels(counts: Mapping[Any, int]) -> NDArray[Any]:
+    """Return the labels that were counted, sorted."""
+    return np.unique(np.array([*counts]))
 
 
-_CELL = re.compile(r"(?P<argument>\w+)\[(?P<row>\d+)(?:, (?P<column>\d+))?\]")
-"""A cell as messages about arrays name it, such as ``scores[17, 1]``."""
+def is_dask(given: Any) -> bool:
+    """Whether something is a collection of Dask's."""
+    return library(given) == "dask"
+
+
+def is_elsewhere(scores: Any) -> bool:
+    """Whether rows are no matrix in memory."""
+    return isinstance(scores, Chunks) or is_dask(scores)
+
 
 FOR_LOGITS = "for logits, use a calibrator with scores='logits'"
 
@@ -219,26 +208,18 @@ def located(
     try:
         yield
     except errors.DataError as error:
-        message = str(error)
-        cell = _CELL.match(message)
-        if cell is None:
-            raise type(error)(f"{place}: {message}") from error
-        row, column = first_row + int(cell["row"]), cell["column"]
-        place += f", row {row}" + (
-            "" if first_of_all is None else f", row {first_of_all + row} of all"
-        )
-        name, rest = _name_cell(cell["argument"], row, column, columns or {}), message[cell.end() :]
+        if error.row is None:
+            raise type(error)(f"{place}: {error}") from error
+        row = first_row + error.row
+        place += f", row {row}"
+        place += "" if first_of_all is None else f", row {first_of_all + row} of all"
+        name = (columns or {}).get(error.argument)
+        cell = error.place(row)
+        if isinstance(name, str):
+            cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
+        elif name is not None:
+            cell = "the row" if error.column is None else f"column {name[error.column]!r}"
+        message = f"{place}: {cell} {error.message}"
         if columns is not None:  # scores= names columns where columns have names
-            rest = rest.replace(errors.ARGUMENTS.if_logits, FOR_LOGITS)
-        raise type(error)(f"{place}: {name}{rest}") from error
-
-
-def _name_cell(argument: str, row: int, column: str | None, columns: Mapping[str, Any]) -> str:
-    """Name a cell by its column where columns have names, else by its argument and indices."""
-    # Metrics call the same columns by the names of their own arguments.
-    name = columns.get({"y_proba": "scores", "y_true": "y"}.get(argument, argument))
-    if name is None:
-        return f"{argument}[{row}]" if column is None else f"{argument}[{row}, {column}]"
-    if isinstance(name, str):
-        return f"column {name!r}" + ("" if column is None else f"[{column}]")
-    return "the row" if column is None else f"column {name[int(column)]!r}"
+            message = message.replace(errors.ARGUMENTS.if_logits, FOR_LOGITS)
+        raise type(error)(message) from error

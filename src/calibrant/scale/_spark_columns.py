@@ -139,9 +139,8 @@ class Scores:
         if np.any(wrong):
             i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
-            raise errors.ShapeError(
-                f"scores[{i}] {held}, but needs {self.n_classes}, one for each class"
-            )
+            problem = f"{held}, but needs {self.n_classes}, one for each class"
+            raise errors.ShapeError(problem, row=i)
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
 
 
@@ -175,7 +174,6 @@ def _field(df: Any, name: str) -> Any:
 
 
 def _check_type(name: str, kind: Any, kinds: Any, error: type[Exception], wanted: str) -> None:
-    """Refuse a column of another type."""
     if not isinstance(kind, kinds):
         raise error(f"column {name!r} has type {kind.simpleString()}; {wanted}")
 

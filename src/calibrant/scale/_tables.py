@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._containers import NamedMatrix
-from calibrant.scale._chunks import Chunks, distinct, located, union
+from calibrant.scale._chunks import Chunks, count_each, located, sorted_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +60,8 @@ class TableChunks(Chunks):
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels; no score is read for them."""
-        return self._merged(self._others, lambda batch: distinct(*self._labels_of(batch)), union)
+        each = partial(self._merged, self._others)
+        return sorted_labels(each(lambda batch: count_each(None, *self._labels_of(batch)), add))
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every batch, one after the other."""
@@ -162,6 +164,7 @@ def open_tables(
     """
     try:
         import pyarrow.dataset as ds
+        from pyarrow import csv
     except ImportError as error:
         raise extras.needed(error, "calibrant.scale.open_tables", "cli") from error
     paths = [Path(given) for given in ([path] if isinstance(path, str | Path) else path)]
@@ -172,7 +175,16 @@ def open_tables(
             f"{errors.some_in_words(list(map(str, paths)))} has no .parquet, .arrow, .feather, "
             ".csv or .tsv file"
         )
-    dataset = ds.dataset([str(file) for file in files], format=_format_of(files))
+    suffix, *others = sorted({file.suffix.lower() for file in files})
+    if others:
+        raise errors.PredictionFileError(
+            f"the directory has files of several kinds, {', '.join([suffix, *others])}; pass those "
+            "of one kind"
+        )
+    kind: Any = FORMATS[suffix]
+    if suffix == ".tsv":
+        kind = ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))
+    dataset = ds.dataset([str(file) for file in files], format=kind)
     return TableChunks(dataset, scores, label, weight)
 
 
@@ -183,19 +195,3 @@ def data_in(path: Path) -> list[Path]:
     """
     files = sorted(path.rglob("*"))
     return [file for file in files if not any(p[0] in "._" for p in file.relative_to(path).parts)]
-
-
-def _format_of(files: Sequence[Path]) -> Any:
-    """Return the format of files, which is the same of all."""
-    import pyarrow.dataset as ds
-    from pyarrow import csv
-
-    suffixes = {file.suffix.lower() for file in files}
-    if len(suffixes) > 1:
-        raise errors.PredictionFileError(
-            f"the directory has files of several kinds, {', '.join(sorted(suffixes))}; pass those "
-            "of one kind"
-        )
-    (suffix,) = suffixes
-    is_tsv = suffix == ".tsv"
-    return ds.CsvFileFormat(csv.ParseOptions(delimiter="\t")) if is_tsv else FORMATS[suffix]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant._containers import NamedMatrix, column_names
 from calibrant._simplex import check_option
-from calibrant.scale._chunks import Chunks, count_each, distinct, located, union
+from calibrant.scale._chunks import Chunks, count_each, located, sorted_labels
 
 try:
     import dask
@@ -72,23 +73,21 @@ class DaskChunks(Chunks):
                 self._weight = _split_as(matrix, sample_weight, "sample_weight")
         if sample_weight is None:
             self._weight = [None] * len(self._scores)
-
         self._is_one_hot = getattr(y, "ndim", 1) > 1
 
     @cached_property
-    def _labels(self) -> tuple[NDArray[Any], Counter[Any]]:
-        """The distinct labels and the number of rows of each; no score is read for them."""
+    def _counts(self) -> Counter[Any]:
+        """The number of rows of each label; no score is read for it."""
         parts = enumerate(zip(self._y, self._weight, self._starts, strict=True))
-        read = [dask.delayed(_read_labels)(number, *part) for number, part in parts]
-        return _merged(read, lambda a, b: (union(a[0], b[0]), a[1] + b[1]))
+        return _merged([dask.delayed(_count_labels)(*part) for part in parts], add)
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels."""
-        return self._labels[0]
+        return sorted_labels(self._counts)
 
     def count_labels(self) -> Counter[Any] | None:
         """Return the number of rows of each label, unless labels are one-hot rows."""
-        return None if self._is_one_hot else self._labels[1]
+        return None if self._is_one_hot else self._counts
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every chunk where it is, and merge a few neighbours at a time."""
@@ -146,11 +145,10 @@ def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _read_labels(
-    number: int, y: Any, weight: Any, start: int | None
-) -> tuple[NDArray[Any], Counter[Any]]:
+def _count_labels(number: int, part: tuple[Any, Any, int | None]) -> Counter[Any]:
+    y, weight, start = part
     with located(f"chunk {number}", first_of_all=start):
-        return distinct(y, weight), count_each(y, weight)
+        return count_each(None, y, weight)
 
 
 def _count(

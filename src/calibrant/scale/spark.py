@@ -16,7 +16,7 @@ from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant._simplex import check_option
-from calibrant.scale._chunks import Chunks, located
+from calibrant.scale._chunks import Chunks, located, sorted_labels
 
 try:
     import pyarrow as pa
@@ -192,7 +192,7 @@ class SparkChunks(Chunks):
                 f"{errors.some_in_words(labels)}; pass one column of scores for each class"
             )
         self._scores.check_order(labels, self._label)
-        return np.unique(np.array(labels))
+        return sorted_labels(self._counts)
 
     @cached_property
     def _n_partitions(self) -> int:

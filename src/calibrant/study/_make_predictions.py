@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._atomic_file import replace_file
-from calibrant._docstrings import inherit_parameters
 from calibrant.errors import LabelError, ShapeError
 
 if TYPE_CHECKING:
@@ -101,7 +100,6 @@ def from_estimator(
     return _write_parts(path, kind, parts, seed, classes=names)
 
 
-@inherit_parameters(from_estimator)
 def from_torch(
     model: Any,
     loader: Iterable[Any],
@@ -120,8 +118,12 @@ def from_torch(
         evaluation mode and back.
     loader : iterable
         Yields batches (inputs, labels), in a fixed order, labels numbered from 0.
+    path : path-like
+        ``dataset_model.npz`` in the directory of a study.
     test : iterable, optional
         Batches of the test part. Without it the rows are split 25 / 75 into val and test.
+    seed : int, default=0
+        Of the split.
     device : torch.device or str, optional
         Where to compute; by default where the model is.
 
