@@ -160,9 +160,10 @@ def _to_array(scores: Any) -> NDArray[Any]:
         )
     if isinstance(scores, np.ma.MaskedArray):
         if np.ma.is_masked(scores):
-            row, *column = map(int, np.argwhere(np.ma.getmaskarray(scores))[0])
-            place = {"row": row, "column": column[0] if column else None}
-            raise errors.DataError("is masked", **place, remedy="fill it or drop its row")
+            row, *rest = map(int, np.argwhere(np.ma.getmaskarray(scores))[0])
+            column = rest[0] if rest else None
+            remedy = "fill it or drop its row"
+            raise errors.DataError("is masked", row=row, column=column, remedy=remedy)
         return scores.data
     if home == "dask":
         raise errors.ContainerError(f"{name} is a dask collection", remedy=f"pass {name}.compute()")
