@@ -297,7 +297,7 @@ def classes_by_name(
         distinct, counts = np.unique(y, return_counts=True)
         frequent = distinct[np.argsort(-counts, kind="stable")[: (1 + len(distinct)) // 2]].tolist()
         partial = match_columns(names, frequent, found.place)
-        if partial is not None and (len(frequent) > 1 or not partial.prefix + partial.suffix):
+        if partial is not None and (len(frequent) > 1 or not partial.prefix):
             return partial.classes
         if y.dtype.kind in "iu":
             return list(range(len(names)))
@@ -308,7 +308,7 @@ def classes_by_name(
     others = set(range(len(names))) - set(match.columns)
     if found.are_columns_sure:
         return None if others else match.classes
-    if not match.prefix and not match.suffix and y.dtype.kind not in "iu":
+    if not match.prefix and y.dtype.kind not in "iu":
         # Any name may be that of a class without rows; one that completes the rows is.
         seen = set(labels)
         absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen]
