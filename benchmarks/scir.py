@@ -9,7 +9,7 @@ from time import process_time
 import numpy as np
 
 from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
-from calibrant._simplex import check_batch
+from calibrant._gate import check_batch
 from calibrant._solvers.bivariate_isotonic import bivariate_isotonic_regression
 from calibrant._solvers.sorted_cumulative.fit import accumulate, fit_rows
 from measure import peak_mebibytes, print_ratios, race, simulate

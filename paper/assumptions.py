@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import optimize
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._calibrators.methods import make_calibrator
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def simulate(n_rows: int = N_ROWS, seed: int = 0) -> tuple[Matrix, NDArray[np.in
     rng = np.random.default_rng(seed)
     scores = rng.normal(0.0, 3.0, (n_rows, N_CLASSES))
     slopes = np.linspace(0.35, 0.75, N_CLASSES)
-    honest = simplex.softmax(scores * slopes + np.linspace(-0.8, 0.8, N_CLASSES))
+    honest = gate.softmax(scores * slopes + np.linspace(-0.8, 0.8, N_CLASSES))
     labels = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
-    return simplex.softmax(scores), labels
+    return gate.softmax(scores), labels
 
 
 def measure_map(predict: Map, rows: Matrix, labels: NDArray[np.int64]) -> Measured:

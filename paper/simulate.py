@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant.study._make_predictions import write_predictions
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def simulate_imagenet(
     path : Path
     """
     for name, size in (("n_val", n_val), ("n_test", n_test), ("n_classes", n_classes)):
-        simplex.check_number(name, size, low=2 if name == "n_classes" else 1, whole=True)
+        gate.check_number(name, size, low=2 if name == "n_classes" else 1, whole=True)
     if degrees_of_freedom is not None:
-        simplex.check_number("degrees_of_freedom", degrees_of_freedom, low=1.0)
+        gate.check_number("degrees_of_freedom", degrees_of_freedom, low=1.0)
     rng = np.random.default_rng(seed)
     noise: Any = rng.standard_normal
     if degrees_of_freedom is not None:

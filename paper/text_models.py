@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._files.arrays import decoding
-from calibrant._simplex import check_option
+from calibrant._gate import check_option
 from calibrant.errors import PredictionFileError
 from calibrant.study._make_predictions import split_rows, write_predictions
 

@@ -23,9 +23,8 @@ KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
     {"errors", "_html", "_notices", "_progress", "_threads", "_extras", "_lazy"}
     | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
-    {"_columns", "_containers", "_features", "_labels", "_one_column", "_plausibility"}
-    | {"_row_order"},
-    {"_simplex"},
+    {"_row_order"},
+    {"_gate"},
     {"_maps"},
     {"_bad_rows", "_row_sample"},
     {"_objectives"},
@@ -79,7 +78,7 @@ del IMPORTS["calibrant"]
 
 def test_imports_are_found():
     assert "calibrant._kernels.tables" in IMPORTS["calibrant._solvers.flattened"]
-    assert "calibrant._simplex" in IMPORTS["calibrant._calibrators.base"]
+    assert "calibrant._gate" in IMPORTS["calibrant._calibrators.base"]
     assert sum(map(len, IMPORTS.values())) > 500
 
 
@@ -122,8 +121,8 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "gate": 2_100,
-    "shared": 2_600,
+    "_gate": 2_100,
+    "shared": 2_550,
     "_kernels": 3_650,
     "_maps": 1_650,
     "_objectives": 1_250,
@@ -141,15 +140,6 @@ BUDGETS = {
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""
 
-OF_GATE = {
-    "_columns",
-    "_containers",
-    "_features",
-    "_labels",
-    "_one_column",
-    "_plausibility",
-    "_simplex",
-}
 OF_TOP = {"__init__", "__main__", "errors", "datasets"}
 
 
@@ -158,8 +148,6 @@ def room(path):
     first = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     if first in OF_TOP:
         return ""
-    if first in OF_GATE:
-        return "gate"
     return next((name for name in BUDGETS if first in name.split()), "shared")
 
 
@@ -184,11 +172,12 @@ def test_functions_stay_small():
 def test_private_modules_belong_to_their_room():
     """A module that begins with an underscore is imported by its own room only."""
     rooms = {name for names in BUDGETS for name in names.split() if not name.startswith("_")}
+    rooms.add("_gate")
     found = [
         (module, other)
         for module, others in IMPORTS.items()
         for other in others
-        if top(other) in rooms - {top(module)} and "._" in other
+        if top(other) in rooms - {top(module)} and "._" in other.replace("._gate", "", 1)
     ]
     assert len(found) == 0, found
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import _simplex as simplex
 from calibrant import errors, metrics
+from calibrant._gate import _simplex as simplex
 
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant import _row_order as row_order
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from conftest import simulate
 
 

@@ -17,9 +17,9 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import calibrant
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors, metrics, model_file, report
+from calibrant._gate import _simplex as simplex
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate
 

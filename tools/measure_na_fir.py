@@ -18,7 +18,7 @@ from calibrant import (
     NormalizationAwareIsotonic,
     TemperatureScaling,
 )
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._solvers.flattened import solve_flattened
 from calibrant._solvers.normalization_aware.prior import build_likelihood
 from calibrant.metrics import confidence_ece
@@ -45,7 +45,7 @@ def load(path, part):
         labels = file[f"{part}_labels"].astype(np.int64)
         if f"{part}_probs" in file:
             return file[f"{part}_probs"].astype(np.float64), labels
-        return simplex.softmax(file[f"{part}_logits"].astype(np.float64)), labels
+        return gate.softmax(file[f"{part}_logits"].astype(np.float64)), labels
 
 
 def fit(cls, rows, labels, **parameters):
@@ -53,7 +53,7 @@ def fit(cls, rows, labels, **parameters):
 
 
 def flattened_loss(rows, labels):
-    batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
+    batch = gate.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
     likelihood, _ = build_likelihood(batch, 0.0)
     found, report = solve_flattened(batch)
     return likelihood.evaluate(found.step_function(likelihood.rows.starts))[0], report.seconds

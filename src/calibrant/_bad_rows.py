@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant._containers import NamedMatrix
+from calibrant._gate import NamedMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ ON_BAD_ROW = ("raise", "nan", "skip")
 def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> list[int]:
     """Rows that cannot be used, found by halving."""
     try:
-        simplex.check_scores(rows, kind, normalize)
+        gate.check_scores(rows, kind, normalize)
     except errors.DataError:
         if len(rows) < 2:  # none is wrong in its shape: whoever predicts says so
             return [first] * len(rows)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import logit
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._containers import is_single_column
+from calibrant._gate import check_labels, is_single_column
 from calibrant._kernels.metrics import top_labels
-from calibrant._labels import check_labels
 from calibrant.scale import Chunks, as_chunks, has_rows
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ def _count(
     """Return the sums of a chunk."""
     rows = Predictions(np.empty((0, len(classes))), np.empty(0, np.intp), np.empty(0), classes)
     if has_rows(y, sample_weight):
-        batch = simplex.check_batch(
+        batch = gate.check_batch(
             scores, y, sample_weight, kind=kind, classes=classes, is_chunk=True, named=NAMED
         )
         rows = Predictions(batch.probabilities(), batch.class_index, batch.weight, classes)
@@ -300,7 +299,7 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
         classes = _positive_last(labels, classes, pos_label, kind, NAMED)
     columns = chunks.n_columns, kind
     with errors.naming(NAMED):
-        return simplex.assign_classes(
+        return gate.assign_classes(
             labels, len(labels), *columns, names=chunks.names, classes=classes
         )[1]
 
@@ -317,7 +316,7 @@ def read_predictions(
     kind = "positive" if is_single_column(y_proba) else "probabilities"
     if pos_label is not None:
         classes = _positive_last(y_true, classes, pos_label, kind, named)
-    batch = simplex.check_batch(
+    batch = gate.check_batch(
         y_proba, y_true, sample_weight, kind=kind, classes=classes, is_chunk=True, named=named
     )
     return Predictions(batch.scores, batch.class_index, batch.weight, batch.classes)

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.rows import row_hashes
-from calibrant._labels import LARGEST_EXPONENT
 from calibrant._maps.base import require
-from calibrant._one_column import two_column_kind
 from calibrant._row_order import order_rows
-from calibrant._simplex import SimplexBatch, check_batch, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +32,7 @@ FEWEST_WAITING = 1 << 14
 """Rows that are gathered at least before they are sorted into those that are kept."""
 
 LARGEST_COUNT = 2.0**31  # whole weights up to here are numbers of repetitions, whose sums are exact
-LARGEST_WEIGHT = 2.0**LARGEST_EXPONENT  # of one row: check_weights lets no larger one through
+LARGEST_WEIGHT = 2.0**gate.LARGEST_EXPONENT  # of one row: check_weights lets no larger one through
 WHOLE_ARRAYS = ("bounds", "hashes", "class_index")
 FLOAT_ARRAYS = ("counts", "rests", "rows", "weight", "times")
 """Arrays of the state of a sample, of 64-bit numbers each."""
@@ -50,7 +48,7 @@ class _Entries(NamedTuple):
     times: Floats
 
     @classmethod
-    def of(cls, batch: SimplexBatch) -> _Entries:
+    def of(cls, batch: gate.SimplexBatch) -> _Entries:
         """Return the rows of a batch.
 
         A whole weight w is w rows of weight 1. Other weights are a part of a row's content: two
@@ -158,7 +156,7 @@ class RowSample:
     ) -> None:
         self.classes, self.scores, self.normalize = np.asarray(classes), scores, normalize
         n_classes = len(self.classes)
-        check_number("max_cells", max_cells, low=n_classes, whole=True)
+        gate.check_number("max_cells", max_cells, low=n_classes, whole=True)
         self.max_cells = max_cells
         self._room = max_cells // n_classes  # rows
         self._bounds = np.full(n_classes, UNBOUNDED)  # the largest hash that is kept of each class
@@ -166,12 +164,12 @@ class RowSample:
         self._rests: list[tuple[float, ...]] = [(0.0,)] * n_classes
         self.n_rows = 0
         nothing = np.empty((0, n_classes)), self._kind, np.empty(0, np.intp), np.empty(0)
-        self._kept = _Entries.of(SimplexBatch(*nothing, self.classes))
+        self._kept = _Entries.of(gate.SimplexBatch(*nothing, self.classes))
         self._waiting: list[_Entries] = []
 
     @property
     def _kind(self) -> str:
-        return two_column_kind(self.scores)
+        return gate.two_column_kind(self.scores)
 
     def __repr__(self) -> str:
         return (
@@ -223,7 +221,7 @@ class RowSample:
         """Count rows, which are given as to ``fit`` of a calibrator; return the sample."""
         if len(y) == 0:
             return self
-        batch = check_batch(
+        batch = gate.check_batch(
             scores,
             y,
             sample_weight,
@@ -262,7 +260,7 @@ class RowSample:
 
     def scale(self, factor: float) -> Self:
         """Multiply the weights of all rows so far by a number in [0, 1]: old rows decay."""
-        check_number("factor", factor, low=0.0, high=1.0)
+        gate.check_number("factor", factor, low=0.0, high=1.0)
         if factor == 1.0:
             return self
         self._settle()
@@ -277,7 +275,7 @@ class RowSample:
         pairs = zip(self._counts.tolist(), self._rests, strict=True)
         return [math.fsum((count, *rest)) for count, rest in pairs]
 
-    def batch(self) -> SimplexBatch:
+    def batch(self) -> gate.SimplexBatch:
         """Return the kept rows as a calibration set, in an order of their content.
 
         Its weights add up to those of all rows in every class.
@@ -287,11 +285,11 @@ class RowSample:
         weight = rows.weight * rows.times
         about = rows.scores, self._kind, rows.class_index
         if self.is_complete:
-            return SimplexBatch(*about, weight, self.classes)
+            return gate.SimplexBatch(*about, weight, self.classes)
         kept = np.bincount(rows.class_index, weight, len(totals))
         is_cut = (self._bounds < UNBOUNDED) & (kept > 0.0)
         unit = np.where(is_cut, totals / np.where(is_cut, kept, 1.0), 1.0)[rows.class_index]
-        return SimplexBatch(*about, weight * unit, self.classes, unit)
+        return gate.SimplexBatch(*about, weight * unit, self.classes, unit)
 
     def _wait(self, rows: _Entries) -> None:
         """Take rows that are not above the bound of their class; sort many at a time."""
@@ -367,7 +365,7 @@ class RowSample:
         hashes, index = state["hashes"].view(np.uint64), state["class_index"].astype(np.intp)
         kept = _Entries(hashes, state["rows"], index, state["weight"], state["times"])
         _check_rows(kept, sample._kind, len(sample.classes))
-        check_number("n_rows", state["n_rows"], low=len(kept.hashes), whole=True)
+        gate.check_number("n_rows", state["n_rows"], low=len(kept.hashes), whole=True)
         sample.n_rows, sample._kept = int(state["n_rows"]), kept
         sample._bounds, sample._counts = state["bounds"].view(np.uint64), state["counts"].copy()
         sample._rests = [*map(tuple, state["rests"].tolist())]
@@ -418,7 +416,7 @@ def _check_rows(rows: _Entries, kind: str, n_classes: int) -> None:
     if n_rows == 0:
         return
     given = rows.scores, rows.class_index, rows.weight
-    batch = check_batch(*given, kind=kind, classes=np.arange(n_classes), is_chunk=True)
+    batch = gate.check_batch(*given, kind=kind, classes=np.arange(n_classes), is_chunk=True)
     require(batch.n_rows == n_rows, "a kept row has the weight 0")
     require((rows.weight <= LARGEST_WEIGHT).all(), "a kept row has too large a weight")
     is_same = np.array_equal(batch.scores, rows.scores)

@@ -19,8 +19,8 @@ from bad_input.promises import (
     good,
     same_fit,
 )
-from calibrant import _labels as labels
 from calibrant import errors
+from calibrant._gate import _labels as labels
 from calibrant.scale._chunks import count_each
 
 

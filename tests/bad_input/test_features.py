@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from bad_input.promises import refused
 from calibrant import TemperatureScaling, errors, metrics
 from calibrant._cli.main import run
-from calibrant._simplex import check_scores
+from calibrant._gate._simplex import check_scores
 
 SETS = {
     "breast cancer": load_breast_cancer,

@@ -18,7 +18,7 @@ from bad_input.promises import (
     same_fit,
     unbounded,
 )
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 
 PAIRS = [(name, "probabilities") for name in HOLDERS]
 PAIRS += [(name, "logits") for name in ("Fortran order", "strided columns", "read-only")]

@@ -8,7 +8,7 @@ import pytest
 from bad_input.promises import refused
 from calibrant import TemperatureScaling, errors, metrics, model_file
 from calibrant._cli.main import run
-from calibrant._one_column import class_of_name
+from calibrant._gate._one_column import class_of_name
 from calibrant.monitor import CalibrationMonitor
 
 RNG = np.random.default_rng(0)

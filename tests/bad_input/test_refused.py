@@ -32,8 +32,8 @@ from bad_input.promises import (
     use,
 )
 from calibrant import FeatureCalibrator, GroupedCalibrator, errors
-from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
+from calibrant._gate import _simplex as simplex
 
 MEND = ("remove", "repair", "drop", "fill")
 MASK = ("fill", "drop")

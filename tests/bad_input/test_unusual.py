@@ -28,8 +28,8 @@ from bad_input.promises import (
     unbounded,
     use,
 )
-from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._gate import _simplex as simplex
 
 
 def _certain(n_rows=200):

@@ -14,7 +14,7 @@ from calibrant import (
 )
 from calibrant._calibrators import class_balance
 from calibrant._calibrators.class_balance import find_wrong_share, sample_of
-from calibrant._simplex import SimplexBatch
+from calibrant._gate._simplex import SimplexBatch
 from calibrant.errors import ClassShareWarning
 from conftest import simulate
 

@@ -4,7 +4,7 @@ from sklearn.base import clone
 
 from calibrant import Chain, FlattenedIsotonic, Mixture, TemperatureScaling, VectorScaling
 from calibrant._calibrators.composition import out_of_fold
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant.errors import ParameterError
 from conftest import simulate
 

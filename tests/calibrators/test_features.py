@@ -25,9 +25,9 @@ from calibrant import (
 )
 from calibrant._calibrators.composition import out_of_fold
 from calibrant._calibrators.feature_search import FeatureSearch, in_order
-from calibrant._features import encode_columns, learn_columns, read_columns
+from calibrant._gate._features import encode_columns, learn_columns, read_columns
+from calibrant._gate._simplex import check_batch
 from calibrant._maps.features import BoostedTrees
-from calibrant._simplex import check_batch
 from calibrant._solvers.feature_learners import Ridge
 from calibrant.metrics import negative_log_likelihood
 

@@ -24,7 +24,7 @@ from calibrant import (
     model_file,
 )
 from calibrant._calibrators import grouped as source
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant.export import write_map
 from conftest import simulate
 from export.backends import run_numpy

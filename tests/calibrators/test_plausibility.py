@@ -14,7 +14,7 @@ from calibrant import (
     TemperatureScaling,
     model_file,
 )
-from calibrant import _plausibility as plausibility
+from calibrant._gate import _plausibility as plausibility
 from calibrant.errors import (
     CalibrantWarning,
     ColumnMismatchWarning,

@@ -145,7 +145,7 @@ def test_chunks_give_the_same_bytes_as_the_whole(cls, monkeypatch):
     whole = calibrator.predict_proba(p)
     parts = [calibrator.predict_proba(part) for part in np.split(p, [1, 70, 70])]
     assert np.concatenate(parts).tobytes() == whole.tobytes()
-    monkeypatch.setattr("calibrant._simplex.CHUNK_BYTES", 8 * 4 * 7)
+    monkeypatch.setattr("calibrant._gate._simplex.CHUNK_BYTES", 8 * 4 * 7)
     assert calibrator.predict_proba(p).tobytes() == whole.tobytes()
 
 

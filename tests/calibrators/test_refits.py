@@ -8,7 +8,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from calibrant import CalibratedClassifier, TemperatureScaling
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 from calibrant.errors import ShapeError
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate

@@ -13,8 +13,8 @@ from calibrant import model_file, plots
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.methods import methods, methods_table
 from calibrant._calibrators.parameters import fitted, number
+from calibrant._gate._simplex import SimplexBatch
 from calibrant._maps import TemperatureMap
-from calibrant._simplex import SimplexBatch
 from calibrant._solvers.report import SolverReport
 from calibrant.datasets import simulated_scores
 

@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import _maps as maps
-from calibrant import _simplex as simplex
 from calibrant import study
 from calibrant._calibrators.methods import make_calibrator
+from calibrant._gate import _simplex as simplex
 from conftest import methods_alone, simulate
 
 KINDS = ("probabilities", "logits")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._simplex import check_scores, softmax
+from calibrant._gate._simplex import check_scores, softmax
 from calibrant.export._block_search import find_blocks
 from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from conftest import load_real, real_files

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import FlattenedIsotonic
+from calibrant._gate._simplex import check_batch
 from calibrant._maps import (
     AffineMap,
     AveragedHistogram,
@@ -34,7 +35,6 @@ from calibrant._maps import (
     TopLabelMap,
 )
 from calibrant._maps.curves import BoundedLogs
-from calibrant._simplex import check_batch
 from calibrant.errors import ParameterError, ShapeError
 from conftest import simulate
 

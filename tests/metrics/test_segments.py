@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from calibrant import errors
-from calibrant._features import columns_by_name
+from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
 from calibrant.metrics._features import LEVELS, bin_feature
 from calibrant.metrics._segments import (

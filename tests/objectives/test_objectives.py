@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from calibrant._gate._simplex import check_batch
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._objectives.base import projected_gradient
-from calibrant._simplex import check_batch
 from calibrant._solvers.affine import fit_affine
 from calibrant._solvers.monotone_spline import fit_spline
 from calibrant._solvers.normalization_aware.prior import build_likelihood

@@ -13,8 +13,8 @@ from calibrant import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibrant import _simplex as simplex
 from calibrant._calibrators.methods import methods
+from calibrant._gate import _simplex as simplex
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
 from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrant import errors
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant.scale import RowSample
 from conftest import simulate
 from reference.row_sample import keep_rows

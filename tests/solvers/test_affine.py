@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
+from calibrant._gate._simplex import check_batch
 from calibrant._objectives.affine import RidgePenalty
-from calibrant._simplex import check_batch
 from calibrant._solvers.affine import fit_affine, solve_affine
 from calibrant._solvers.temperature import solve_temperature
 from conftest import load_real, real_files, simulate

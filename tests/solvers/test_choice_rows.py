@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from calibrant import MonotoneSpline, NormalizationAwareIsotonic, SortedCumulativeIsotonic
+from calibrant._gate._simplex import check_batch
 from calibrant._row_order import sample_rows
-from calibrant._simplex import check_batch
 from calibrant._solvers import merged_rows as choice_rows
 from conftest import simulate
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant._solvers.flattened import solve_flattened
 from conftest import each_real_file, load_real, simulate
 from reference.isotonic import flattened

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant._solvers.logistic import bounds_of_logs, solve_beta, solve_platt
 from calibrant._solvers.one_vs_rest import binary_problem, solve_one_vs_rest
 from conftest import load_real, real_files

@@ -3,8 +3,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+from calibrant._gate._simplex import check_batch
 from calibrant._objectives.spline import SLOPE_BOUNDS
-from calibrant._simplex import check_batch
 from calibrant._solvers.monotone_spline import (
     N_FOLDS,
     STRENGTH,

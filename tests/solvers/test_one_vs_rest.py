@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant._solvers.one_vs_rest import (
     BinaryProblem,
     binary_problem,

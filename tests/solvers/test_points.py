@@ -16,7 +16,7 @@ from calibrant import (
     TemperatureScaling,
     TwoClassScaling,
 )
-from calibrant._simplex import check_batch
+from calibrant._gate import check_batch
 from calibrant._solvers.points import MOST_POINTS, to_points
 from calibrant.metrics import negative_log_likelihood
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from calibrant._gate._simplex import check_batch
 from calibrant._maps import RankedSteps
-from calibrant._simplex import check_batch
 from calibrant._solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
 from calibrant._solvers.pseudo_rows import IN_CHOICES
 from calibrant._solvers.sorted_cumulative import fit as solver

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant._solvers.structured import PENALTIES, solve_structured
 from calibrant._solvers.temperature import solve_temperature

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from calibrant._gate._simplex import check_batch
 from calibrant._objectives.temperature import LOWEST_ZERO
-from calibrant._simplex import check_batch
 from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
 from calibrant._solvers.temperature import ZERO_LABELS, read_zero, solve_temperature
 from conftest import each_real_file, load_real, simulate

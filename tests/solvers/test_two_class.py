@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from calibrant import TwoClassScaling
+from calibrant._gate._simplex import check_batch
 from calibrant._maps.curves import BoundedLogs
 from calibrant._objectives.two_class import BOUND, N_FEATURES, Base, TwoClassRows
-from calibrant._simplex import check_batch
 from calibrant._solvers import two_class
 from calibrant._solvers.two_class import (
     AT_BASE,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from calibrant import NormalizationAwareIsotonic, model_file
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 from calibrant._kernels.annealing import anneal
 from calibrant._solvers.normalization_aware import minimise_likelihood
 from calibrant._solvers.normalization_aware.prior import build_likelihood

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._simplex import check_batch
+from calibrant._gate._simplex import check_batch
 from calibrant._solvers.flattened import pool_segments
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant.study._histogram import solve_histogram

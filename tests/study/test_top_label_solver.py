@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from calibrant._gate._simplex import check_batch
 from calibrant._maps.curves import IDENTITY
-from calibrant._simplex import check_batch
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant.study._top_label import (
     TopLabels,

@@ -32,8 +32,8 @@ from calibrant.errors import ParameterError, in_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.report import SolverReport
 
 STRUCTURED = ("structured", "structured-wide", "structured-loose")

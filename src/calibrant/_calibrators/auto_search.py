@@ -13,8 +13,8 @@ from calibrant._calibrators.auto_report import BASELINE
 from calibrant._calibrators.composition import cross_fit, fit_part, on_simplex, outputs_of
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.structured import StructuredScaling
+from calibrant._gate import SimplexBatch
 from calibrant._row_order import sample_rows
-from calibrant._simplex import SimplexBatch
 from calibrant._solvers.monotone_spline import STRENGTH
 from calibrant._solvers.points import to_points
 from calibrant._solvers.temperature import HELD

@@ -12,8 +12,8 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._calibrators.chunked import (
@@ -30,19 +30,9 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
-from calibrant._columns import changed_order, check_names, feature_names, order_of
-from calibrant._containers import column_names, fitted_names, output_dtype, single_name, to_matrix
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
-from calibrant._one_column import (
-    ONE_COLUMN,
-    check_positive,
-    check_single_name,
-    how_to_pass,
-    two_column_kind,
-)
-from calibrant._plausibility import find_other_range, score_range
 from calibrant._row_sample import RowSample
 from calibrant._solvers.points import MOST_POINTS, to_points
 from calibrant._solvers.report import SolverReport
@@ -53,7 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
@@ -203,7 +193,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _kind(self) -> str:
         """Kind of scores that the fitted calibrator takes."""
         own: str = self.map_.kind
-        return self.scores if two_column_kind(self.scores) == own else own
+        return self.scores if gate.two_column_kind(self.scores) == own else own
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
@@ -255,14 +245,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
             classes = classes_of_chunks(chunks, self.scores, self.classes)
-            simplex.check_floor(self.min_probability, len(classes))
+            gate.check_floor(self.min_probability, len(classes))
             sample = chunks.sample(classes, scores=self.scores, normalize=self.normalize)
             return self._fit_sample(sample, chunks.names, **known)
         if isinstance(scores, RowSample):
             return self._fit_sample(scores, None, **known)
         batch = scores  # that was checked before
-        if not isinstance(scores, simplex.SimplexBatch):
-            batch = simplex.check_batch(
+        if not isinstance(scores, gate.SimplexBatch):
+            batch = gate.check_batch(
                 scores,
                 y,
                 sample_weight,
@@ -271,14 +261,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 normalize=self.normalize,
             )
         fitted = self._fit_batch(batch, **known)
-        self._adopt(batch, fitted, fitted_names(scores, self.scores), batch.n_rows)
+        self._adopt(batch, fitted, gate.fitted_names(scores, self.scores), batch.n_rows)
         return self
 
     def _fit_sample(self, sample: RowSample, names: list[Any] | None, **known: Any) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
         check_sample(sample, self.scores, self.normalize, self.classes)
         batch = sample.batch()
-        simplex.warn_of_batch(batch)
+        gate.warn_of_batch(batch)
         fitted = self._fit_batch(batch, **known)
         report = fitted["solver_report_"]
         if not sample.is_complete:
@@ -298,7 +288,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
             notices.warn(complaint)
         fitted["solver_report_"] = self._with_range(fitted["solver_report_"], batch)
-        replace_state(self, fitted | feature_names(names))
+        replace_state(self, fitted | gate.feature_names(names))
 
     def partial_fit(
         self,
@@ -327,9 +317,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             ``model_file.save(calibrator, path, sample=True)`` keeps it.
         """
         self._check_parameters()
-        simplex.check_number("decay", decay, low=0.0, high=1.0)
+        gate.check_number("decay", decay, low=0.0, high=1.0)
         chunks, before = as_chunks(scores, y, sample_weight), vars(self).get("sample_")
-        names = fitted_names(scores, self.scores) if chunks is None else chunks.names
+        names = gate.fitted_names(scores, self.scores) if chunks is None else chunks.names
         if before is None:
             self._warn_of_forgotten_rows()
             known = self.classes if classes is None else classes
@@ -344,9 +334,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                     f"classes are not {errors.some_in_words(before.classes)}, as in the first "
                     "call; pass None"
                 )
-            if names is not None and self.scores in ONE_COLUMN:
+            if names is not None and self.scores in gate.ONE_COLUMN:
                 fitted = getattr(self, "feature_names_in_", None)
-                check_single_name(names[0], fitted, before.classes, type(self).__name__)
+                gate.check_single_name(names[0], fitted, before.classes, type(self).__name__)
             sample = copy.copy(before).scale(decay)
         if chunks is None:
             sample.update(scores, y, sample_weight)
@@ -373,11 +363,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         What is ``known`` of it already goes to ``_solve``.
         """
-        simplex.check_floor(self.min_probability, batch.n_classes)
+        gate.check_floor(self.min_probability, batch.n_classes)
         if self._most_points:
             batch = to_points(batch, self._most_points)
         n_rows, n_classes = batch.n_rows, batch.n_classes
-        room = simplex.check_memory(
+        room = gate.check_memory(
             self._peak_bytes(*batch.scores.shape),
             f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
         )
@@ -390,7 +380,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     @staticmethod
     def _with_range(report: SolverReport, batch: SimplexBatch) -> SolverReport:
         """Return the report with the range of the scores, with which predictions are compared."""
-        return replace(report, score_range=score_range(batch.scores, batch.kind))
+        return replace(report, score_range=gate.score_range(batch.scores, batch.kind))
 
     def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
@@ -438,13 +428,13 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            dtype, k = output_dtype(scores), self.n_features_in_
+            dtype, k = gate.output_dtype(scores), self.n_features_in_
             lazy: NDArray[Any] = predict_lazily(self, "predict_proba", scores, dtype, k)
             return lazy
-        is_checked = isinstance(scores, simplex.SimplexBatch)
-        matrix = scores.scores if is_checked else to_matrix(scores, self._kind)
-        dtype, shape = output_dtype(scores), (len(matrix), self.n_features_in_)
-        simplex.check_memory(dtype.itemsize * shape[0] * shape[1], "the result of predict_proba")
+        is_checked = isinstance(scores, gate.SimplexBatch)
+        matrix = scores.scores if is_checked else gate.to_matrix(scores, self._kind)
+        dtype, shape = gate.output_dtype(scores), (len(matrix), self.n_features_in_)
+        gate.check_memory(dtype.itemsize * shape[0] * shape[1], "the result of predict_proba")
         out = np.empty(shape, dtype=dtype)
         for rows, _, calibrated in self._calibrate(scores, matrix):
             out[rows] = calibrated
@@ -457,16 +447,16 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         found, floor = self.map_, self.min_probability
         kind, promise = self._kind, found.sums_to_one
-        is_checked = isinstance(scores, simplex.SimplexBatch)
+        is_checked = isinstance(scores, gate.SimplexBatch)
         order = self._check_columns(scores, matrix.shape)
 
         def work(rows: slice) -> tuple[slice, Any, Any]:
             checked = matrix[rows]
             if not is_checked:
-                checked = simplex.check_rows(checked, kind, self.normalize, rows.start)
+                checked = gate.check_rows(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
-                simplex.warn_of_kind(checked, found.kind)
-                other = find_other_range(checked, found.kind, self.solver_report_.score_range)
+                gate.warn_of_kind(checked, found.kind)
+                other = gate.find_other_range(checked, found.kind, self.solver_report_.score_range)
                 if other is not None:
                     notices.warn(other)
             if order is not None:
@@ -475,7 +465,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
-            parts = list(simplex.small_chunks(len(matrix), self.n_features_in_))
+            parts = list(gate.small_chunks(len(matrix), self.n_features_in_))
             yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
@@ -504,7 +494,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if is_elsewhere(scores):
             lazy: NDArray[Any] = predict_lazily(self, "predict", scores, self.classes_.dtype, None)
             return lazy
-        matrix = to_matrix(scores, self._kind)
+        matrix = gate.to_matrix(scores, self._kind)
         best = np.empty(len(matrix), dtype=np.intp)
         for rows, checked, calibrated in self._calibrate(scores, matrix):
             top_columns(calibrated, checked, best[rows])
@@ -523,24 +513,24 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
-        if self._kind in ONE_COLUMN:
-            name, fitted = single_name(scores), getattr(self, "feature_names_in_", None)
-            check_positive(self.classes_, name, told=True)
-            check_single_name(name, fitted, self.classes_, type(self).__name__)
+        if self._kind in gate.ONE_COLUMN:
+            name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)
+            gate.check_positive(self.classes_, name, told=True)
+            gate.check_single_name(name, fitted, self.classes_, type(self).__name__)
             return None
         if shape[1] != self.n_features_in_:
-            remedy = f" {how_to_pass(self.map_.kind)}" if shape[1] == 1 else ""
+            remedy = f" {gate.how_to_pass(self.map_.kind)}" if shape[1] == 1 else ""
             raise errors.ShapeError(
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: scores has shape {shape}; pass one "
                 f"column for each class seen at fit.{remedy}"
             )
-        names = column_names(scores)
-        order = None if names is None else order_of(names, self.classes_)
+        names = gate.column_names(scores)
+        order = None if names is None else gate.order_of(names, self.classes_)
         if order is None or names is None:
-            check_names(names, getattr(self, "feature_names_in_", None), type(self).__name__)
+            gate.check_names(names, getattr(self, "feature_names_in_", None), type(self).__name__)
             return None
-        return changed_order(order, names)
+        return gate.changed_order(order, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._bad_rows import predict_chunk, to_send
-from calibrant._containers import column_names, fitted_names, to_matrix
-from calibrant._one_column import ONE_COLUMN, how_to_pass
 from calibrant._row_sample import RowSample
-from calibrant._simplex import assign_classes, check_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,20 +23,19 @@ def classes_of_chunks(chunks: Chunks, kind: str, classes: Any) -> NDArray[Any]:
     labels = chunks.labels() if classes is None else classes
     if len(labels) == 0:
         raise errors.ShapeError("no chunk has a row with a weight and a label; pass at least one")
-    if chunks.n_columns == 1 and kind not in ONE_COLUMN:
-        raise errors.ClassCountError(f"scores has one column: {how_to_pass(kind)}")
-    return assign_classes(
-        labels, len(labels), chunks.n_columns, kind, names=chunks.names, classes=classes
-    )[1]
+    if chunks.n_columns == 1 and kind not in gate.ONE_COLUMN:
+        raise errors.ClassCountError(f"scores has one column: {gate.how_to_pass(kind)}")
+    shape = len(labels), chunks.n_columns
+    return gate.assign_classes(labels, *shape, kind, names=chunks.names, classes=classes)[1]
 
 
 def classes_of_rows(scores: Any, y: Any, kind: str, classes: Any) -> NDArray[Any]:
     """Return the class of each column of a matrix."""
-    n_columns, labels = to_matrix(scores, kind).shape[1], y if classes is None else classes
-    if n_columns == 1 and kind not in ONE_COLUMN:
-        check_scores(scores, kind)  # refuses it
-    names = fitted_names(scores, kind)
-    return assign_classes(labels, len(labels), n_columns, kind, names=names, classes=classes)[1]
+    n_columns, labels = gate.to_matrix(scores, kind).shape[1], y if classes is None else classes
+    if n_columns == 1 and kind not in gate.ONE_COLUMN:
+        gate.check_scores(scores, kind)  # refuses it
+    shape, names = (len(labels), n_columns), gate.fitted_names(scores, kind)
+    return gate.assign_classes(labels, *shape, kind, names=names, classes=classes)[1]
 
 
 def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: Any) -> None:
@@ -76,5 +73,5 @@ def predict_lazily(
 
 
 def _predict(calibrator: Any, method: str, names: list[Any] | None, scores: Any) -> NDArray[Any]:
-    names = column_names(scores) or names
+    names = gate.column_names(scores) or names
     return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import errors
+from calibrant._gate import FEWEST_ROWS_IN_DOUBT
 from calibrant._kernels.rows import symmetric_hashes
-from calibrant._plausibility import FEWEST_ROWS_IN_DOUBT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 FALSE_ALARMS = 1e-4
 """Honest fits, of all, in which some class may be reported by chance; a bound, not an estimate."""

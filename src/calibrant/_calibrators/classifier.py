@@ -19,8 +19,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator, log_of
 from calibrant._calibrators.classifier_folds import (
@@ -46,8 +46,8 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
+from calibrant._gate import check_weights
 from calibrant._kernels.rows import top_columns
-from calibrant._labels import check_weights
 from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
@@ -396,5 +396,5 @@ class CalibratedClassifier(
 
 def _calibrator_of(parameter: str, name: Any) -> Calibrator:
     if name not in (*methods(), *OF_SCIKIT_LEARN):
-        simplex.check_option(parameter, name, (*methods(study=True), *OF_SCIKIT_LEARN))
+        gate.check_option(parameter, name, (*methods(study=True), *OF_SCIKIT_LEARN))
     return make_calibrator(OF_SCIKIT_LEARN.get(name, name))

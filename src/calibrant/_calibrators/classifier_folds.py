@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_method_params
 
 from calibrant import _notices as notices
 from calibrant._calibrators.base import Calibrator
-from calibrant._labels import refuse_missing, require_labels
+from calibrant._gate import refuse_missing, require_labels
 from calibrant._solvers.class_offsets import correct_shares, solve_class_offsets
 from calibrant.errors import (
     ClassCountError,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import takes_features, takes_groups
@@ -28,9 +28,9 @@ from calibrant.errors import ParameterError, in_words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
 
 
 class Composed(Calibrator):
@@ -146,7 +146,7 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
 
 def on_simplex(batch: SimplexBatch) -> SimplexBatch:
     """Put rows on the simplex again, as they will be when a part is applied to others."""
-    return replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
+    return replace(batch, scores=gate.check_scores(batch.scores, batch.kind))
 
 
 def fit_part(
@@ -177,7 +177,7 @@ def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.fl
     def work(rows: slice) -> None:
         out[rows] = stage(scores[rows])
 
-    for _ in threads.each(work, list(simplex.small_chunks(*scores.shape))):
+    for _ in threads.each(work, list(gate.small_chunks(*scores.shape))):
         pass
     return out
 
@@ -357,7 +357,7 @@ class Mixture(Composition):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.weights, str):
-            simplex.check_option("weights", self.weights, ("fixed", "fit"))
+            gate.check_option("weights", self.weights, ("fixed", "fit"))
             return
         n_parts = len(self._parts)
         try:

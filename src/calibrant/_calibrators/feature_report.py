@@ -11,7 +11,7 @@ from calibrant._html import table
 
 if TYPE_CHECKING:
     from calibrant._calibrators.feature_search import Choice, FeatureSearch
-    from calibrant._features import FeatureColumn
+    from calibrant._gate import FeatureColumn
 
 MOST_ROWS = 2000
 """Held-out rows on which the importance of features is measured."""

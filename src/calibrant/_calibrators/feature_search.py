@@ -12,9 +12,9 @@ from calibrant import _threads as threads
 from calibrant._calibrators import composition as parts
 from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.auto_search import Dealt, Search, most_judged
+from calibrant._gate import softmax
 from calibrant._kernels.rows import row_hashes
 from calibrant._maps.features import bounded_logs, learner_inputs, raised
-from calibrant._simplex import softmax
 from calibrant._solvers.log_pool import solve_log_pool
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
     from calibrant._solvers.report import SolverReport
 
     Array = NDArray[np.float64]

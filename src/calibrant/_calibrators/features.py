@@ -17,7 +17,7 @@ from calibrant._calibrators.classifier_folds import takes_features, takes_groups
 from calibrant._calibrators.feature_report import FeatureReport, report_of
 from calibrant._calibrators.feature_search import FeatureSearch, in_order
 from calibrant._calibrators.parameters import choice, fitted, leading, number
-from calibrant._features import FeatureColumn, encode_columns, learn_columns, read_columns
+from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
 from calibrant._maps.base import require
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
@@ -27,8 +27,8 @@ from calibrant.scale import as_chunks, is_elsewhere
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
-    from calibrant._simplex import SimplexBatch
 
 LEARNERS = {"trees": Boosting(), "linear": Ridge(0.1), "loose linear": Ridge(1.0)}
 """Learners of the pool. Others, of other sizes, gained less than two tenths of a per cent more on

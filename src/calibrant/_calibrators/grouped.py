@@ -18,19 +18,18 @@ from calibrant._calibrators.base import Calibrator, log_of
 from calibrant._calibrators.classifier_folds import takes_features
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.structured import StructuredScaling
-from calibrant._labels import find_groups, read_groups
+from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
 from calibrant._maps.base import require
 from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
-from calibrant._simplex import LOG_OF_ZERO
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
 from calibrant.scale import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.report import SolverReport
 
 STRENGTHS, PSEUDO_ROWS = (1.0, 4.0, 16.0, 64.0), 100.0

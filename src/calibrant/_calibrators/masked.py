@@ -12,15 +12,15 @@ from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, fit_part, stage_of
 from calibrant._calibrators.parameters import fitted, leading, number
+from calibrant._gate import two_column_kind
 from calibrant._maps.compositions import MaskedMap, fill_absent
-from calibrant._one_column import two_column_kind
 from calibrant.errors import LabelError, ParameterError, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
-    from calibrant._simplex import SimplexBatch
 
 CAPABLE = ("auto", "ts", "structured", "spline", "fir", "na-fir", "scir")
 """Methods that a class at probability 0 in some rows does not disturb: the others fit a map to the

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from calibrant import _calibrators as calibrators
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 
 STUDY = "calibrant.study"
@@ -61,7 +61,7 @@ def make_calibrator(method: str, *, has_absent: bool = False, **parameters: Any)
     known = methods()
     if method not in tuple(known):
         known = methods(study=True)
-        simplex.check_option("method", method, tuple(known))
+        gate.check_option("method", method, tuple(known))
     if has_absent:
         return saved_methods()["masked"](calibrator=known[method](), **parameters)
     return known[method](**parameters)

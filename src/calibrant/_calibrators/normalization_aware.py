@@ -14,7 +14,7 @@ from calibrant._solvers.flattened import solve_flattened
 from calibrant._solvers.normalization_aware import solve_normalization_aware
 
 if TYPE_CHECKING:
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 
 class FlattenedIsotonic(Calibrator):

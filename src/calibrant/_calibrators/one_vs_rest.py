@@ -14,7 +14,7 @@ from calibrant._solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 
 PRIOR_ROWS = 20.0

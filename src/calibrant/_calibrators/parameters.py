@@ -11,7 +11,7 @@ import math
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.diagram import Diagram
 from calibrant._docstrings import inherit_docstring
@@ -48,9 +48,9 @@ def number(
 
     def check(name: str, value: Any) -> None:
         if isinstance(value, str) and words:
-            simplex.check_option(name, value, words)
+            gate.check_option(name, value, words)
         elif value is not None or default is not None:
-            simplex.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
+            gate.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
 
     def read(value: Any) -> float | None:
         return None if value is None or isinstance(value, str) else (int if whole else float)(value)
@@ -62,7 +62,7 @@ def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
     """Declare a parameter that is one of a few values."""
 
     def check(name: str, value: Any) -> None:
-        simplex.check_option(name, value, allowed)
+        gate.check_option(name, value, allowed)
 
     return field(default=default, metadata={"check": check, "read": type(default)})
 

@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, fitted, number, replace_state
-from calibrant._containers import to_matrix
-from calibrant._labels import check_labels, check_weights, distinct_labels
 from calibrant._maps.priors import PriorMap
-from calibrant._one_column import ONE_COLUMN, check_positive, two_column_kind
 from calibrant._solvers.prior_shift import (
     prior_interval,
     prior_shift_test,
@@ -28,7 +25,7 @@ from calibrant._solvers.prior_shift import (
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 Floats = NDArray[np.float64]
 
@@ -185,9 +182,9 @@ class PriorShift(Calibrator):
         rows = checked_rows(found, scores)
         if len(rows) == 0:
             raise errors.ShapeError("scores has no rows; adapt needs at least one")
-        weight = check_weights(sample_weight, len(rows))
+        weight = gate.check_weights(sample_weight, len(rows))
         rows, weight = rows[weight > 0.0], weight[weight > 0.0]
-        rows = rows if found.map_.kind == "probabilities" else simplex.softmax(rows)
+        rows = rows if found.map_.kind == "probabilities" else gate.softmax(rows)
         before, n_before = found.from_priors_, found.n_rows_
         priors, report = solve_priors(rows, before, weight)
         if report.complaint is not None:
@@ -280,7 +277,7 @@ class PriorShift(Calibrator):
                 raise errors.ParameterError(f"{own} is computed from {name} and y; leave {own} out")
         made = cls(**parameters)
         made._check_parameters()
-        simplex.check_option("scores", made.scores, simplex.KINDS)
+        gate.check_option("scores", made.scores, gate.KINDS)
         classes, index = _read_classes(y, made.classes, made.scores)
         counts = np.bincount(index, minlength=len(classes))
         if not isinstance(factors, str | Mapping):
@@ -294,7 +291,7 @@ class PriorShift(Calibrator):
         made.from_priors, made.to_priors, made.classes = weights * counts, counts, classes
         before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
         about = {"classes_": classes, "n_features_in_": len(classes)}
-        kind = two_column_kind(made.scores)
+        kind = gate.two_column_kind(made.scores)
         replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
         return made
 
@@ -308,9 +305,9 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     if told is None and np.ndim(y) == 2 and np.shape(y)[1] > 1:  # one-hot rows
         told = np.arange(np.shape(y)[1])
     if told is None:
-        classes, index = distinct_labels(y, n_rows)
+        classes, index = gate.distinct_labels(y, n_rows)
     else:
-        index, classes = check_labels(y, n_rows, len(np.atleast_1d(told)), classes=told)
+        index, classes = gate.check_labels(y, n_rows, len(np.atleast_1d(told)), classes=told)
     missing = np.bincount(index, minlength=len(classes)) == 0
     if missing.any():
         name = errors.in_words(classes[int(np.argmax(missing))])
@@ -318,22 +315,22 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     if len(classes) < 2:
         found = "1 class" if len(classes) else "no label"
         raise errors.ClassCountError(f"y has {found}; pass all training labels")
-    if kind in ONE_COLUMN:
+    if kind in gate.ONE_COLUMN:
         if len(classes) > 2:
             raise errors.ClassCountError(
                 f"y has {len(classes)} classes, but scores={kind!r} is for two; pass one column "
-                f"for each class, with scores={ONE_COLUMN[kind]!r}"
+                f"for each class, with scores={gate.ONE_COLUMN[kind]!r}"
             )
-        check_positive(classes, told=told is not None)
+        gate.check_positive(classes, told=told is not None)
     return classes, index
 
 
 def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     """Return rows as the map of a fitted calibrator takes them."""
     kind = calibrator._kind  # noqa: SLF001  (ours)
-    matrix = to_matrix(scores, kind)
+    matrix = gate.to_matrix(scores, kind)
     order = calibrator._check_columns(scores, matrix.shape)  # noqa: SLF001  (ours)
-    rows = simplex.check_rows(matrix, kind, calibrator.normalize)
+    rows = gate.check_rows(matrix, kind, calibrator.normalize)
     return rows if order is None else np.take(rows, order, axis=1)
 
 

@@ -18,7 +18,7 @@ from calibrant._solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
 from calibrant._solvers.temperature import HELD, solve_temperature
 
 if TYPE_CHECKING:
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 
 class LogitCalibrator(Calibrator):

@@ -11,8 +11,8 @@ from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant._solvers.structured import fit_structured, refit_structured
 
 if TYPE_CHECKING:
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.structured import StructuredFit
 
 FORMS = ("auto", "matrix", "diagonal")

@@ -176,7 +176,7 @@ def _judge_decisions(
     ``rows`` are those of the file, as metrics have them.
     """
     from calibrant import _notices as notices
-    from calibrant._one_column import ONE_COLUMN
+    from calibrant._gate import ONE_COLUMN
     from calibrant._text import money
     from calibrant.decisions import expected_cost, set_sizes
 

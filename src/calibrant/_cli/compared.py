@@ -115,7 +115,7 @@ def _split(
 
 def read_two_costs(costs: Path | None, two: Two, positive: str | None) -> Any:
     """Return the costs of a file, of which errors name it."""
-    from calibrant._one_column import ONE_COLUMN
+    from calibrant._gate import ONE_COLUMN
 
     if costs is None:
         return None

@@ -130,7 +130,7 @@ def _positive_of(classes: Any, positive: str | None, *, is_single: bool) -> Any:
 
     In files the classes of columns are always told, which does not tell the positive one.
     """
-    from calibrant._one_column import tells_positive
+    from calibrant._gate import tells_positive
     from calibrant.errors import ParameterError, some_in_words
 
     by_text = {str(label): label for label in classes.tolist()}

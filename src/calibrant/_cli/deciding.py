@@ -111,7 +111,7 @@ def _decide_by_costs(
     calibrator: Any, served: CalibratedFile, cost_file: CostFile, positive: str | None, shown: Any
 ) -> dict[str, Any]:
     """Return the cheapest action of each row and its expected cost, and show their shares."""
-    from calibrant._one_column import ONE_COLUMN
+    from calibrant._gate import ONE_COLUMN
     from calibrant.decisions import action_costs
 
     is_single = calibrator.scores in ONE_COLUMN

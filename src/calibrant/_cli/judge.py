@@ -134,8 +134,8 @@ def _read_scores(
     """Read scores of each grade; columns of both files are matched by their names."""
     import numpy as np
 
-    from calibrant._columns import column_order
     from calibrant._files.predictions import read_prediction_file
+    from calibrant._gate import column_order
 
     first = reading.read(labelled, beside=beside)
     # The scores of the labelled rows name those of the others, which may have clusters, too.

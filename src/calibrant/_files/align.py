@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._columns import are_whole, match_columns
-from calibrant._containers import NamedMatrix
 from calibrant._files.values import groups_of, labels_of_archive, read_labels, refuse_unknown, typed
-from calibrant._one_column import ONE_COLUMN, check_positive
-from calibrant._simplex import SUM_TOLERANCE, check_batch, check_scores, find_features, softmax
+from calibrant._gate import (
+    ONE_COLUMN,
+    SUM_TOLERANCE,
+    NamedMatrix,
+    are_whole,
+    check_batch,
+    check_positive,
+    check_scores,
+    find_features,
+    match_columns,
+    softmax,
+)
 from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 

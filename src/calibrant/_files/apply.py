@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
-from calibrant import _simplex as simplex
 from calibrant._atomic_file import new_directory
 from calibrant._bad_rows import predict_good
-from calibrant._columns import column_order, order_of
-from calibrant._containers import NamedMatrix, output_dtype
 from calibrant._files.align import refuse_other_columns
 from calibrant._files.chunks import find_tables
 from calibrant._files.columns import ColumnSelection
@@ -20,7 +18,15 @@ from calibrant._files.logs import leave_out_absent
 from calibrant._files.predictions import Request, find_format, open_source, unknown_format
 from calibrant._files.values import features_of, groups_like, groups_of
 from calibrant._files.writers import Output, open_output
-from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
+from calibrant._gate import (
+    ONE_COLUMN,
+    NamedMatrix,
+    check_positive,
+    check_single_name,
+    column_order,
+    order_of,
+    output_dtype,
+)
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError
 from calibrant.errors import some_in_words as some
 
@@ -68,7 +74,7 @@ def apply_file(
     the group of each row, for a fit by group.
     """
     by_row = bool(groups) or hasattr(calibrator, "columns_")
-    simplex.check_option("on_bad_row", on_bad_row, ("error",) if by_row else ON_BAD_ROW)
+    gate.check_option("on_bad_row", on_bad_row, ("error",) if by_row else ON_BAD_ROW)
     n_read = n_bad = 0
     first_bad: list[int] = []
     is_strict = on_bad_row == "error"
@@ -202,7 +208,7 @@ class RowCalibration:
         except DataError:
             if is_strict:  # once more, for a message with its place in the file
                 normalize = calibrator.normalize
-                simplex.check_scores(scores, calibrator.scores, normalize, named=chunk.place)
+                gate.check_scores(scores, calibrator.scores, normalize, named=chunk.place)
             raise
         if source.log is not None and source.log.has_absent:
             calibrated = leave_out_absent(calibrated, scores, source.kind, self.order)

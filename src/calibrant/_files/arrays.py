@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import _simplex as simplex
-from calibrant._one_column import two_column_kind
+from calibrant import _gate as gate
+from calibrant._gate import two_column_kind
 from calibrant.errors import MemoryLimitError, PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Archive:
         where = f"{self.path}: {name}"
         with decoding(where, "npz"):
             member = self.file.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
-            simplex.check_memory(member.file_size, where)  # before so much is asked for
+            gate.check_memory(member.file_size, where)  # before so much is asked for
             array = self.file[name]
             if not isinstance(array, np.ndarray):  # what has no header of numpy is bytes
                 raise TypeError(type(array))

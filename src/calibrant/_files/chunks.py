@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import _notices as notices
-from calibrant._containers import fitted_names
 from calibrant._files.predictions import find_format, is_table, open_source
 from calibrant._files.records import files_in
 from calibrant._files.values import read_labels
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN, fitted_names
 from calibrant._row_sample import MAX_CELLS
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 from calibrant.scale import Chunks

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from calibrant._columns import are_whole
 from calibrant._files.text import MISSING
+from calibrant._gate import are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:

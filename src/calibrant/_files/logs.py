@@ -20,7 +20,7 @@ from calibrant._files.options import SMALLEST_MASS
 from calibrant._files.records import LINES, field_of, find_logs, read_records
 from calibrant._files.source import RawPredictions, Source
 from calibrant._files.text import Place, suffix_of
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 

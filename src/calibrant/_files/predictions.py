@@ -18,7 +18,7 @@ from calibrant._files.source import RawPredictions, Source, kind_of
 from calibrant._files.tables import ARROW, PARQUET, read_table, read_table_column
 from calibrant._files.text import TEXT, Place, is_zipped, suffix_of
 from calibrant._files.values import labels_of_archive, plain_values, read_labels, values_of
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:

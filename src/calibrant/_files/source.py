@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._columns import are_whole, key
 from calibrant._files.text import MISSING
-from calibrant._simplex import check_memory
+from calibrant._gate import are_whole, check_memory, key
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from calibrant._features import FeatureColumn
     from calibrant._files.text import Place
+    from calibrant._gate import FeatureColumn
 
 LONGEST_LABEL = 1024
 """Characters of a label; a model file has no room for longer ones."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 
 Floats = NDArray[np.float64]
@@ -125,11 +125,11 @@ class CalibrationMap(ABC):
 
     def _probabilities(self, rows: Floats) -> Floats:
         rows = self._check_rows(rows)
-        return rows if self.kind == "probabilities" else simplex.softmax(rows)
+        return rows if self.kind == "probabilities" else gate.softmax(rows)
 
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
         rows = self._check_rows(rows)
-        return simplex.to_logits(rows, self.kind, zero_logit)
+        return gate.to_logits(rows, self.kind, zero_logit)
 
     def _check_rows(self, rows: Floats) -> Floats:
         """Refuse what a kernel would misread; copy only what it cannot read where it lies."""

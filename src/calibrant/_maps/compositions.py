@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import (
@@ -105,7 +105,7 @@ class Stage(_ComposedMap):
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
-        out = self.map(simplex.repair_rows(self._check_rows(rows), self.kind))
+        out = self.map(gate.repair_rows(self._check_rows(rows), self.kind))
         return lift(out, self.floor, sums_to_one=self.sums_to_one, given=rows)
 
 
@@ -218,7 +218,7 @@ def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, NDArray[
     Returns where these are, too.
     """
     absent = np.isneginf(rows) if kind == "logits" else rows == 0.0
-    logits = simplex.to_logits(rows, kind, -LARGEST) if kind == "probabilities" else rows
+    logits = gate.to_logits(rows, kind, -LARGEST) if kind == "probabilities" else rows
     largest = logits.max(axis=1, keepdims=True)
     return np.maximum(np.where(absent, -np.inf, logits - largest), -depth), absent
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.trees import add_trees
 from calibrant._maps.base import (
@@ -34,7 +34,7 @@ LARGEST_POWER = 1e6
 
 def learner_inputs(rows: Floats, kind: str, features: Floats) -> Floats:
     """Return log-odds (of two classes) or centred logarithms of the scores, and the features."""
-    p = rows if kind == "probabilities" else simplex.softmax(rows)
+    p = rows if kind == "probabilities" else gate.softmax(rows)
     logs = np.log(np.maximum(p, LEAST))
     if rows.shape[1] == 2:
         logs = logs[:, 1:] - logs[:, :1]
@@ -46,7 +46,7 @@ def learner_inputs(rows: Floats, kind: str, features: Floats) -> Floats:
 def to_probabilities(logits: Floats) -> Floats:
     """Return probabilities of all classes, of which two have one column of log-odds."""
     if logits.shape[1] > 1:
-        return simplex.softmax(logits)
+        return gate.softmax(logits)
     positive = expit(logits)
     return np.hstack([1.0 - positive, positive])
 
@@ -191,7 +191,7 @@ class FeatureMap(_ComposedMap):
             )
         inputs = learner_inputs(rows, self.kind, features)
         parts = [own, *(learner(inputs) for learner in self.learners)]
-        pool = simplex.softmax(bounded_logs(parts) @ self.powers)
+        pool = gate.softmax(bounded_logs(parts) @ self.powers)
         return raised((1.0 - self.share) * own + self.share * pool, self.sharpness)
 
 
@@ -199,7 +199,7 @@ def raised(rows: Floats, power: float) -> Floats:
     """Return rows of probabilities raised to a power, on the simplex again."""
     if power == 1.0:
         return rows
-    return simplex.softmax(power * np.log(np.maximum(rows, SMALLEST)))
+    return gate.softmax(power * np.log(np.maximum(rows, SMALLEST)))
 
 
 def bounded_logs(parts: list[Floats]) -> Floats:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_softmax
 
+from calibrant._gate import softmax
 from calibrant._kernels.monotone_spline import spline_softmax
 from calibrant._kernels.rows import bounded_logs
 from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax
@@ -21,7 +22,6 @@ from calibrant._maps.base import (
     frozen,
     require,
 )
-from calibrant._simplex import softmax
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant._gate import to_logits
 from calibrant._kernels.softmax import (
     add_class_sums,
     curve_rows,
@@ -17,12 +18,11 @@ from calibrant._kernels.softmax import (
 )
 from calibrant._maps.logits import AffineMap
 from calibrant._objectives.base import Objective
-from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
     Array = NDArray[np.float64]
 

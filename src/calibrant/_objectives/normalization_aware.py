@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from calibrant._gate import to_logits
 from calibrant._kernels import normalization_aware as kernels
 from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.steps import StepFunction
 from calibrant._row_order import lay_thresholds, start_segments
-from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 

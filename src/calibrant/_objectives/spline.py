@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._gate import to_logits
 from calibrant._kernels.monotone_spline import find_bounds, spline_likelihood
 from calibrant._maps.logits import SplineMap, log_probabilities
 from calibrant._objectives.base import Objective
-from calibrant._simplex import to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
     Array = NDArray[np.float64]
 

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from calibrant._gate import LOG_OF_ZERO, to_logits
 from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.softmax import row_sums
 from calibrant._maps.logits import TemperatureMap
 from calibrant._objectives.base import Objective
-from calibrant._simplex import LOG_OF_ZERO, to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
     Array = NDArray[np.float64]
 

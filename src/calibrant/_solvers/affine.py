@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 
+from calibrant._gate import to_logits
 from calibrant._objectives.affine import AffineObjective, RidgePenalty
-from calibrant._simplex import to_logits
 from calibrant._solvers.merged_rows import divide_by_unit, merge_rows
 from calibrant._solvers.newton import PenalisedLoss, conjugate_gradients, minimise_newton
 from calibrant._solvers.pseudo_rows import REWEIGHTINGS, remaining, share
@@ -21,9 +21,9 @@ from calibrant._solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import AffineMap, TemperatureMap
     from calibrant._objectives.affine import AffineRows
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 

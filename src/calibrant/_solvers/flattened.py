@@ -23,7 +23,7 @@ from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
     from calibrant._solvers.report import SolverReport
 
 

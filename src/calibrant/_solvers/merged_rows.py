@@ -12,7 +12,7 @@ from calibrant._row_order import sample_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
     Array = NDArray[np.float64]
 

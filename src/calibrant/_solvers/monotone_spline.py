@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _threads as threads
+from calibrant._gate import softmax
 from calibrant._objectives.spline import (
     SLOPE_BOUNDS,
     SplineObjective,
@@ -16,7 +17,6 @@ from calibrant._objectives.spline import (
     read_logs,
     sort_cells,
 )
-from calibrant._simplex import softmax
 from calibrant._solvers.merged_rows import choice_rows, divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
@@ -26,8 +26,8 @@ from calibrant._solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import SplineMap, TemperatureMap
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 

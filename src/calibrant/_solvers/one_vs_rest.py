@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 RESOLUTION = 1e-15
 """Probabilities that differ by less are one to the isotonic line, as in scikit-learn."""

@@ -30,9 +30,9 @@ from calibrant._solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import StructuredMap, TemperatureMap
     from calibrant._objectives.structured import StructuredRows
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
     StructuredFit = ScalingFit[StructuredMap, StructuredObjective]

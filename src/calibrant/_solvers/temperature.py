@@ -31,8 +31,8 @@ from calibrant._solvers.report import ScalingFit, SolverReport
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
+from calibrant._gate import to_logits
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
 from calibrant._objectives.two_class import (
@@ -28,7 +29,6 @@ from calibrant._objectives.two_class import (
     TwoClassRows,
     sigmoid_and_softplus,
 )
-from calibrant._simplex import to_logits
 from calibrant._solvers.logistic import bounds_of_logs
 from calibrant._solvers.merged_rows import merge_rows
 from calibrant._solvers.one_vs_rest import solve_one_vs_rest
@@ -39,7 +39,7 @@ from calibrant._solvers.temperature import read_zero
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
     from calibrant._solvers.one_vs_rest import BinaryProblem
 
     Array = NDArray[np.float64]

@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
-from calibrant._containers import column_names
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN, column_names
 from calibrant._predictions import read_predictions
 from calibrant.decisions._cost_tables import (
     Positive,

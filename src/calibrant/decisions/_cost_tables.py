@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._one_column import tells_positive
+from calibrant._gate import tells_positive
 from calibrant._predictions import Predictions
 from calibrant.scale import Chunks
 
@@ -235,7 +235,7 @@ def _cells(
 def _cost_of_mistake(costs: Mapping[Any, Any], name: str) -> Floats:
     """Return the cost of one kind of mistake: a number, or one for each row."""
     if np.ndim(costs[name]) == 0:
-        simplex.check_number(f"costs[{name!r}]", costs[name], low=0.0)
+        gate.check_number(f"costs[{name!r}]", costs[name], low=0.0)
         return np.array(float(costs[name]))
     result = np.asarray(costs[name], dtype=np.float64)
     shapes = [np.shape(other) for other in costs.values() if np.ndim(other)]

@@ -11,11 +11,9 @@ from scipy.special import stdtrit
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._containers import column_names
-from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
+from calibrant._gate import MOST_CLASSES_CROSSED, check_number, column_names, find_mismatch
 from calibrant._predictions import Predictions, Statistic, read, read_pair, read_predictions
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._simplex import check_number
 from calibrant.decisions._cost_tables import action_costs, n_columns_of, read_costs, split_positive
 from calibrant.metrics import Confusion, check_level
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import psi
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._predictions import Statistic, column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
@@ -71,7 +71,7 @@ def _read_thresholds(thresholds: Any, high: float) -> Floats:
     """Return increasing thresholds in [0, high]; hundredths by default."""
     points = np.arange(1, 100) / 100.0 if thresholds is None else np.ravel(thresholds)
     for point in points.tolist():
-        simplex.check_number("thresholds", point, low=0.0, high=high)
+        gate.check_number("thresholds", point, low=0.0, high=high)
     if len(points) == 0:
         raise errors.ParameterError("thresholds=[] is empty; pass at least one probability")
     return np.unique(points.astype(np.float64))

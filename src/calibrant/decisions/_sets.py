@@ -11,10 +11,10 @@ from scipy.special import betaincinv
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, choice, leading
-from calibrant._labels import check_weights
+from calibrant._gate import check_weights
 from calibrant._predictions import read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._costs import add_up, rows_of
@@ -84,7 +84,7 @@ def _make(
 ) -> PredictionSets:
     """Return the cells whose score is at most so large; of labelled rows, how many sets hold."""
     score, most = rule
-    parts = simplex.chunks(*predictions.rows.shape)  # since scores need several copies
+    parts = gate.chunks(*predictions.rows.shape)  # since scores need several copies
     members = np.concatenate([score(predictions.rows[part]) <= most for part in parts])
     held, measured = None, Estimate(math.nan, math.nan, math.nan)
     if is_labelled:
@@ -153,7 +153,7 @@ def prediction_sets(
 
 def check_coverage(coverage: Any) -> None:
     """Refuse a share of sets that is none, or nothing."""
-    simplex.check_number("coverage", coverage, low=0.0, high=1.0)
+    gate.check_number("coverage", coverage, low=0.0, high=1.0)
     if coverage == 0:
         raise errors.ParameterError("coverage=0 is too small; pass a share above 0, such as 0.9")
 
@@ -233,7 +233,7 @@ class ConformalSets(Parameters, BaseEstimator):
         add_up(predictions, {})  # warns if its columns look permuted
         n_rows, score = predictions.n_rows, SCORES[self.score]
         scores = np.empty(n_rows)
-        for part in simplex.chunks(*predictions.rows.shape):
+        for part in gate.chunks(*predictions.rows.shape):
             cells = score(predictions.rows[part])
             scores[part] = cells[np.arange(len(cells)), predictions.class_index[part]]
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)

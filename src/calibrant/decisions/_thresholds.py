@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import bdtr, betainc
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._predictions import column_of, name_of, read
 from calibrant._result import Result, doc, result
@@ -119,7 +119,7 @@ def threshold_for(
             f"{len(given)} of accuracy, precision, recall and capacity are given; pass exactly one"
         )
     ((target, wanted),) = given
-    simplex.check_number(target, wanted, low=0.0, high=1.0)
+    gate.check_number(target, wanted, low=0.0, high=1.0)
     if confidence_level is not None:
         check_level(confidence_level)
     error = None if confidence_level is None else 1.0 - float(confidence_level)

@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, checker, compose, defs, helper
 
 from calibrant import __version__, errors
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import (
     check_input,
@@ -102,9 +102,9 @@ def to_onnx(
     calibrator = take_calibrator(calibrator)
     kind = check_input(calibrator, input)
     newest = defs.onnx_opset_version()
-    simplex.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
-    simplex.check_option("dtype", dtype, tuple(ONNX_DTYPES))
-    simplex.check_option("precision", precision, tuple(ONNX_DTYPES))
+    gate.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
+    gate.check_option("dtype", dtype, tuple(ONNX_DTYPES))
+    gate.check_option("precision", precision, tuple(ONNX_DTYPES))
     if precision == "float32" and dtype != "float32":
         raise errors.ParameterError(
             f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
@@ -236,7 +236,7 @@ def _check_column(column: Any, scores: Any, width: int) -> int | None:
         )
     sizes = [d.dim_value or None for d in scores.type.tensor_type.shape.dim]
     n_given = sizes[1] if len(sizes) == 2 else None
-    simplex.check_number("column", column, low=0, high=(n_given or 2**31) - 1, whole=True)
+    gate.check_number("column", column, low=0, high=(n_given or 2**31) - 1, whole=True)
     return n_given
 
 

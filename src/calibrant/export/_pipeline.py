@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import __version__, errors
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN
 from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import write_lift, write_map
 
@@ -58,7 +58,7 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
     own: str = calibrator._kind  # noqa: SLF001
     if given is None:
         return own
-    simplex.check_option("input", given, simplex.KINDS)
+    gate.check_option("input", given, gate.KINDS)
     if given in ONE_COLUMN and len(calibrator.classes_) != 2:
         raise errors.ExportError(
             f"input={given!r} is for two classes, but {type(calibrator).__name__} has "
@@ -108,12 +108,12 @@ def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:
         return both + ops.fitted("origin", np.array([1.0, 0.0]))
     size = ops.maximum(both, 0.0 - both)
     logs = ops.minimum(both, 0.0) - ops.log(ops.exp(0.0 - size) + 1.0)
-    return ops.where((size > simplex.LARGEST_LOGIT) & (size < math.inf), math.nan, logs)
+    return ops.where((size > gate.LARGEST_LOGIT) & (size < math.inf), math.nan, logs)
 
 
 def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
-    top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
+    top, largest = ops.row_max(scores), gate.LARGEST_LOGIT
     good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
     return scores, ops.where(good, 0.0, math.nan)
 
@@ -124,7 +124,7 @@ def _check_probabilities(ops: Operations, scores: Value, *, normalize: bool) -> 
     Bad rows are divided by infinity, so that no search leaves its table; NaN is added to them.
     """
     rows = ops.maximum(scores, 0.0)
-    good = ops.row_min(scores) >= -simplex.CLIP_TOLERANCE
+    good = ops.row_min(scores) >= -gate.CLIP_TOLERANCE
     if normalize:
         total = ops.row_sum(rows)
         good = good & (ops.row_sum(scores) < math.inf) & (total > 0.0)

@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 from torch.fx.proxy import GraphAppendingTracer
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant.export._operations import Operations
@@ -298,7 +298,7 @@ def save_pt2(
     >>> bool(abs(found.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
     True
     """
-    simplex.check_option("dtype", dtype, tuple(TORCH_DTYPES))
+    gate.check_option("dtype", dtype, tuple(TORCH_DTYPES))
     scores = torch.full((2, module.n_columns), 1.0 / module.n_classes, dtype=TORCH_DTYPES[dtype])
     program = torch.export.export(
         module,

@@ -13,11 +13,10 @@ import numpy as np
 
 from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._bad_rows import ON_BAD_ROW, predict_good
 from calibrant._calibrators.grouped import GroupedCalibrator
-from calibrant._columns import order_of
-from calibrant._one_column import ONE_COLUMN
+from calibrant._gate import ONE_COLUMN, order_of
 from calibrant.export._pipeline import check_input, take_calibrator
 
 try:
@@ -243,7 +242,7 @@ class _Served:
         """Return a data frame for one, with the classes as its columns, and else an array."""
         told = {name: usual[0] for name, usual in CHOICES.items()} | (params or {})
         for name, choices in CHOICES.items():
-            simplex.check_option(name, told[name], choices)
+            gate.check_option(name, told[name], choices)
         method, on_bad_row = told["method"], told["on_bad_row"]
         if isinstance(data, dict):  # of a vector for each row, which has a name
             (data,) = data.values()

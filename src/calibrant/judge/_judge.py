@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import fit_part
 from calibrant._calibrators.structured import StructuredScaling
-from calibrant._labels import check_labels, refuse_missing
+from calibrant._gate import check_labels, refuse_missing
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.judge._interval import estimate_mean
 
@@ -181,9 +181,9 @@ def calibrate_judge(
     >>> report.mean.high - report.mean.low < report.labelled_mean.high - report.labelled_mean.low
     True
     """
-    simplex.check_option("target", target, ("rows", "population"))
-    simplex.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
-    simplex.check_number("n_folds", n_folds, low=2, whole=True)
+    gate.check_option("target", target, ("rows", "population"))
+    gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
+    gate.check_number("n_folds", n_folds, low=2, whole=True)
     if np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,):
         index, grades, own, other, fit = _read_grades(human, judged, unlabelled, classes)
         before, raw = np.ravel(judged), np.ravel(unlabelled)
@@ -242,7 +242,8 @@ def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
         raise errors.ShapeError(
             f"clusters has shape {stored.shape}; pass one for each of the {n_rows} labelled rows"
         )
-    refuse_missing(stored, _ClusterArguments())
+    with errors.naming(_ClusterArguments()):
+        refuse_missing(stored)
     names, drawn = np.unique(stored.astype(str), return_inverse=True)
     if len(names) < 2:
         raise errors.ShapeError(
@@ -268,8 +269,8 @@ def _read_rows(
     human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str, calibrator: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any], Floats, Floats, Fit]:
     """Check probabilities of grades; return them, and how to calibrate some of the rows."""
-    batch = simplex.check_batch(judged, human, kind=kind, classes=classes, named=_JudgedArguments())
-    other = simplex.check_scores(unlabelled, kind, named=_OtherArguments())
+    batch = gate.check_batch(judged, human, kind=kind, classes=classes, named=_JudgedArguments())
+    other = gate.check_scores(unlabelled, kind, named=_OtherArguments())
     if other.shape[1] != batch.n_classes:
         raise errors.ShapeError(
             f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}; pass one "
@@ -319,7 +320,8 @@ def _read_human(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the place of each human grade among all grades, and these."""
     named, stored = _JudgedArguments(), np.asarray(human)
-    refuse_missing(stored, named)
+    with errors.naming(named):
+        refuse_missing(stored)
     known = _find_grades(stored, both, n_rows) if classes is None else np.asarray(classes)
     if len(known) < 2:
         raise errors.LabelError(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant import errors
+from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
 from calibrant._predictions import Statistic, measure, read, usual_column
-from calibrant._simplex import check_number, check_option
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

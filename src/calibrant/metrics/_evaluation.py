@@ -11,11 +11,10 @@ import numpy as np
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._gate import MOST_CLASSES_CROSSED, check_number, check_option, find_mismatch
 from calibrant._html import table
-from calibrant._plausibility import MOST_CLASSES_CROSSED, find_mismatch
 from calibrant._predictions import Predictions, Statistic, read, usual_column
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._simplex import check_number, check_option
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
 from calibrant.metrics._groups import judge_groups

@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._extras import needed
+from calibrant._gate import read_groups
 from calibrant._html import table
-from calibrant._labels import read_groups
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._cumulative import holm
 from calibrant.metrics._table import METRICS, headline

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant import _threads as threads
+from calibrant._gate import check_number
 from calibrant._predictions import column_of, name_of, read_rows
 from calibrant._result import Result, doc, result
-from calibrant._simplex import check_number
 from calibrant.metrics._calibration_error import (
     bin_edges,
     check_bins,

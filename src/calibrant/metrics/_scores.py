@@ -11,11 +11,11 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
+from calibrant._gate import check_number
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
 from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
 from calibrant._result import Result, doc, result
-from calibrant._simplex import check_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -12,11 +12,10 @@ from scipy.linalg import block_diag
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._extras import needed
-from calibrant._features import columns_by_name
+from calibrant._gate import check_number, columns_by_name
 from calibrant._html import table
 from calibrant._predictions import EventRows, Predictions, column_of, name_of, read
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._simplex import check_number
 from calibrant._text import p_words
 from calibrant.metrics._features import BinnedFeature, Condition, bin_feature
 from calibrant.metrics._intervals import generator, share_interval

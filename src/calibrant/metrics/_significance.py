@@ -14,10 +14,10 @@ import numpy as np
 
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
 from calibrant._predictions import log_odds, read_rows
 from calibrant._result import Result, doc, result
-from calibrant._simplex import check_number, check_option
 from calibrant.metrics._calibration_error import (
     BIN_STRATEGIES,
     ClassBins,

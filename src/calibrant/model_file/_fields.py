@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.parameters import fitted_types
+from calibrant._gate import two_column_kind
 from calibrant._maps.curves import (
     AveragedHistogram,
     BetaMap,
@@ -32,7 +33,6 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
-from calibrant._one_column import two_column_kind
 from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take

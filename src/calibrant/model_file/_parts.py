@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
+from calibrant._gate import ONE_COLUMN, two_column_kind
 from calibrant._maps.base import CalibrationMap
-from calibrant._one_column import ONE_COLUMN, two_column_kind
 from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
 from calibrant.errors import DataError, ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
@@ -451,9 +451,9 @@ def _check_labels(calibrator: Any) -> None:
 def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
     """Refuse parameters that ``fit`` would refuse."""
     try:
-        simplex.check_option("scores", calibrator.scores, simplex.KINDS)
-        simplex.check_option("normalize", calibrator.normalize, (None, "rows"))
-        simplex.check_floor(calibrator.min_probability, n_classes)
+        gate.check_option("scores", calibrator.scores, gate.KINDS)
+        gate.check_option("normalize", calibrator.normalize, (None, "rows"))
+        gate.check_floor(calibrator.min_probability, n_classes)
         calibrator._check_parameters()  # noqa: SLF001  (ours)
     except _WHATEVER as error:
         message = f"{type(calibrator).__name__}: {error}"

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import stats
 
 from calibrant._calibrators.structured import StructuredScaling
+from calibrant._gate import SimplexBatch
 from calibrant._result import Estimate
-from calibrant._simplex import SimplexBatch
 from calibrant.monitor._results import Proposal
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import first_top_columns
@@ -123,9 +123,9 @@ class CalibrationMonitor:
         min_probability: float = 1e-6,
         model: str | None = None,
     ) -> None:
-        simplex.check_number("alpha", alpha, low=1e-12, high=0.5)
-        simplex.check_number("run_length", run_length, low=1.0, high=1e15)
-        simplex.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
+        gate.check_number("alpha", alpha, low=1e-12, high=0.5)
+        gate.check_number("run_length", run_length, low=1.0, high=1e15)
+        gate.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
         self.alpha, self.run_length = float(alpha), float(run_length)
         self.min_probability = float(min_probability)
         self.model = _check_name("model", model)

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._columns import column_order
-from calibrant._containers import column_names, single_name
+from calibrant._gate import (
+    ONE_COLUMN,
+    check_positive,
+    check_weights,
+    column_names,
+    column_order,
+    single_name,
+)
 from calibrant._kernels.rows import row_hashes
-from calibrant._labels import check_weights
-from calibrant._one_column import ONE_COLUMN, check_positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +70,7 @@ def read_rows(
     known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
-    batch = simplex.check_batch(
+    batch = gate.check_batch(
         probabilities,
         y,
         weight,
@@ -76,7 +80,8 @@ def read_rows(
         named=NAMED,
     )
     n_rows = batch.n_rows if weight is None else np.size(weight)
-    given = check_weights(weight, n_rows, NAMED)
+    with errors.naming(NAMED):
+        given = check_weights(weight, n_rows)
     if given.max() > 1.0:
         i = int(given.argmax())
         raise errors.WeightError(
@@ -91,7 +96,7 @@ def read_rows(
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
     """Check rows without labels; the columns are those of the classes, if these are known."""
-    p = simplex.check_scores(probabilities, _kind(probabilities), named=NAMED)
+    p = gate.check_scores(probabilities, _kind(probabilities), named=NAMED)
     if len(p) == 0 or (known is not None and p.shape[1] != len(known)):
         classes = "any" if known is None else len(known)
         raise errors.ShapeError(

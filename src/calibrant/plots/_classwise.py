@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _drawing as style
+from calibrant._gate import check_number
 from calibrant._predictions import read
 from calibrant._result import Result, doc, result
-from calibrant._simplex import check_number
 from calibrant._text import p_words, percent, shorten
 from calibrant.metrics import ClassBins, check_bins, errors_in, reliability_curve
 from calibrant.plots._reliability import add_legend, draw_panel

@@ -10,8 +10,8 @@ from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _drawing as style
+from calibrant import _gate as gate
 from calibrant import _maps as maps
-from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._result import doc, result
 from calibrant._text import shorten
@@ -113,8 +113,8 @@ def _of_rows(fitted: maps.CalibrationMap, rows: Floats) -> Floats:
     """Map rows of probabilities by a map of probabilities or of logits."""
     if fitted.kind == "logits":
         with np.errstate(divide="ignore"):
-            rows = np.maximum(np.log(rows), simplex.LOG_OF_ZERO)
-    return fitted(simplex.check_scores(rows, fitted.kind))
+            rows = np.maximum(np.log(rows), gate.LOG_OF_ZERO)
+    return fitted(gate.check_scores(rows, fitted.kind))
 
 
 @singledispatch

@@ -13,18 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
-from calibrant._columns import check_names, feature_names, order_of
-from calibrant._containers import fitted_names
-from calibrant._features import columns_by_name
-from calibrant._labels import read_groups
-from calibrant._one_column import ONE_COLUMN, check_positive, check_single_name
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions import check_coverage, read_costs
 from calibrant.report._results import Comparison, Failure, Judge, MethodResult
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
 
 
@@ -156,7 +151,7 @@ def compare(
     """
     started = perf_counter()
     wanted = _calibrators(methods, (groups_val, groups_test), (features_val, features_test))
-    simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
+    gate.check_number("n_diagrams", n_diagrams, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     val, test, warned = _read_parts(
         Part(scores_val, y_val, sample_weight_val),
@@ -165,7 +160,7 @@ def compare(
         classes,
         normalize,
     )
-    table = _read_costs(costs, val.classes, classes is not None or scores in ONE_COLUMN)
+    table = _read_costs(costs, val.classes, classes is not None or scores in gate.ONE_COLUMN)
     if coverage is not None:
         check_coverage(coverage)
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
@@ -248,7 +243,7 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
     if groups is None:
         return None
     used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
-    names, codes = read_groups(groups, len(used))
+    names, codes = gate.read_groups(groups, len(used))
     found: NDArray[Any] = names[codes[used]]
     return found
 
@@ -258,7 +253,7 @@ def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray
     if features is None:
         return None
     used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
-    columns = columns_by_name(features, len(used))
+    columns = gate.columns_by_name(features, len(used))
     return {name: column[used] for name, column in columns.items()}
 
 
@@ -306,7 +301,7 @@ def _read_parts(
         warnings.simplefilter("always")
         first = _read(val, kind, classes, normalize, test.y)
         _check_names(val.scores, test.scores, kind, first.classes)
-        second = simplex.check_batch(*test, kind=kind, classes=first.classes, normalize=normalize)
+        second = gate.check_batch(*test, kind=kind, classes=first.classes, normalize=normalize)
     # Both parts are mostly wrong in the same way: that of calibration tells it.
     once = list({one.category: one for one in reversed(caught)}.values())[::-1]
     return first, second, messages(once)
@@ -315,28 +310,28 @@ def _read_parts(
 def _read(val: Part, kind: str, classes: Any, normalize: str | None, others: Any) -> SimplexBatch:
     """Check the calibration part; classes that it lacks may be named by labels of the other."""
     try:
-        return simplex.check_batch(*val, kind=kind, classes=classes, normalize=normalize)
+        return gate.check_batch(*val, kind=kind, classes=classes, normalize=normalize)
     except errors.LabelError:
         present = np.unique(np.concatenate([np.asarray(val.y).ravel(), np.asarray(others).ravel()]))
-        n_columns = 2 if kind in ONE_COLUMN else np.shape(val.scores)[1]
+        n_columns = 2 if kind in gate.ONE_COLUMN else np.shape(val.scores)[1]
         if classes is not None or len(present) != n_columns:
             raise
-        if kind in ONE_COLUMN:
-            check_positive(present, told=False)
-    return simplex.check_batch(*val, kind=kind, classes=present, normalize=normalize)
+        if kind in gate.ONE_COLUMN:
+            gate.check_positive(present, told=False)
+    return gate.check_batch(*val, kind=kind, classes=present, normalize=normalize)
 
 
 def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> None:
     """Refuse columns of the test part that have other names, and not those of the classes."""
-    fitted, names = (fitted_names(part, kind) for part in (scores_val, scores_test))
-    known = feature_names(fitted).get("feature_names_in_")
-    if kind in ONE_COLUMN:
+    fitted, names = (gate.fitted_names(part, kind) for part in (scores_val, scores_test))
+    known = gate.feature_names(fitted).get("feature_names_in_")
+    if kind in gate.ONE_COLUMN:
         name = None if names is None else names[0]
-        check_single_name(name, known, classes, "the calibration part")
+        gate.check_single_name(name, known, classes, "the calibration part")
         return
-    if fitted is None or names is None or order_of(names, classes) is not None:
+    if fitted is None or names is None or gate.order_of(names, classes) is not None:
         return
-    check_names(names, known, "the calibration part")
+    gate.check_names(names, known, "the calibration part")
 
 
 def _try(

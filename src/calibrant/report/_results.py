@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._extras import needed
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
-    from calibrant._simplex import SimplexBatch
     from calibrant.metrics import (
         CalibrationTest,
         ClassShares,
@@ -233,7 +233,7 @@ class Comparison:
 
     def result(self, method: str) -> MethodResult:
         """Return the result of a method by its short name."""
-        simplex.check_option("method", method, self.methods)
+        gate.check_option("method", method, self.methods)
         return self.results[self.methods.index(method)]
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import errors
-from calibrant._containers import library
-from calibrant._labels import encode, of_pandas, refuse_missing
+from calibrant._gate import encode, library, of_pandas, refuse_missing
 from calibrant._row_sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql import types
 
 from calibrant import errors
-from calibrant._containers import NamedMatrix
+from calibrant._gate import NamedMatrix
 from calibrant.scale._tables import to_numpy
 
 if TYPE_CHECKING:

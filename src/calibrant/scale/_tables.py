@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant import _extras as extras
 from calibrant import errors
-from calibrant._containers import NamedMatrix
+from calibrant._gate import NamedMatrix
 from calibrant.scale._chunks import Chunks, count_each, located, sorted_labels
 
 if TYPE_CHECKING:

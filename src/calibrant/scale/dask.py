@@ -16,8 +16,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
-from calibrant._containers import NamedMatrix, column_names
-from calibrant._simplex import check_option
+from calibrant._gate import NamedMatrix, check_option, column_names
 from calibrant.scale._chunks import Chunks, count_each, located, sorted_labels
 
 try:

@@ -15,7 +15,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
-from calibrant._simplex import check_option
+from calibrant._gate import check_option
 from calibrant.scale._chunks import Chunks, located, sorted_labels
 
 try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._atomic_file import replace_file
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import DataError, ParameterError
@@ -179,8 +179,8 @@ def win_rates(
     calibrant-auto    1.0    1.0    1.0            1
     TS                0.0    0.0    0.0            1
     """
-    simplex.check_option("metric", metric, METRICS)
-    simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
+    gate.check_option("metric", metric, METRICS)
+    gate.check_number("n_resamples", n_resamples, low=1, whole=True)
     results: dict[str, pd.DataFrame] = {}
     for directory in directories:
         results = {**read_results(directory), **results}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import _trial as trial
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import make_calibrator
@@ -106,7 +106,7 @@ def _prepare(cell: Cell) -> Prepared:
         fit = partial(calibrator.fit, val.scores.astype(np.float64), y)
         return calibrator, fit, (new_y, new_scores, classes)
     if test.kind == "logits":
-        new_scores = simplex.softmax(simplex.check_scores(new_scores, "logits"))
+        new_scores = gate.softmax(gate.check_scores(new_scores, "logits"))
     return None, None, (new_y, new_scores, classes)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _extras as extras
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.source import RawPredictions
 from calibrant._files.text import Place
@@ -77,7 +77,7 @@ def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredi
             raise PredictionFileError(f"{where} does not exist")
         stored = _arrays(group, part, where)
         for array in stored:
-            simplex.check_memory(array.nbytes, where)
+            gate.check_memory(array.nbytes, where)
         scores, labels = (np.asarray(array[()]) for array in stored)
     if scores.shape[1:] in {(), (1,)}:
         positive = scores.reshape(-1).astype(np.float64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from calibrant import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._threads import count_threads
@@ -108,9 +108,9 @@ def run_study(
     digits  network          1.0    0.86  0.86
     """
     wanted = _check_methods(methods)
-    simplex.check_number("seed", seed, low=0, whole=True)
+    gate.check_number("seed", seed, low=0, whole=True)
     n_workers = count_threads(-1) if n_jobs is None else n_jobs
-    simplex.check_number("n_jobs", n_workers, low=0, whole=True)
+    gate.check_number("n_jobs", n_workers, low=0, whole=True)
     files, skipped = find_files(directory)
     home = Path(output)
     records = Records(home / "cells")
@@ -142,7 +142,7 @@ def _check_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(methods, str):
         raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
     for method in methods:
-        simplex.check_option("method", method, (UNCALIBRATED, *all_methods(study=True)))
+        gate.check_option("method", method, (UNCALIBRATED, *all_methods(study=True)))
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 

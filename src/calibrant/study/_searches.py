@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 

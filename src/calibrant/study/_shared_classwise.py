@@ -23,7 +23,7 @@ from calibrant.study._histogram import STRATEGIES, MassBins, solve_histogram
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
     from calibrant._solvers.report import SolverReport
 
 MAPS = ("histogram", "isotonic")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.curves import Curve
-    from calibrant._simplex import SimplexBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 from calibrant._objectives.normalization_aware import certificate
 from calibrant._row_order import lay_thresholds
 from calibrant._solvers.flattened import solve_flattened

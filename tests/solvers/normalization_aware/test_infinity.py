@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 from calibrant._solvers.normalization_aware import minimise_likelihood
 from calibrant._solvers.normalization_aware.infinity import scale_levels, split_levels
 from calibrant._solvers.normalization_aware.prior import build_likelihood

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 from calibrant._objectives.normalization_aware import segment_rows
 from calibrant._solvers.normalization_aware.fit import minimise
 from calibrant._solvers.normalization_aware.prior import (

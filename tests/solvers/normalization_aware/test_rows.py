@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import _simplex as simplex
+from calibrant._gate import _simplex as simplex
 from calibrant._objectives.normalization_aware import segment_rows
 from calibrant._solvers.flattened import pool_segments
 from conftest import simulate

@@ -18,9 +18,9 @@ from calibrant._solvers.normalization_aware.prior import build_likelihood
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
     from calibrant._maps.steps import StepFunction
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.normalization_aware.prior import PriorChoice
 
 Minimise = Callable[[NormalizedLikelihood, float, int | None], Found]

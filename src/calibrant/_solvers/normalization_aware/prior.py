@@ -18,9 +18,9 @@ from calibrant._solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
     from calibrant._objectives.normalization_aware import SegmentedRows
-    from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 

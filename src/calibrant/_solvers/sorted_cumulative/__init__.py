@@ -11,8 +11,8 @@ from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.report import SolverReport
 
 

@@ -25,7 +25,7 @@ from calibrant._solvers.report import SolverReport
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
 
 LARGEST_WHOLE = 2**31 - 1
 """Total weight up to which products of two sums fit 64 bits, so that the fit is exact."""

@@ -25,7 +25,7 @@ from calibrant._solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._simplex import SimplexBatch
+    from calibrant._gate import SimplexBatch
     from calibrant._solvers.sorted_cumulative.fit import CumulativeRows
 
 N_FOLDS = 5

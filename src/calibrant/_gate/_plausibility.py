@@ -183,7 +183,7 @@ def find_wrong_kind(scores: Floats, kind: str) -> Warning | None:
     if len(scores) < FEWEST_ROWS_IN_DOUBT:
         return None
     if kind == "probabilities":
-        if _are_labels(scores[:FIRST_ROWS]) and _are_labels(scores):
+        if all(np.isin(rows, (0.0, 1.0)).all() for rows in (scores[:FIRST_ROWS], scores)):
             return errors.ScoresKindWarning(
                 "every score is 0 or 1: these are predicted labels, for which calibration knows "
                 "nothing but how often they are right; pass predict_proba(X) of the classifier"
@@ -202,10 +202,6 @@ def find_wrong_kind(scores: Floats, kind: str) -> Warning | None:
                 "every margin is in [0, 1], as probabilities are: did you mean scores='positive'?"
             )
     return None
-
-
-def _are_labels(scores: Floats) -> bool:
-    return bool(((scores == 0.0) | (scores == 1.0)).all())
 
 
 def _are_unit(margin: Floats) -> bool:

@@ -15,23 +15,23 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._columns import column_order
-from calibrant._containers import fitted_names, to_matrix
-from calibrant._kernels import rows as row_kernels
-from calibrant._labels import check_labels, check_weights
-from calibrant._one_column import (
+from calibrant._gate._columns import column_order
+from calibrant._gate._containers import fitted_names, to_matrix
+from calibrant._gate._labels import check_labels, check_weights
+from calibrant._gate._one_column import (
     ONE_COLUMN,
     check_positive,
     how_to_pass,
     two_column_kind,
     two_columns,
 )
-from calibrant._plausibility import (
+from calibrant._gate._plausibility import (
     FEWEST_ROWS_IN_DOUBT,
     count_hits,
     find_wrong_columns,
     find_wrong_kind,
 )
+from calibrant._kernels import rows as row_kernels
 from calibrant._row_order import deal_rows, order_by_columns
 
 if TYPE_CHECKING:

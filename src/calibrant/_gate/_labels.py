@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._columns import match_columns
-from calibrant._containers import column_names
+from calibrant._gate._columns import match_columns
+from calibrant._gate._containers import column_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,9 @@ def check_labels(
             return labels.codes, known
         return labels.positions(known), known
     present, say = labels.present(used), errors.names()
-    every = _categories(y) if hot is None else np.unique(labels.values)
+    # Categories of pandas, and columns of one-hot frames, are classes also where no row has them.
+    is_list = hot is not None or hasattr(getattr(y, "dtype", None), "categories")
+    every = np.unique(labels.values) if is_list else None
     for told in (present, every, _named_classes(names, present)):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
             return labels.positions(told), told
@@ -237,11 +239,7 @@ def require_labels(y: Any) -> None:
         raise errors.LabelError(f"requires {name} to be passed, but the target {name} is None")
 
 
-@errors.takes_names
-def refuse_missing(
-    labels: NDArray[Any],
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> None:
+def refuse_missing(labels: NDArray[Any]) -> None:
     """Raise where a label is NaN, infinite, None or NA."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
@@ -294,12 +292,6 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and not np.isfinite(value)
 
 
-def _categories(y: Any) -> NDArray[Any] | None:
-    """Return the categories that a pandas categorical names, present or not."""
-    found = of_pandas(y) if hasattr(getattr(y, "dtype", None), "categories") else None
-    return None if found is None else np.sort(found.values)
-
-
 def of_pandas(y: Any) -> Labels | None:
     """Return the labels of a pandas categorical, or text of pandas', if none is missing."""
     if not type(y).__module__.startswith("pandas"):
@@ -333,12 +325,7 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
     return known
 
 
-@errors.takes_names
-def check_weights(
-    sample_weight: Any,
-    n_rows: int,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> NDArray[np.float64]:
+def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     """Return one finite, non-negative float64 weight per row, not all zero."""
     if sample_weight is None:
         return np.ones(n_rows)

@@ -252,13 +252,9 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
 
 def are_sorted(names: Sequence[Any]) -> bool:
     """Whether names are in the order in which labels are sorted, or count upwards."""
-    if not all(isinstance(name, str) for name in names):
-        try:
-            return list(names) == sorted(names)
-        except TypeError:  # names of several kinds have no order
-            return False
-    counted = [_natural(name) for name in names]
-    return list(names) == sorted(names) or counted == sorted(counted)
+    texts = list(map(str, names))
+    counted = [_natural(text) for text in texts]
+    return texts == sorted(texts) or counted == sorted(counted)
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

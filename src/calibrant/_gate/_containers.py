@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._one_column import ONE_COLUMN, how_to_pass
+from calibrant._gate._one_column import ONE_COLUMN, how_to_pass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,13 +39,8 @@ class NamedMatrix:
         return np.array(self.values, dtype=dtype, copy=copy)
 
 
-def column_names(scores: Any, kind: str = "probabilities") -> list[Any] | None:
-    """Names of the columns of a data frame or ``NamedMatrix``; None for anything else.
-
-    That of a single column of two classes is none: it tells nothing of the other class.
-    """
-    if kind in ONE_COLUMN:
-        return None
+def column_names(scores: Any) -> list[Any] | None:
+    """Names of the columns of a data frame or ``NamedMatrix``; None for anything else."""
     if isinstance(scores, NamedMatrix):
         return scores.columns
     home = library(scores)

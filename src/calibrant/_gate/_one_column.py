@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._columns import key
+from calibrant._gate._columns import key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._containers import column_names, library
+from calibrant._gate._containers import column_names, library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
