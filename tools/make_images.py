@@ -143,7 +143,7 @@ def draw_letters():
     logs = Path(__file__).parents[1] / "tests" / "data" / "logs"
     parts = [read_log(logs / f"mmlu_yi-34b-chat_{part}.jsonl") for part in ("val", "test")]
     (z, y), (new_z, new_y) = ((log.scores, log.labels) for log in parts)
-    letters = parts[0].classes
+    letters = parts[0].place.names
     shown = {"how often it is right": np.array([np.mean(new_y == letter) for letter in letters])}
     told = {"scores": "logits", "classes": letters}
     for name, calibrator in {

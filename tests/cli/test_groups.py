@@ -1,13 +1,16 @@
 """Groups of files: they are text, as they stand, in every format and every command."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from calibrant import GroupedCalibrator, TemperatureScaling, model_file
+from calibrant._cli.compared import how_to_apply
 from calibrant._cli.main import run
+from calibrant._cli.reading import Reading
 
 N_ROWS = 600
 SCORES = ["no", "yes"]
@@ -122,6 +125,21 @@ def test_a_field_of_groups_in_records_is_no_class(capsys, tmp_path):
     table = [tmp_path / "val.csv", *words[1:]]
     wanted = json.loads(call(capsys, "evaluate", *table, "--json"))
     assert found | {"source": ""} == wanted | {"source": ""}
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("ts", "--ignore group,age --method ts"),
+        ("grouped", "--ignore age --groups group --method auto"),
+        ("features", "--ignore group --features age --method auto"),
+    ],
+)
+def test_commands_of_a_report_ignore_columns_that_the_method_does_not_read(method, words):
+    reading = Reading(groups="group", features=("age",))
+    fit, apply = how_to_apply(method, Path("val.csv"), None, reading)
+    assert fit == f"calibrant fit val.csv {words} --output model.calibrant"
+    assert ("--groups group" in apply) == (method == "grouped")
 
 
 @pytest.mark.parametrize("names", [[7, 11], [7.0, 11.0], [True, False]])

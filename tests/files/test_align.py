@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant._files.align import align
-from calibrant._files.columns import ColumnSelection
+from calibrant._files.columns import Request
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import PredictionFileError
 
@@ -21,7 +21,7 @@ def table(tmp_path, head, labels=("cat", "dog", "emu"), more=(), name="p.csv", r
     ]
     path = tmp_path / name
     path.write_text("\n".join([head, *lines]) + "\n")
-    return read_prediction_file(path, selection=ColumnSelection(**named))
+    return read_prediction_file(path, Request(**named))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +171,7 @@ def test_null_labels_of_parquet_are_refused(tmp_path, labels):
         ([9.0, 5.0, 9.0], [9, 7, 5], [9, 5, 9], [9, 7, 5]),
         ([2, 0, 1], [1, 2, 0], [2, 0, 1], [1, 2, 0]),
         ([1, 2, 1], ["c1", "c2", "c3"], ["c2", "c3", "c2"], None),
+        ([0, 0, 0], ["1", "x", "y"], ["1", "1", "1"], None),
         (["9", "5", "9"], ["9", "7", "5"], [9, 5, 9], [9, 7, 5]),
     ],
 )
@@ -217,8 +218,8 @@ def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_
         align(read_prediction_file(path, kind=kind))
     assert "--scores logits" not in str(told.value)
     with pytest.raises(PredictionFileError, match=r"one column of scores, 'proba'"):
-        read_prediction_file(path, kind=kind, selection=ColumnSelection(ignore=("id",)))
-    chosen = read_prediction_file(path, selection=ColumnSelection(columns=("id", "proba")))
+        read_prediction_file(path, Request(kind=kind, ignore=("id",)))
+    chosen = read_prediction_file(path, Request(columns=("id", "proba")))
     assert align(chosen).matrix.shape == (3, 2)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from calibrant import model_file
 from calibrant._cli import main
-from calibrant._files.columns import ColumnSelection
+from calibrant._files.columns import Request
 from calibrant._files.logs import read_log
 from calibrant.errors import PredictionFileError
 
@@ -34,7 +34,7 @@ def run(*words):
 
 
 def accuracy_of(log):
-    return np.mean([log.classes[j] for j in log.scores.argmax(axis=1)] == log.labels)
+    return np.mean([log.place.names[j] for j in log.scores.argmax(axis=1)] == log.labels)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def accuracy_of(log):
 def test_the_accuracy_is_the_tools_own(name, reported, classes):
     log = read_log(LOGS / name)
     assert accuracy_of(log) == reported
-    assert log.classes == classes
+    assert log.place.names == classes
     assert log.kind == "logits"
     assert log.has_absent
     assert "fewer" in log.note
@@ -137,7 +137,7 @@ def chat(label, tokens, **others):
 def test_letters_with_and_without_a_space_are_one_option(tmp_path):
     listed = {"A": math.log(0.4), " A": math.log(0.2), "\u0120B": math.log(0.3)}
     log = read_log(write(tmp_path / "a.jsonl", chat("B", [("A", listed)])))
-    assert log.classes == ["A", "B"]
+    assert log.place.names == ["A", "B"]
     np.testing.assert_allclose(np.exp(log.scores), [[0.6, 0.3]])
 
 
@@ -194,7 +194,7 @@ def test_plain_records(tmp_path):
         {"probs": {"dog": 0.5, "cat": 0.25, "emu": 0.25}, "label": "cat"},
     )
     log = read_log(path)
-    assert (log.kind, log.classes) == ("probabilities", ["dog", "cat", "emu"])
+    assert (log.kind, log.place.names) == ("probabilities", ["dog", "cat", "emu"])
     np.testing.assert_array_equal(log.scores, [[0.3, 0.7, 0], [0.5, 0.25, 0.25]])
     lists = write(
         tmp_path / "b.jsonl",
@@ -205,10 +205,10 @@ def test_plain_records(tmp_path):
     np.testing.assert_array_equal(log.scores, [[1, 2, -math.inf], [1, 2, 3]])
     assert log.labels.tolist() == ["1", "2"]
     flat = write(tmp_path / "c.jsonl", {"a": 0.25, "b": 0.75, "fold": 3, "label": "b"})
-    assert read_log(flat, selection=ColumnSelection(ignore=("fold",))).classes == ["a", "b"]
+    assert read_log(flat, Request(ignore=("fold",))).place.names == ["a", "b"]
     own = write(tmp_path / "d.jsonl", {"mine": [0.5, 0.5], "options": ["x", " y"], "gold": "y"})
-    chosen = read_log(own, selection=ColumnSelection(label="gold", columns=("mine",)))
-    assert (chosen.classes, chosen.labels.tolist()) == (["x", "y"], ["y"])
+    chosen = read_log(own, Request(label="gold", columns=("mine",)))
+    assert (chosen.place.names, chosen.labels.tolist()) == (["x", "y"], ["y"])
 
 
 def test_labels_are_names_or_places_but_not_both(tmp_path):
@@ -234,11 +234,11 @@ def test_completions_have_the_options_that_their_record_lists(tmp_path):
     two = chat("A", [("A", {"A": -0.2, "B": -2.0})], options=["yes", "no"])
     four = chat("C", [("B", {"B": -0.9, "D": -1.0})], options=["p", "q", "r", "s"])
     log = read_log(write(tmp_path / "a.jsonl", two, four))
-    assert log.classes == list("ABCD")
+    assert log.place.names == list("ABCD")
     assert log.has_absent
     np.testing.assert_array_equal(np.isneginf(log.scores), [[0, 0, 1, 1], [0, 0, 0, 0]])
     assert log.scores[1, 3] == pytest.approx(-1.0)
-    model = read_log(write(tmp_path / "a.jsonl", two), classes=list("ABCDE"))
+    model = read_log(write(tmp_path / "a.jsonl", two), Request(classes=list("ABCDE")))
     np.testing.assert_array_equal(np.isneginf(model.scores), [[0, 0, 1, 1, 1]])
 
 
@@ -250,7 +250,7 @@ def test_objects_of_the_top_classes_have_the_union_of_their_names(tmp_path):
         {"probs": {"bird": 0.8, "cat": 0.2}, "label": "cat"},
     )
     log = read_log(path)
-    assert log.classes == ["bird", "cat", "dog"]
+    assert log.place.names == ["bird", "cat", "dog"]
     assert log.labels.tolist() == ["cat", "bird", "cat"]
     np.testing.assert_array_equal(log.scores, [[0, 0.7, 0.3], [0.4, 0, 0.6], [0.8, 0.2, 0]])
     texts = [{"probs": {f"a{i}": 0.7, f"b{i}": 0.3}, "label": f"a{i}"} for i in range(9)]
@@ -279,9 +279,9 @@ def test_a_confidence_beside_0_or_1(tmp_path):
     assert log.labels.tolist() == ["true", "false"]
     np.testing.assert_allclose(log.scores[:, 1], [0.9, 0.4])
     sides = {"left": 0.25, "right": 0.75, "label": "left"}
-    assert read_log(write(tmp_path / "a.jsonl", sides)).classes == ["left", "right"]
+    assert read_log(write(tmp_path / "a.jsonl", sides)).place.names == ["left", "right"]
     sides |= {"left": 0, "right": 1}
-    assert read_log(write(tmp_path / "a.jsonl", sides)).classes == ["left", "right"]
+    assert read_log(write(tmp_path / "a.jsonl", sides)).place.names == ["left", "right"]
     mixed = [{"confidence": 0.9, "correct": 1}, {"confidence": 95, "correct": 1}]
     with pytest.raises(PredictionFileError, match=r"line 1: 'confidence' is 0.9, but others"):
         read_log(write(tmp_path / "a.jsonl", *mixed))
@@ -296,7 +296,7 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
     rows = [{"id": "q", "confidence": c, "correct": y} for c, y in pairs]
     path = write(tmp_path / "a.jsonl", *rows)
     log = read_log(path)
-    assert log.classes == ["false", "true"]
+    assert log.place.names == ["false", "true"]
     assert "in percent" in log.note
     np.testing.assert_array_equal(log.scores[:, 1], sure / 100)
     np.testing.assert_array_equal(log.labels == "true", right)
@@ -324,11 +324,11 @@ def test_what_a_file_does_not_tell_is_asked_for(tmp_path):
     path = write(tmp_path / "a.jsonl", {**chat("A", said), "label": None})
     with pytest.raises(PredictionFileError, match=r"line 1 has no label; .*--classes"):
         read_log(path)
-    assert read_log(path, classes=["A", "B", "C"]).classes == ["A", "B", "C"]
+    assert read_log(path, Request(classes=["A", "B", "C"])).place.names == ["A", "B", "C"]
     plain = write(tmp_path / "b.jsonl", {"scores": [0.5, 0.5], "label": 0})
     for kind in ("positive", "decision"):
         with pytest.raises(PredictionFileError, match=f"--scores {kind} is for one number"):
-            read_log(plain, kind)
+            read_log(plain, Request(kind=kind))
 
 
 def test_compressed_lines_and_blank_ones(tmp_path):
@@ -337,7 +337,7 @@ def test_compressed_lines_and_blank_ones(tmp_path):
         gzip.compress(b'\n{"probs": [0.5, 0.5], "label": 0}\n\n{"probs": [2, 0], "label": 1}\n')
     )
     log = read_log(path)
-    assert log.lines == [2, 4]
+    assert log.place.lines == [2, 4]
     found = run("evaluate", path)
     assert found.exit_code != 0
     assert "a.jsonl.gz, line 4" in found.stderr
@@ -355,7 +355,7 @@ def test_fit_apply_and_compare_leave_absent_options_out(tmp_path):
     assert run("fit", log, "-o", model, "-m", "ts").exit_code == 0
     assert model_file.load(model).method == "masked"
     assert run("apply", model, log, "-o", out).exit_code == 0
-    before, after = read_log(log), read_log(out, classes=list("ABCDE"))
+    before, after = read_log(log), read_log(out, Request(classes=list("ABCDE")))
     np.testing.assert_array_equal(after.scores == 0.0, np.isneginf(before.scores))
     np.testing.assert_allclose(after.scores.sum(axis=1), 1.0)
     np.testing.assert_array_equal(after.scores.argmax(axis=1), before.scores.argmax(axis=1))
@@ -438,7 +438,7 @@ def test_the_answer_of_winogrande_is_that_of_its_document(tmp_path):
         winogrande({"label": 0}, [-1.0, -2.0], acc=1.0),
     ]
     log = read_log(write(tmp_path / "samples_winogrande.jsonl", *records))
-    assert log.classes == ["0", "1"]
+    assert log.place.names == ["0", "1"]
     assert log.labels.tolist() == ["0", "1", "0"]
     assert log.scores.tolist() == [[-2.0, -1.0], [-2.0, -1.0], [-1.0, -2.0]]
     for doc, more, message in [
@@ -461,6 +461,6 @@ def test_the_answer_of_winogrande_is_that_of_its_document(tmp_path):
 def test_logprobs_of_null_are_told_as_what_they_are(tmp_path, record):
     path = write(tmp_path / "answers.jsonl", record, {"label": "B", **record})
     with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
-        read_log(path, classes=["A", "B"])
+        read_log(path, Request(classes=["A", "B"]))
     with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
         read_log(path)

@@ -11,7 +11,8 @@ import pytest
 
 from calibrant._files import text as text_tables
 from calibrant._files.align import align
-from calibrant._files.predictions import Request, open_source
+from calibrant._files.columns import Request
+from calibrant._files.predictions import open_source
 from calibrant.errors import PredictionFileError
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])

@@ -39,7 +39,7 @@ def write(folder, suffix=".parquet", frame=FRAME, n_files=3):
 def test_every_kind_of_file_gives_the_sample_of_the_rows_in_memory(
     tmp_path, monkeypatch, suffix, max_cells
 ):
-    monkeypatch.setattr("calibrant.scale._tables.BATCH_CELLS", 400)
+    monkeypatch.setattr("calibrant._files.tables.CHUNK_BYTES", 8 * 400)
     chunks = open_tables(write(tmp_path, suffix), scores=NAMES, weight="weight")
     assert chunks.labels().tolist() == NAMES
     wanted = RowSample(NAMES, max_cells=max_cells)
@@ -74,7 +74,7 @@ def test_predictions_and_metrics(tmp_path):
     ],
 )
 def test_a_fault_is_named_by_file_row_and_column(tmp_path, monkeypatch, column, value, words):
-    monkeypatch.setattr("calibrant.scale._tables.BATCH_CELLS", 400)
+    monkeypatch.setattr("calibrant._files.tables.CHUNK_BYTES", 8 * 400)
     bad = FRAME.astype({"label": object})
     bad.loc[1 + 3 * 99, column] = value
     chunks = open_tables(write(tmp_path, frame=bad), scores=NAMES, weight="weight")
@@ -83,17 +83,30 @@ def test_a_fault_is_named_by_file_row_and_column(tmp_path, monkeypatch, column, 
 
 
 def test_files_that_cannot_be_meant_are_refused(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match=r"has no \.parquet"):
+    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
         open_tables(tmp_path, scores=NAMES)
     write(tmp_path)
-    with pytest.raises(errors.ColumnNameError, match="no column 'dog'; their columns are 'ant'"):
+    with pytest.raises(
+        errors.PredictionFileError, match=r"no column 'dog' \(scores=\); it has 'ant"
+    ):
         open_tables(tmp_path, scores=[*NAMES, "dog"])
     FRAME.drop(columns="cow").to_parquet(tmp_path / "9.parquet")
-    with pytest.raises(errors.ColumnNameError, match=r"9\.parquet has no column 'cow'"):
+    with pytest.raises(errors.PredictionFileError, match=r"9\.parquet has no column 'cow'"):
         calibrant.TemperatureScaling().fit(open_tables(tmp_path, scores=NAMES))
-    FRAME.to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(errors.PredictionFileError, match=r"several kinds, \.csv, \.parquet"):
-        open_tables(tmp_path, scores=NAMES)
+
+
+def test_files_of_several_kinds_and_columns_in_the_order_they_are_named_in(tmp_path):
+    write(tmp_path)
+    FRAME[["label", "cow", "ant", "bee"]].to_csv(tmp_path / "other.csv", index=False, sep=";")
+    order = ["cow", "ant", "bee"]
+    chunks = open_tables(tmp_path, scores=order)
+    assert chunks.names == order
+    wanted = RowSample(order).update(SCORES[:, [2, 0, 1]], FRAME["label"])
+    wanted.update(SCORES[:, [2, 0, 1]], FRAME["label"])
+    assert_array_equal(chunks.sample(order).batch().scores, wanted.batch().scores)
+    np.save(tmp_path / "p.npy", SCORES)
+    with pytest.raises(errors.PredictionFileError, match="is not a table"):
+        open_tables(tmp_path / "p.npy", scores=order)
 
 
 def test_tables_without_rows_are_refused(tmp_path):

@@ -13,17 +13,18 @@ from calibrant._cli.costs import CostFile, costs_option
 from calibrant._cli.deciding import decide
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
-from calibrant._cli.fitting import fit, jobs_option, part_option
+from calibrant._cli.fitting import fit, jobs_option
 from calibrant._cli.judge import judge
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import (
+    SCORES,
+    SERVED,
     Reading,
-    check_groups,
-    features_option,
     file_argument,
-    groups_option,
+    load_model,
     path_argument,
     reading_options,
+    tell,
 )
 from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._files.align import Aligned
-    from calibrant._files.chunks import FileChunks
-    from calibrant._result import Estimate
-    from calibrant.metrics import Evaluation, Predictions
+    from calibrant.metrics import Predictions
 
-BAD_ROWS = click.Choice(["error", "skip", "nan"])
+BAD_ROWS = click.Choice(["raise", "skip", "nan"])
 
 coverage_option = click.option(
     "--coverage",
@@ -50,8 +49,7 @@ TEST_DRAWS = 5
 
 @click.command()
 @click.argument("file", type=file_argument)
-@part_option
-@reading_options()
+@reading_options("part", *SCORES, "groups", "features")
 @click.option("--bins", default=15, help="Number of bins of the calibration errors.")
 @click.option(
     "--strategy",
@@ -71,13 +69,10 @@ TEST_DRAWS = 5
 )
 @costs_option
 @coverage_option
-@groups_option
-@features_option
 @jobs_option
 @json_option
 def evaluate(
     file: Path,
-    part: str | None,
     reading: Reading,
     bins: int,
     strategy: Literal["uniform", "quantile"] | None,
@@ -86,8 +81,6 @@ def evaluate(
     ordered: bool,
     costs: Path | None,
     coverage: float | None,
-    groups: str | None,
-    features: tuple[str, ...] | None,
     as_json: bool,
 ) -> None:
     """Measure the calibration of the probabilities in FILE.
@@ -106,59 +99,66 @@ def evaluate(
     from calibrant._files.align import Aligned
 
     cost_file = None if costs is None else CostFile(costs)
-    needs_whole: dict[str, Any] = {"--costs": costs, "--coverage": coverage}
-    needs_whole |= {"--groups": groups, "--features": features}
     decided: dict[str, Any] = {}
     lines: list[str] = []
     with progress_bar(f"reading {file}") as advance:
-        beside = {} if groups is None else {groups: "--groups"}
-        beside |= dict.fromkeys(features or (), "--features")
-        found = reading.open(
+        data = reading.open(
             file,
-            part=part,
             usual_part="test",
             positive_last=True,
-            needs_whole=needs_whole,
+            needs_whole={"--costs": costs, "--coverage": coverage},
             progress=advance,
-            beside=beside if cost_file is None else beside | cost_file.beside,
+            beside=None if cost_file is None else cost_file.beside,
         )
-        advance(0, None, f"measuring {found.source}")
-        with found.explained():
-            rows, classes = found.to_measure()
-            named = found.groups(groups) if isinstance(found, Aligned) else None
+        advance(0, None, f"measuring {data.source}")
+        with data.explained():
+            rows, classes = data.to_measure()
             shares = metrics.class_shares(rows, classes=classes)
             result = metrics.evaluate(
                 rows,
                 n_bins=bins,
                 strategy=strategy,
                 ordered=ordered,
-                groups=named,
+                groups=data.groups(reading.groups) if isinstance(data, Aligned) else None,
                 n_resamples=resamples,
                 random_state=seed,
                 classes=classes,
             )
-            test_it = partial(metrics.calibration_test, rows, n_bins=bins, strategy=strategy)
-            n_draws = resamples * TEST_DRAWS
             test = None
-            if n_draws:
-                test = test_it(n_resamples=n_draws, random_state=seed, classes=classes)
-            if isinstance(found, Aligned):
-                decided, lines = _judge_decisions(
-                    found, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
+            if resamples:
+                test = metrics.calibration_test(
+                    rows,
+                    n_bins=bins,
+                    strategy=strategy,
+                    n_resamples=resamples * TEST_DRAWS,
+                    random_state=seed,
+                    classes=classes,
                 )
-                lines += _find_segments(found, rows, features, seed, decided)
-    right_answers = _share_of_answers(found, result)
+            if isinstance(data, Aligned):
+                decided, lines = _judge_decisions(
+                    data, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
+                )
+                if reading.features is not None:
+                    segments = metrics.calibration_segments(
+                        rows, features=data.features(reading.features), random_state=seed
+                    )
+                    decided["segments"] = segments.to_dict()
+                    lines += str(segments).splitlines()
     summary = {
-        "source": found.source,
+        "source": data.source,
         **result.to_dict(),
         "p_value": None if test is None else test.p_value,
         "shares": shares.to_dict(),
         **decided,
     }
-    if right_answers is not None:
+    right_answers = None
+    if data.is_stated and result.binary is not None:
+        right_answers = metrics.share_interval(
+            result.binary.observed, result.n_rows, result.confidence_level
+        )
         del summary["accuracy"]  # that of "confidence above 1/2", which nobody predicted
         summary["right_answers"] = right_answers._asdict()
-    table = evaluation_table(found.source, result, test, shares, lines, right_answers=right_answers)
+    table = evaluation_table(data.source, result, test, shares, lines, right_answers=right_answers)
     show(summary, as_json, table)
 
 
@@ -207,34 +207,6 @@ def _judge_decisions(
     return result, lines
 
 
-def _find_segments(
-    found: Aligned,
-    rows: Predictions,
-    features: tuple[str, ...] | None,
-    seed: int,
-    result: dict[str, Any],
-) -> list[str]:
-    """Return lines about segments whose predictions are wrong; ``result`` gets their numbers."""
-    from calibrant._files.values import features_of
-    from calibrant.metrics import calibration_segments
-
-    if features is None:
-        return []
-    table = features_of(found.beside, features)
-    segments = calibration_segments(rows, features=table, random_state=seed)
-    result["segments"] = segments.to_dict()
-    return str(segments).splitlines()
-
-
-def _share_of_answers(found: Aligned | FileChunks, result: Evaluation) -> Estimate | None:
-    """Return the share of right answers, if a file holds confidences that a model stated."""
-    from calibrant.metrics import share_interval
-
-    if not found.is_stated or result.binary is None:
-        return None
-    return share_interval(result.binary.observed, result.n_rows, result.confidence_level)
-
-
 @click.command(name="apply")
 @click.argument("model", type=path_argument)
 @click.argument("file", type=file_argument)
@@ -245,24 +217,20 @@ def _share_of_answers(found: Aligned | FileChunks, result: Evaluation) -> Estima
     required=True,
     help="File to write; - is standard output.",
 )
-@part_option
-@reading_options("normalize", "label_column", "columns", "ignore")
+@reading_options("part", *SERVED)
 @click.option(
-    "--on-bad-row", type=BAD_ROWS, default="error", help="If a row is not a distribution."
+    "--on-bad-row", type=BAD_ROWS, default="raise", help="If a row is not a distribution."
 )
 @click.option("--sha256", help="Refuse the model file unless its SHA-256 is this.")
-@groups_option
 @jobs_option
 @json_option
 def apply_command(
     model: Path,
     file: Path,
     output: Path,
-    part: str | None,
     reading: Reading,
     on_bad_row: str,
     sha256: str | None,
-    groups: str | None,
     as_json: bool,
 ) -> None:
     """Calibrate the predictions in FILE with MODEL.
@@ -273,12 +241,10 @@ def apply_command(
     Example:
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
-    from calibrant import model_file
     from calibrant._files.apply import apply_directory, apply_file
     from calibrant._files.predictions import is_log
 
-    with naming(model):
-        calibrator = model_file.load(model, sha256=sha256)
+    calibrator = load_model(model, reading.groups, sha256=sha256)
     if reading.normalize and calibrator.scores != "probabilities":
         raise click.UsageError(
             f"--normalize is for probabilities; {model} takes {calibrator.scores}"
@@ -286,20 +252,20 @@ def apply_command(
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     is_of_tables = file.is_dir() and not is_log(file)
-    if check_groups(calibrator, model, groups) and is_of_tables:
+    if is_of_tables and reading.groups is not None:
         raise click.UsageError(f"{model} was fitted with groups; name a table, not a directory")
+    if is_of_tables:
+        reading.look_at_directory(file)
     apply = partial(
         apply_file,
         calibrator,
-        part=part,
-        selection=reading.selection(),
+        request=reading.request("test"),
+        groups=reading.groups,
         on_bad_row=on_bad_row,
-        tell=reading.tell,
-        groups=groups,
+        tell=tell,
     )
     with progress_bar(f"calibrating {file}") as advance:
         if is_of_tables:
-            reading.look_at_directory(file, part)
             done = apply_directory(apply, file, output, advance)
         else:
             done = apply(file, output, progress=advance)
@@ -308,7 +274,7 @@ def apply_command(
 
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         bad = number_of(done.n_bad_rows, "bad row")
-        click.echo(f"calibrant: {bad} {marked}: {done.where}", err=True)
+        tell(f"{bad} {marked}: {done.where}")
     result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
     show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=str(output) == "-")
 
@@ -323,13 +289,11 @@ def apply_command(
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Share of the rows of VAL to fit to; the other rows are the test part.",
 )
-@reading_options()
+@reading_options(*SCORES, "groups", "features")
 @click.option("--test-labels", type=file_argument, help="npy file with the labels of TEST.")
 @click.option("--seed", default=0, help="Seed of the resampling and the split.")
 @costs_option
 @coverage_option
-@groups_option
-@features_option
 @jobs_option
 @json_option
 def compare(
@@ -343,8 +307,6 @@ def compare(
     seed: int,
     costs: Path | None,
     coverage: float | None,
-    groups: str | None,
-    features: tuple[str, ...] | None,
     as_json: bool,
 ) -> None:
     """Fit every method to VAL and compare them on TEST.
@@ -359,53 +321,50 @@ def compare(
     from calibrant._calibrators.masked import CAPABLE
     from calibrant._calibrators.methods import make_calibrator
     from calibrant._calibrators.methods import methods as all_methods
-    from calibrant._cli.compared import how_to_apply, read_two, read_two_costs
+    from calibrant._cli.compared import how_to_apply, read_costs_of_two, read_two, split_rows
     from calibrant._cli.showing import comparison_numbers, comparison_table
 
     with progress_bar("reading"):
-        two = read_two(
-            val,
-            test,
-            reading,
-            test_labels=test_labels,
-            split=split,
-            seed=seed,
-            groups=groups,
-            features=features,
-        )
-        table = read_two_costs(costs, two, reading.positive)
-    by_row = ([] if groups is None else ["grouped"]) + ([] if features is None else ["features"])
-    chosen: Any = methods.split(",") if methods else [*all_methods(), *by_row]
-    if two.val.has_absent or two.test.has_absent:
-        names = ["ts", *(chosen if methods else CAPABLE)]
-        chosen = {name: make_calibrator(name, has_absent=True) for name in names}
+        if split is None:
+            fit_to, judge_on, sources = read_two(val, test, reading, test_labels)
+        else:
+            fit_to, judge_on, sources = split_rows(val, test, reading, split, seed)
+        table = None
+        if costs is not None:
+            table = read_costs_of_two(costs, fit_to, judge_on, reading.positive)
+    by_row = {"grouped": reading.groups, "features": reading.features}
+    own = [name for name, columns in by_row.items() if columns is not None]
+    chosen: Any = methods.split(",") if methods else [*all_methods(), *own]
+    if fit_to.has_absent or judge_on.has_absent:
+        capable = ["ts", *(chosen if methods else CAPABLE)]
+        chosen = {name: make_calibrator(name, has_absent=True) for name in capable}
     with progress_bar("comparing") as advance:
         comparison = reports.compare(
-            two.val.y,
-            two.val.scores,
-            two.test.y,
-            two.test.scores,
+            fit_to.y,
+            fit_to.scores,
+            judge_on.y,
+            judge_on.scores,
             chosen,
-            scores=two.val.kind,
-            classes=two.val.classes,
-            normalize=two.val.normalize,
-            groups_val=two.groups[0],
-            groups_test=two.groups[1],
-            features_val=two.features[0],
-            features_test=two.features[1],
+            scores=fit_to.kind,
+            classes=fit_to.classes,
+            normalize=fit_to.normalize,
+            groups_val=fit_to.groups(reading.groups),
+            groups_test=judge_on.groups(reading.groups),
+            features_val=fit_to.features(reading.features),
+            features_test=judge_on.features(reading.features),
             costs=table,
             coverage=coverage,
             random_state=seed,
-            sources=two.sources,
+            sources=sources,
             progress=advance,
         )
-    if two.test.is_stated:
+    if judge_on.is_stated:
         settings = comparison.settings | {"stated_confidences": True}
         comparison = replace(comparison, settings=settings)
     for text in comparison.warnings:
-        click.echo(f"calibrant: warning: {text}", err=True)
+        tell(f"warning: {text}")
     if report is not None:
-        lines = how_to_apply(comparison, val, test, reading, groups, features)
+        lines = how_to_apply(comparison.verdict.applied, val, test, reading)
         reports.write_report(report, comparison, commands=lines)
     show(comparison_numbers(comparison), as_json, comparison_table(comparison))
     if report is not None and not as_json:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._cli.costs import CostFile
 from calibrant._cli.outputs import is_same
 from calibrant._cli.showing import naming
-from calibrant._files.arrays import has_parts
-from calibrant._files.predictions import is_log, is_table
-from calibrant._files.values import features_of
+from calibrant._files.predictions import has_parts, is_log, is_table
+from calibrant._gate import ONE_COLUMN
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
@@ -22,132 +21,74 @@ if TYPE_CHECKING:
     from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
 
-
-class Two(NamedTuple):
-    """Rows to fit to and rows to judge on."""
-
-    val: Aligned
-    test: Aligned
-    sources: dict[str, str]
-    groups: tuple[Any, Any] = (None, None)
-    features: tuple[Any, Any] = (None, None)
+Two = tuple["Aligned", "Aligned", dict[str, str]]
+"""Rows to fit to, rows to judge on, and what they are called in the report."""
 
 
-def read_two(
-    val: Path,
-    test: Path | None,
-    reading: Reading,
-    *,
-    test_labels: Path | None,
-    split: float | None,
-    seed: int,
-    groups: str | None = None,
-    features: tuple[str, ...] | None = None,
-) -> Two:
-    """Read both parts, from two files, from two parts of one, or by drawing rows of one."""
-    in_one = test is None or is_same(val, test)
-    if split is not None:
-        if not in_one or has_parts(val):
-            raise PredictionFileError(f"{val}: --split is for one file without parts")
-        return _split(val, reading, split, seed, groups, features)
-    if in_one and not has_parts(val):
+def read_two(val: Path, test: Path | None, reading: Reading, test_labels: Path | None) -> Two:
+    """Read both parts, from two files or from two parts of one."""
+    if (test is None or is_same(val, test)) and not has_parts(val):
         raise PredictionFileError(
             f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
             "a second file, or draw rows by --split 0.5"
         )
-    beside = _beside(groups, features)
-    first = reading.read(val, usual_part="val", positive_last=True, beside=beside)
+    first = reading.read(val, usual_part="val", positive_last=True)
     second = replace(reading, labels=test_labels).read(
-        test or val, usual_part="test", like=first, positive_last=True, beside=beside
+        test or val, usual_part="test", like=first, positive_last=True
     )
-    sources = {"calibration": first.place.source, "test": second.place.source}
     if first.kind != second.kind:
-        a, b = sources.values()
         raise PredictionFileError(
-            f"{a} holds {first.kind}, but {b} {second.kind}; choose one by --scores, or convert a "
-            "file"
+            f"{first.source} holds {first.kind}, but {second.source} {second.kind}; choose one by "
+            "--scores, or convert a file"
         )
-    for part in (first, second):
-        part.check()
-    named = first.groups(groups), second.groups(groups)
-    if features is None:
-        return Two(first, second, sources, named)
-    tables = features_of(first.beside, features), features_of(second.beside, features)
-    return Two(first, second, sources, named, tables)
+    first.check()
+    second.check()
+    return first, second, {"calibration": first.source, "test": second.source}
 
 
-def _beside(groups: str | None, features: tuple[str, ...] | None) -> dict[str, str]:
-    """Return the columns to read beside the scores, with their options."""
-    own = {} if groups is None else {groups: "--groups"}
-    return own | dict.fromkeys(features or (), "--features")
-
-
-def _split(
-    path: Path,
-    reading: Reading,
-    share: float,
-    seed: int,
-    groups: str | None,
-    features: tuple[str, ...] | None,
-) -> Two:
-    whole = reading.read(path, positive_last=True, beside=_beside(groups, features))
+def split_rows(path: Path, test: Path | None, reading: Reading, share: float, seed: int) -> Two:
+    """Read one file, and draw the rows to fit to."""
+    if has_parts(path) or not (test is None or is_same(path, test)):
+        raise PredictionFileError(f"{path}: --split is for one file without parts")
+    whole = reading.read(path, positive_last=True)
     whole.check()
-    named = whole.groups(groups)
     n_rows = len(whole.y)
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")
     n_val = min(max(1, round(share * n_rows)), n_rows - 1)
     order = np.random.default_rng(seed).permutation(n_rows)
-    parts = np.sort(order[:n_val]), np.sort(order[n_val:])
-    val, test = (whole.take(rows) for rows in parts)
-    of_parts = (None, None) if named is None else (named[parts[0]], named[parts[1]])
-    columns: tuple[Any, Any] = (None, None)
-    if features is not None:
-        table = features_of(whole.beside, features)
-        columns = table.iloc[parts[0]], table.iloc[parts[1]]
+    val, test_rows = (whole.take(np.sort(rows)) for rows in np.split(order, [n_val]))
     drawn = f"{n_val:,} of {n_rows:,} rows, drawn at random (seed {seed})"
     sources = {
-        "calibration": f"{whole.place.source}: {drawn}",
-        "test": f"{whole.place.source}: the other {n_rows - n_val:,} rows",
+        "calibration": f"{whole.source}: {drawn}",
+        "test": f"{whole.source}: the other {n_rows - n_val:,} rows",
     }
-    return Two(val, test, sources, of_parts, columns)
+    return val, test_rows, sources
 
 
-def read_two_costs(costs: Path | None, two: Two, positive: str | None) -> Any:
+def read_costs_of_two(costs: Path, val: Aligned, test: Aligned, positive: str | None) -> Any:
     """Return the costs of a file, of which errors name it."""
-    from calibrant._gate import ONE_COLUMN
-
-    if costs is None:
-        return None
     with naming(costs):
-        classes, is_single = two.val.known_classes(two.test), two.val.kind in ONE_COLUMN
-        table = CostFile(costs).read(classes, positive, is_single=is_single)
+        table = CostFile(costs).read(
+            val.known_classes(test), positive, is_single=val.kind in ONE_COLUMN
+        )
     return getattr(table, "matrix", table)
 
 
-def how_to_apply(
-    comparison: Any,
-    val: Path,
-    test: Path | None,
-    reading: Reading,
-    groups: str | None = None,
-    features: tuple[str, ...] | None = None,
-) -> list[str]:
+def how_to_apply(method: str, val: Path, test: Path | None, reading: Reading) -> list[str]:
     """Command lines that fit and apply the method of the verdict to these files."""
-    method = comparison.verdict.applied
     new = val if test is None else test
     suffix = "".join(new.suffixes[-2:]) if new.suffix.lower() == ".gz" else new.suffix
-    by_group: list[str] = []
-    by_feature: list[str] = []
-    if method == "grouped" and groups is not None:
-        method, by_group = "auto", ["--groups", groups]
-    elif method == "features" and features is not None:
-        named = ",".join(f'"{n}"' if "," in n else n for n in features)
-        method, by_feature = "auto", ["--features", named]
-    elif groups is not None and (is_table(val) or is_log(val)):
-        reading = replace(reading, ignore=(*(reading.ignore or ()), groups))
-    of_fit = [*reading.words(*(f.name for f in fields(reading))), *by_group, *by_feature]
-    of_apply = [*reading.words("normalize", "label_column", "columns", "ignore"), *by_group]
+    by_row = {"grouped": "groups", "features": "features"}.get(method)
+    if is_table(val) or is_log(val):  # columns that the method does not read are no scores
+        others = {"groups": (reading.groups,), "features": reading.features or ()}
+        unused = [c for option, own in others.items() if option != by_row for c in own if c]
+        reading = replace(reading, ignore=(*(reading.ignore or ()), *unused))
+    of_scores = {field.name for field in fields(reading)} - {"groups", "features"}
+    of_fit = reading.words(*of_scores, *([by_row] if by_row else []))
+    of_apply = reading.words("normalize", "label_column", "columns", "ignore")
+    of_apply += reading.words("groups") if by_row == "groups" else []
+    method = "auto" if by_row else method
     fit = ["calibrant", "fit", str(val), *of_fit, "--method", method]
     apply = ["calibrant", "apply", "model.calibrant", str(new), *of_apply]
     return [

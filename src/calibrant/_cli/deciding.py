@@ -10,10 +10,10 @@ import click
 from calibrant._cli.costs import CostFile, costs_option
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import (
+    SERVED,
     CalibratedFile,
-    check_groups,
     file_argument,
-    groups_option,
+    load_model,
     path_argument,
     reading_options,
     serve,
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     type=path_argument,
     help="Labelled rows like those of FILE that MODEL was not fitted to, for --coverage.",
 )
-@groups_option
-@click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
-@reading_options("positive", "normalize", "label_column", "columns", "ignore")
+@reading_options("part", "positive", *SERVED)
 @json_option
 def decide(
     model: Path,
@@ -54,8 +52,6 @@ def decide(
     costs: Path | None,
     coverage: float | None,
     calibration: Path | None,
-    groups: str | None,
-    part: str | None,
     reading: Reading,
     as_json: bool,
 ) -> None:
@@ -69,8 +65,6 @@ def decide(
       calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
-    from calibrant import model_file
-
     if costs is None and coverage is None:
         raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")
     if (coverage is None) is not (calibration is None):
@@ -78,20 +72,16 @@ def decide(
             "--coverage SHARE and --calibration FILE go together: sets hold the label of this "
             "share of rows by labelled rows that the model was not fitted to"
         )
-    with naming(model):
-        calibrator = model_file.load(model)
-    check_groups(calibrator, model, groups)
+    calibrator = load_model(model, reading.groups)
     cost_file = None if costs is None else CostFile(costs)
-    served = serve(
-        calibrator, file, part, reading, groups, None if cost_file is None else cost_file.beside
-    )
+    served = serve(calibrator, file, reading, None if cost_file is None else cost_file.beside)
     n_rows = len(served.probabilities)
     columns: dict[str, Any] = {}
     shown = plain_table(f"{n_rows:,} rows of {file}", "")
     if cost_file is not None:
         columns |= _decide_by_costs(calibrator, served, cost_file, reading.positive, shown)
     if coverage is not None and calibration is not None:
-        own = serve(calibrator, calibration, None, reading, groups, usual_part="val")
+        own = serve(calibrator, calibration, replace(reading, part=None), usual_part="val")
         sets = _conformal_sets(own, coverage, served, calibration)
         columns["set"] = [";".join(map(str, own)) for own in sets.labels()]
         shown.add_row(f"mean size of sets for {coverage:.0%}", f"{sets.sizes.mean():.2f}")

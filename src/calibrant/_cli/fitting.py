@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,13 @@ import click
 
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import (
+    SCORES,
     Reading,
-    features_option,
     file_argument,
-    groups_option,
     names,
     reading_options,
     serve,
+    tell,
 )
 from calibrant._cli.showing import NotConvergedError, json_option, show
 from calibrant._progress import progress_bar
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-
-part_option = click.option(
-    "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
-)
 
 
 class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none before click 8.2
@@ -79,11 +76,8 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("val", type=file_argument)
 @click.option("-m", "--method", type=MethodChoice(), default="auto", help="Method to fit.")
 @click.option("-o", "--output", type=OutputPath(), required=True, help="Model file to write.")
-@part_option
-@reading_options()
+@reading_options("part", *SCORES, "groups", "features")
 @click.option("--strict", is_flag=True, help="If not converged, write nothing and exit with 5.")
-@groups_option
-@features_option
 @click.option(
     "--priors",
     metavar="CLASS=SHARE,...|FILE",
@@ -95,11 +89,8 @@ def fit(
     val: Path,
     method: str,
     output: Path,
-    part: str | None,
     reading: Reading,
     strict: bool,
-    groups: str | None,
-    features: tuple[str, ...] | None,
     priors: str | None,
     as_json: bool,
 ) -> None:
@@ -118,14 +109,14 @@ def fit(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found, calibrator = _fit(method, val, part, reading, groups, features, priors)
+        data, calibrator = _fit(method, val, reading, priors)
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     texts = [str(warning.message) for warning in caught]
     for text in texts:
-        click.echo(f"calibrant: warning: {text}", err=True)
+        tell(f"warning: {text}")
     if stuck and strict:
         raise NotConvergedError(f"{stuck[0].message}; {output} was not written (--strict)")
-    n_rows, n_read = found.count_rows()
+    n_rows, n_read = data.count_rows()
     result = {
         "method": method,
         "rows": n_rows,
@@ -136,11 +127,11 @@ def fit(
         "converged": not stuck,
         "warnings": texts,
     }
-    words = f"{n_rows:,} rows of {found.source}"
+    words = f"{n_rows:,} rows of {data.source}"
     if n_rows < n_read:
-        words = f"{n_rows:,} of {n_read:,} rows of {found.source}, sampled by content"
+        words = f"{n_rows:,} of {n_read:,} rows of {data.source}, sampled by content"
     text = f"{output}: {method} fitted to {words}"
-    if features is not None:
+    if reading.features is not None:
         report = calibrator.report_  # of a FeatureCalibrator
         result["features"] = {
             "share": report.share,
@@ -148,25 +139,21 @@ def fit(
             "score_nll": report.score_nll,
             "importances": {one.feature: one.loss for one in report.importances},
         }
-        text = f"{output}: {method} and {', '.join(features)} fitted to {words}. {report.why}"
+        text = (
+            f"{output}: {method} and {', '.join(reading.features)} fitted to {words}. {report.why}"
+        )
     show(result, as_json, text)
 
 
 def _fit(
-    method: str,
-    val: Path,
-    part: str | None,
-    reading: Reading,
-    groups: str | None,
-    features: tuple[str, ...] | None,
-    priors: str | None,
+    method: str, val: Path, reading: Reading, priors: str | None
 ) -> tuple[Aligned | FileChunks, Calibrator]:
     """Return the rows of a path, in memory or in chunks, and what was fitted to them."""
     from calibrant import FeatureCalibrator, GroupedCalibrator
     from calibrant._calibrators.methods import make_calibrator
     from calibrant._files.align import Aligned
-    from calibrant._files.values import features_of
 
+    groups, features = reading.groups, reading.features
     if priors is not None and groups is not None:
         raise click.UsageError("--groups and --priors exclude each other; fit each group alone")
     if features is not None and (groups or priors):
@@ -174,65 +161,62 @@ def _fit(
             "--features and --groups or --priors exclude each other; name the group a feature"
         )
     with progress_bar(f"reading {val}") as advance:
-        found = reading.open(
+        data = reading.open(
             val,
-            part=part,
             usual_part="val",
             positive_last=reading.positive is not None,
-            needs_whole={"--groups": groups, "--priors": priors, "--features": features},
+            needs_whole={"--priors": priors},
             progress=advance,
-            beside=({} if groups is None else {groups: "--groups"})
-            | dict.fromkeys(features or (), "--features"),
         )
         calibrator = make_calibrator(
             method,
-            has_absent=found.has_absent,
-            scores=found.kind,
-            classes=found.classes,
-            normalize=found.normalize,
+            has_absent=data.has_absent,
+            scores=data.kind,
+            classes=data.classes,
+            normalize=data.normalize,
         )
-        advance(0, None, f"fitting {method} to {found.source}")
-        with found.explained():
-            if priors is not None and isinstance(found, Aligned):
-                calibrator = to_priors(calibrator, priors, found, reading)
-            if features is not None and isinstance(found, Aligned):
-                reader = FeatureCalibrator(
-                    calibrator,
-                    scores=calibrator.scores,
-                    classes=calibrator.classes,
-                    normalize=calibrator.normalize,
-                )
-                table = features_of(found.beside, features)
-                return found, reader.fit(*found.to_fit(), features=table)
-            if groups is None or not isinstance(found, Aligned):
-                return found, calibrator.fit(*found.to_fit())
-            grouped = GroupedCalibrator(
-                calibrator,
-                scores=calibrator.scores,
-                classes=calibrator.classes,
-                normalize=calibrator.normalize,
-            )
-            return found, grouped.fit(*found.to_fit(), groups=found.groups(groups))
+        advance(0, None, f"fitting {method} to {data.source}")
+        with data.explained():
+            if not isinstance(data, Aligned):
+                return data, calibrator.fit(*data.to_fit())
+            if priors is not None:
+                calibrator = _with_priors(calibrator, priors, data, reading)
+            if features is not None:
+                own: Any = _around(FeatureCalibrator, calibrator)
+                return data, own.fit(*data.to_fit(), features=data.features(features))
+            if groups is not None:
+                own = _around(GroupedCalibrator, calibrator)
+                return data, own.fit(*data.to_fit(), groups=data.groups(groups))
+            return data, calibrator.fit(*data.to_fit())
 
 
-def to_priors(calibrator: Calibrator, priors: str, found: Aligned, reading: Reading) -> Calibrator:
+def _around(
+    composition: Callable[..., Calibrator], inner: Calibrator, *stages: Calibrator
+) -> Calibrator:
+    """Return a composition of calibrators that reads the scores of the first of them."""
+    return composition(
+        [inner, *stages] if stages else inner,
+        scores=inner.scores,
+        classes=inner.classes,
+        normalize=inner.normalize,
+    )
+
+
+def _with_priors(
+    calibrator: Calibrator, priors: str, data: Aligned, reading: Reading
+) -> Calibrator:
     """Return the unfitted calibrator with a shift to class frequencies of use behind it."""
     from calibrant import Chain, PriorShift
 
-    def chain(shift: PriorShift) -> Chain:
-        return Chain(
-            [calibrator, shift],
-            scores=calibrator.scores,
-            classes=calibrator.classes,
-            normalize=calibrator.normalize,
-        )
-
     path = Path(priors)
     if not path.exists():
-        return chain(PriorShift(to_priors=_read_priors(priors, found)))
-    fitted = chain(PriorShift()).fit(found.scores, found.y)
+        shares = _read_priors(priors, data)
+        return _around(Chain, calibrator, PriorShift(to_priors=shares))
+    fitted: Any = _around(Chain, calibrator, PriorShift()).fit(data.scores, data.y)
     shift = fitted.calibrators_[-1]
-    shift.adapt(serve(fitted, path, None, reading).probabilities)  # they are not shifted yet
+    # The rows are calibrated, and not shifted yet.
+    served = serve(fitted, path, replace(reading, part=None, groups=None, features=None))
+    shift.adapt(served.probabilities)
     text = ", ".join(
         f"{label} {share:.4g} ({low:.4g} .. {high:.4g})"
         for label, share, low, high in zip(
@@ -240,17 +224,17 @@ def to_priors(calibrator: Calibrator, priors: str, found: Aligned, reading: Read
         )
     )
     changed = "a shift" if shift.p_value_ < shift.alpha else "no shift, so nothing changes"
-    reading.tell(f"class frequencies of {path}: {text}; p = {shift.p_value_:.3g}: {changed}")
-    return chain(PriorShift(to_priors=shift.to_priors_))
+    tell(f"class frequencies of {path}: {text}; p = {shift.p_value_:.3g}: {changed}")
+    return _around(Chain, calibrator, PriorShift(to_priors=shift.to_priors_))
 
 
-def _read_priors(text: str, found: Aligned) -> dict[Any, float]:
+def _read_priors(text: str, data: Aligned) -> dict[Any, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
     import numpy as np
 
     from calibrant.errors import ParameterError
 
-    known = np.unique(found.y).tolist() if found.classes is None else found.classes
+    known = np.unique(data.y).tolist() if data.classes is None else data.classes
     by_text, priors = {str(label): label for label in known}, {}
     for part in names(text):
         name, _, share = part.rpartition("=")

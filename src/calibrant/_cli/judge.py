@@ -139,10 +139,8 @@ def _read_scores(
 
     first = reading.read(labelled, beside=beside)
     # The scores of the labelled rows name those of the others, which may have clusters, too.
-    selection = replace(reading.selection(), fitted=tuple(first.place.names or ()))
-    second = read_prediction_file(
-        unlabelled, kind=reading.kind, selection=selection, classes=first.classes
-    )
+    request = replace(reading.request(), classes=first.classes, fitted=first.place.names or ())
+    second = read_prediction_file(unlabelled, request)
     order = None
     if first.classes is not None:
         order = column_order(second.place.names, np.array(first.classes), named=second.place)

@@ -10,8 +10,8 @@ import click
 
 from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import (
+    SERVED,
     file_argument,
-    groups_option,
     path_argument,
     reading_options,
     serve,
@@ -34,11 +34,9 @@ EXIT_ALARM, EXIT_REPEATED = 6, 7
 )
 @click.option("--alpha", type=float, help="Chance of any false alarm; 0.01 at the first run.")
 @click.option("--page", type=OutputPath(), help="Write a page to this HTML file.")
-@groups_option
 @click.option("--time-column", "time", metavar="NAME", help="Column of times, to order rows by.")
 @click.option("--again", is_flag=True, help="Count NEW even if it was counted before.")
-@click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
-@reading_options("normalize", "label_column", "columns", "ignore")
+@reading_options("part", *SERVED)
 @json_option
 def monitor_command(
     model: Path,
@@ -46,10 +44,8 @@ def monitor_command(
     state: Path,
     alpha: float | None,
     page: Path | None,
-    groups: str | None,
     time: str | None,
     again: bool,
-    part: str | None,
     reading: Reading,
     as_json: bool,
 ) -> int:
@@ -72,9 +68,9 @@ def monitor_command(
     with naming(model):
         calibrator = model_file.load(model)
     beside = {} if time is None else {time: "--time-column"}
-    served = serve(calibrator, new, part, reading, groups, beside)
+    served = serve(calibrator, new, reading, beside)
     times = None if time is None else values_of(served.rows.beside[time])
-    rows, batch = served.probabilities, _identity(new, part)
+    rows, batch = served.probabilities, _identity(new, reading.part)
     with only_one(state):
         monitor, found = _open(state, alpha, calibrator), None
         try:

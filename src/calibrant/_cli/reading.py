@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant._cli.showing import naming
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.columns import ColumnSelection
-    from calibrant._files.predictions import Request
+    from calibrant._files.columns import Request
     from calibrant._files.source import RawPredictions, Source
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
@@ -33,6 +34,11 @@ def names(text: str) -> tuple[str, ...]:
 
 
 OPTIONS = {
+    "part": click.option(
+        "--part",
+        type=click.Choice(["val", "test"]),
+        help="Part of an npz file with val_* and test_*.",
+    ),
     "kind": click.option(
         "--scores",
         "kind",
@@ -64,13 +70,27 @@ OPTIONS = {
     "classes": click.option(
         "--classes", type=names, help="Class of each column, if the column names do not say it."
     ),
+    "groups": click.option(
+        "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
+    ),
+    "features": click.option(
+        "--features",
+        type=names,
+        metavar="COLUMN,...",
+        help="Columns beside the scores that predictions may depend on.",
+    ),
 }
+
+SCORES = ("kind", "positive", "normalize", "label_column", "labels", "columns", "ignore", "classes")
+SERVED = ("normalize", "label_column", "columns", "ignore", "groups")
+"""Options of files of labelled scores, and of files that a model calibrates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was said about files of predictions."""
 
+    part: str | None = None
     kind: str | None = None
     normalize: bool = False
     label_column: str | None = None
@@ -79,19 +99,40 @@ class Reading:
     ignore: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     positive: str | None = None
+    groups: str | None = None
+    features: tuple[str, ...] | None = None
 
-    def selection(self, beside: Mapping[str, str] | None = None) -> ColumnSelection:
-        """Return what was said of columns; ``beside`` are others to read, and their options."""
-        from calibrant._files.columns import ColumnSelection
+    def request(
+        self,
+        usual_part: str | None = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        beside: Mapping[str, str] | None = None,
+    ) -> Request:
+        """Return what is asked of a file; ``beside`` are other columns, and their options.
 
-        columns, ignore = self.columns or (), self.ignore or ()
-        return ColumnSelection(self.label_column, columns, ignore, beside=beside or {})
+        ``classes`` are those of another part, or of a model.
+        """
+        from calibrant._files.columns import Request
+
+        also = {} if self.groups is None else {self.groups: "--groups"}
+        also |= dict.fromkeys(self.features or (), "--features")
+        return Request(
+            self.part,
+            usual_part,
+            kind=self.kind,
+            labels=self.labels,
+            classes=self.classes if classes is None else classes,
+            label=self.label_column,
+            columns=self.columns or (),
+            ignore=self.ignore or (),
+            beside=also | dict(beside or {}),
+        )
 
     def read(
         self,
         path: Path,
         *,
-        part: str | None = None,
         usual_part: str | None = None,
         like: Aligned | None = None,
         positive_last: bool = False,
@@ -100,10 +141,11 @@ class Reading:
         """Read a file of predictions whole; the options are those of :func:`align`."""
         from calibrant._files.predictions import open_source
 
-        with open_source(path, self._request(part, usual_part, like, beside)) as source:
+        classes = None if like is None else like.classes
+        with open_source(path, self.request(usual_part, classes=classes, beside=beside)) as source:
             raw = source.read()
         if raw.log is not None:
-            self.tell(raw.log.note)
+            tell(raw.log.note)
         self._refuse_to_normalize(path, raw.kind)
         return self._align(positive_last)(raw, like=like)
 
@@ -111,49 +153,33 @@ class Reading:
         self,
         path: Path,
         *,
-        part: str | None,
         usual_part: str,
         positive_last: bool,
-        needs_whole: dict[str, Any],
+        needs_whole: Mapping[str, Any],
         progress: Callable[..., None],
-        beside: Mapping[str, str],
+        beside: Mapping[str, str] | None = None,
     ) -> Aligned | FileChunks:
         """Read a file whole, unless it is large: then, as a directory, it is read in chunks.
 
-        ``needs_whole`` are options that cannot be used with chunks, and their values.
+        ``needs_whole`` are options that cannot be used with chunks, and their values; so are
+        groups and features.
         """
         from calibrant._files.chunks import FileChunks, is_read_in_chunks
 
-        used = [option for option, value in needs_whole.items() if value is not None]
+        options = {"--groups": self.groups, "--features": self.features, **needs_whole}
+        used = [option for option, value in options.items() if value is not None]
         if not is_read_in_chunks(path, self.labels) or (used and not path.is_dir()):
             return self.read(
-                path,
-                part=part,
-                usual_part=usual_part,
-                positive_last=positive_last,
-                beside=beside,
+                path, usual_part=usual_part, positive_last=positive_last, beside=beside
             )
         if path.is_dir():
             if used:
                 raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
-            self.look_at_directory(path, part)
-        request = self._request(part, usual_part)
+            self.look_at_directory(path)
+        request = self.request(usual_part, beside=beside)
         chunks = FileChunks(path, request, self._align(positive_last), progress)
         self._refuse_to_normalize(path, chunks.kind)
         return chunks
-
-    def _request(
-        self,
-        part: str | None,
-        usual_part: str | None,
-        like: Aligned | None = None,
-        beside: Mapping[str, str] | None = None,
-    ) -> Request:
-        from calibrant._files.predictions import Request
-
-        classes = self.classes if like is None else like.classes
-        selection = self.selection(beside)
-        return Request(part, usual_part, self.kind, self.labels, selection, classes)
 
     def _align(self, positive_last: bool) -> Callable[..., Aligned]:
         """Return what tells the class of each column."""
@@ -167,23 +193,18 @@ class Reading:
             positive_last=positive_last,
         )
 
-    def look_at_directory(self, path: Path, part: str | None) -> None:
+    def look_at_directory(self, path: Path) -> None:
         """Refuse options of files of arrays for a directory of tables; tell which are ignored."""
-        from calibrant._files.chunks import tell_ignored
+        from calibrant._files.chunks import ignored_files
 
-        if part is not None:
+        if self.part is not None:
             raise click.UsageError(f"--part is for npz files; {path} is a directory")
         if self.labels is not None:
             raise click.UsageError(
                 f"--labels is for npy files; tables of {path} use --label-column"
             )
-        if note := tell_ignored(path):
-            self.tell(note)
-
-    @staticmethod
-    def tell(note: str) -> None:
-        """Say on standard error what was read."""
-        click.echo(f"calibrant: {note}", err=True)
+        if note := ignored_files(path):
+            tell(note)
 
     def _refuse_to_normalize(self, path: Path, kind: str) -> None:
         """Refuse ``--normalize`` where rows have no sums."""
@@ -193,22 +214,26 @@ class Reading:
 
     def words(self, *known: str) -> list[str]:
         """Return the options among ``known`` as they are typed."""
-        found = []
+        result = []
         for field in fields(self):
             value = getattr(self, field.name)
             if value and field.name in known:
                 option = "scores" if field.name == "kind" else field.name.replace("_", "-")
-                found.append(f"--{option}")
+                result.append(f"--{option}")
                 if isinstance(value, tuple):
-                    found.append(",".join(f'"{n}"' if "," in n else n for n in value))
+                    result.append(",".join(f'"{n}"' if "," in n else n for n in value))
                 elif value is not True:
-                    found.append(str(value))
-        return found
+                    result.append(str(value))
+        return result
 
 
-def reading_options(*some: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command some of the options, all by default, as one argument ``reading``."""
-    chosen = some or tuple(OPTIONS)
+def tell(note: str) -> None:
+    """Say on standard error what was read."""
+    click.echo(f"calibrant: {note}", err=True)
+
+
+def reading_options(*chosen: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command some of the options, as one argument ``reading``."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
@@ -223,26 +248,19 @@ def reading_options(*some: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return decorate
 
 
-features_option = click.option(
-    "--features",
-    type=names,
-    metavar="COLUMN,...",
-    help="Columns beside the scores that predictions may depend on.",
-)
-groups_option = click.option(
-    "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
-)
+def load_model(path: Path, groups: str | None, *, sha256: str | None = None) -> Calibrator:
+    """Load a model file; refuse groups that it does not know or lacks."""
+    from calibrant import model_file
 
-
-def check_groups(calibrator: Calibrator, model: Path, groups: str | None) -> bool:
-    """Whether a model was fitted by group; refuse groups that it does not know or lacks."""
+    with naming(path):
+        calibrator = model_file.load(path, sha256=sha256)
     is_grouped = hasattr(calibrator, "for_group")
     if is_grouped is (groups is None):
         raise click.UsageError(
-            f"{model} was fitted {'with' if is_grouped else 'without'} groups: "
+            f"{path} was fitted {'with' if is_grouped else 'without'} groups: "
             + ("name the column with --groups" if is_grouped else "leave out --groups")
         )
-    return is_grouped
+    return calibrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,35 +289,30 @@ class CalibratedFile:
 def serve(
     calibrator: Calibrator,
     path: Path,
-    part: str | None,
     reading: Reading,
-    groups: str | None = None,
     beside: Mapping[str, str] | None = None,
     *,
     usual_part: str = "test",
 ) -> CalibratedFile:
     """Read a file and calibrate it; ``beside`` are other columns to read, and their options."""
-    from calibrant._cli.showing import naming
     from calibrant._files.apply import RowCalibration, request_of
     from calibrant._files.predictions import open_source
-    from calibrant._files.values import groups_of, read_labels
+    from calibrant._files.values import groups_of, labels_of_model
 
+    groups = reading.groups
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     is_grouped = hasattr(calibrator, "for_group")
     if is_grouped and groups is None:
         raise click.UsageError("the model was fitted with groups; name them with --groups")
-    request = request_of(calibrator, reading.selection(beside), part, groups, usual_part)
+    request = request_of(calibrator, reading.request(usual_part, beside=beside))
     with open_source(path, request) as source:
         calibrate = RowCalibration(calibrator, source, groups if is_grouped else None)
         rows = source.read()
     with naming(path):
         probabilities, _ = calibrate(rows)
-    classes, labels = calibrator.classes_, rows.labels
-    is_sure = source.layout is None or source.layout.is_named
-    if labels is not None and not is_sure and not {*map(str, labels)} <= {*map(str, classes)}:
-        labels = None  # a column of text that holds something else
-    as_text = classes.dtype.kind in "OU"
-    y = None if labels is None else read_labels(labels, source.place, as_text=as_text)
+    y = labels_of_model(rows.labels, source, calibrator.classes_)
     named = None if groups is None else groups_of(rows.beside[groups], source.place)
-    return CalibratedFile(probabilities, y, named, rows, source, calibrate.order, classes)
+    return CalibratedFile(
+        probabilities, y, named, rows, source, calibrate.order, calibrator.classes_
+    )

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.values import groups_of, labels_of_archive, read_labels, refuse_unknown, typed
+from calibrant._files.values import (
+    features_of,
+    groups_of,
+    read_labels,
+    refuse_unknown,
+    typed,
+)
 from calibrant._gate import (
     ONE_COLUMN,
     SUM_TOLERANCE,
@@ -28,6 +34,7 @@ from calibrant.errors import some_in_words as some
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from calibrant._files.source import RawPredictions
@@ -83,8 +90,12 @@ class Aligned:
         return len(self.y), len(self.y)
 
     def groups(self, name: str | None) -> NDArray[Any] | None:
-        """Return the group of each row, out of the column that ``--groups`` names, if it does."""
+        """Return the group of each row, out of the column of this name, if there is one."""
         return None if name is None else groups_of(self.beside[name], self.place)
+
+    def features(self, names: Sequence[str] | None) -> pd.DataFrame | None:
+        """Return the columns of these names, if there are any."""
+        return None if names is None else features_of(self.beside, names)
 
     def known_classes(self, *others: Aligned) -> list[Any] | None:
         """Return the classes that files tell, by names or by the labels of all of them."""
@@ -94,9 +105,13 @@ class Aligned:
         n_columns = 2 if self.kind in ONE_COLUMN else self.matrix.shape[1]
         return known if len(known) == n_columns else None
 
-    def take(self, rows: NDArray[Any] | slice) -> Aligned:
-        """Return some of the rows, without what stands beside them."""
-        return replace(self, y=self.y[rows], matrix=self.matrix[rows], beside={})
+    def take(self, rows: NDArray[np.int64]) -> Aligned:
+        """Return some of the rows."""
+        beside = {
+            name: [column[i] for i in rows] if isinstance(column, list) else column.take(rows)
+            for name, column in self.beside.items()
+        }
+        return replace(self, y=self.y[rows], matrix=self.matrix[rows], beside=beside)
 
     def probabilities(self) -> Any:
         """Scores as metrics take them."""
@@ -152,15 +167,13 @@ def align(
     if raw.ndim != 1:  # one-hot rows, for the validator
         place = replace(place, names=None)
         return Aligned(raw, found.scores, None, place, found.kind, normalize, beside=found.beside)
-    is_single, is_archive = found.kind in ONE_COLUMN, place.path.suffix.lower() == ".npz"
-    as_text = (
-        isinstance(labels[0], str) if labels else like is not None and like.y.dtype.kind == "U"
-    )
-    if log is not None and place.names is not None:
-        as_text = not are_whole(place.names)
+    is_single, names = found.kind in ONE_COLUMN, place.names
+    as_text = like is not None and like.y.dtype.kind == "U"
+    if labels:
+        as_text = isinstance(labels[0], str)
+    elif found.names_are_classes and names is not None:
+        as_text = not are_whole(names)
     y = read_labels(raw, place, as_text=as_text)
-    if is_archive and place.names is not None:
-        y, _ = labels_of_archive(y, place.names)
     labels = np.unique(y).tolist() if labels is None else labels
     known = _find_classes(found, y, labels, classes, like, normalize)
     if known is not None:
@@ -170,9 +183,9 @@ def align(
         two = _two_classes(found, y, labels, known, positive)
         known = two if is_single else known
     both = np.array(labels if two is None else two)
-    if is_single and place.names is not None and len(place.names) == 1 and len(both) == 2:
-        check_positive(both, place.names[0], told=True, named=place)
-    if classes is None and like is None and log is None and not is_archive:
+    if is_single and names is not None and len(names) == 1 and len(both) == 2:
+        check_positive(both, names[0], told=True, named=place)
+    if classes is None and like is None and not found.names_are_classes:
         _refuse_features(found, y, labels, known)
     whole = Aligned(
         y,
@@ -189,7 +202,8 @@ def align(
         return whole
     if positive is not None and two is not None:
         return _with_positive_last(whole, two)
-    if classes is not None or is_archive or known is None or len(known) != 2 or not place.names:
+    is_told = classes is not None or found.names_are_classes or not names
+    if is_told or known is None or len(known) != 2:
         return whole
     return _with_positive_last(whole, sorted(known) if like is None else known)
 
@@ -217,7 +231,7 @@ def _find_classes(
         if names is not None and not is_single:
             refuse_other_columns(place, n_columns, like.classes or range(like.matrix.shape[1]))
         return like.classes
-    if names is not None and (found.log is not None or place.path.suffix.lower() == ".npz"):
+    if names is not None and found.names_are_classes:
         return typed(names, y)
     if names is not None:
         return None if is_single else classes_by_name(found, names, y, labels, normalize)

@@ -10,12 +10,12 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant._atomic_file import new_directory
-from calibrant._bad_rows import predict_good
+from calibrant._bad_rows import ON_BAD_ROW, predict_good
 from calibrant._files.align import refuse_other_columns
 from calibrant._files.chunks import find_tables
-from calibrant._files.columns import ColumnSelection
+from calibrant._files.columns import Request
 from calibrant._files.logs import leave_out_absent
-from calibrant._files.predictions import Request, find_format, open_source, unknown_format
+from calibrant._files.predictions import find_format, open_source, unknown_format
 from calibrant._files.values import features_of, groups_like, groups_of
 from calibrant._files.writers import Output, open_output
 from calibrant._gate import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.source import RawPredictions, Source
 
-ON_BAD_ROW = ("error", "skip", "nan")
 NAMED_ROWS = 5
 """Bad rows whose places are told."""
 
@@ -57,9 +56,8 @@ def apply_file(
     path: Path,
     out: Path,
     *,
-    part: str | None = None,
-    selection: ColumnSelection | None = None,
-    on_bad_row: str = "error",
+    request: Request | None = None,
+    on_bad_row: str = "raise",
     progress: Callable[[int, int | None], None] | None = None,
     tell: Callable[[str], None] | None = None,
     groups: str | None = None,
@@ -68,21 +66,21 @@ def apply_file(
 
     The format is that of the suffix, and ``-`` is CSV on standard input and output. Columns of a
     table that are no scores are copied; of other files the labels are, where ``out`` has a place
-    for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
-    is called with the number of rows done and, where it is known, of all rows; ``tell`` with what
-    was taken for a class in the log of an evaluation. ``groups`` is the column, array or field with
-    the group of each row, for a fit by group.
+    for them. The part of an npz file is by default "test". ``progress`` is called with the number
+    of rows done and, where it is known, of all rows; ``tell`` with what was taken for a class in
+    the log of an evaluation. ``groups`` is the column beside the scores with the group of each row,
+    for a fit by group.
     """
     by_row = bool(groups) or hasattr(calibrator, "columns_")
-    gate.check_option("on_bad_row", on_bad_row, ("error",) if by_row else ON_BAD_ROW)
+    gate.check_option("on_bad_row", on_bad_row, ("raise",) if by_row else ON_BAD_ROW)
     n_read = n_bad = 0
     first_bad: list[int] = []
-    is_strict = on_bad_row == "error"
-    selection = replace(selection or ColumnSelection(), takes_missing=not is_strict)
+    is_strict = on_bad_row == "raise"
+    asked = replace(request or Request(usual_part="test"), takes_missing=not is_strict)
     known = find_format(out)
     if known is None or known.write is None:
         raise unknown_format(out, "cannot be written")
-    with open_source(path, request_of(calibrator, selection, part, groups)) as source:
+    with open_source(path, request_of(calibrator, asked)) as source:
         if source.log is not None and tell is not None:
             tell(source.log.note)
         calibrate = RowCalibration(calibrator, source, groups)
@@ -103,21 +101,19 @@ def apply_file(
     return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)
 
 
-def request_of(
-    calibrator: Calibrator,
-    selection: ColumnSelection,
-    part: str | None,
-    groups: str | None,
-    usual_part: str = "test",
-) -> Request:
+def request_of(calibrator: Calibrator, request: Request) -> Request:
     """Return what a model asks of a file; other columns of a table are written again."""
     # Of several classes other numbers stay refused: they may be classes of another model.
     names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
-    beside = dict(selection.beside) | ({} if groups is None else {groups: "--groups"})
-    beside |= dict.fromkeys(feature_names(calibrator), "the model was fitted with --features")
-    selection = replace(selection, beside=beside, reads_others=True, fitted=tuple(names))
-    classes = calibrator.classes_.tolist()
-    return Request(part, usual_part, calibrator.scores, selection=selection, classes=classes)
+    beside = dict.fromkeys(feature_names(calibrator), "the model was fitted with --features")
+    return replace(
+        request,
+        kind=calibrator.scores,
+        classes=calibrator.classes_.tolist(),
+        beside={**request.beside, **beside},
+        reads_others=True,
+        fitted=tuple(names),
+    )
 
 
 def feature_names(calibrator: Any) -> list[str]:

@@ -83,6 +83,11 @@ class Archive:
             shape, *_ = getattr(np.lib.format, of_version[version])(member)
         return tuple(shape)
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether there are scores of parts, and no plain ones."""
+        return "" not in (prefixes := _prefixes(self.names)) and bool(prefixes)
+
     def load(self, name: str) -> NDArray[Any]:
         """Read an array."""
         where = f"{self.path}: {name}"
@@ -159,14 +164,6 @@ def open_npz(path: Path) -> Iterator[Archive]:
                 raise TypeError(type(file))
         with file:
             yield Archive(path, file)
-
-
-def has_parts(path: Path) -> bool:
-    """Whether a file is an npz file with ``val_*`` or ``test_*`` arrays in place of plain ones."""
-    if path.suffix.lower() != ".npz":
-        return False
-    with open_npz(path) as file:
-        return "" not in (prefixes := _prefixes(file.names)) and bool(prefixes)
 
 
 def _prefixes(names: list[str]) -> list[str]:

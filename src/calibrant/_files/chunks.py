@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import glob
 from copy import copy
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from calibrant import _extras as extras
 from calibrant import _notices as notices
+from calibrant._files.columns import Request
 from calibrant._files.predictions import find_format, is_table, open_source
 from calibrant._files.records import files_in
-from calibrant._files.values import read_labels
-from calibrant._gate import ONE_COLUMN, fitted_names
+from calibrant._files.text import TEXT, suffix_of
+from calibrant._files.values import read_labels, values_of
+from calibrant._gate import ONE_COLUMN, NamedMatrix, fitted_names
 from calibrant._row_sample import MAX_CELLS
-from calibrant.errors import PredictionFileError, number_of, some_in_words
-from calibrant.scale import Chunks
+from calibrant.errors import LabelError, PredictionFileError, ShapeError, number_of, some_in_words
+from calibrant.scale import Chunks, located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from calibrant._files.align import Aligned
-    from calibrant._files.predictions import Request
     from calibrant._files.source import RawPredictions
     from calibrant.scale import RowSample
 
 T = TypeVar("T")
+
+TABLES = ".parquet, .arrow, .csv or .tsv"
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
@@ -48,8 +53,7 @@ def is_read_in_chunks(path: Path, labels: Path | None = None) -> bool:
     known = find_format(path)
     if path.is_dir():
         return known is None or not known.is_log
-    is_array = known is not None and known.suffixes == (".npy",)
-    can_be = is_array or (known is not None and known.is_table and labels is None)
+    can_be = known is not None and (known.is_mapped or (known.is_table and labels is None))
     return can_be and path.is_file() and path.stat().st_size > LARGE_BYTES
 
 
@@ -57,24 +61,116 @@ def find_tables(path: Path) -> list[Path]:
     """Return the tables in a directory and below it, sorted."""
     found = [file for file in files_in(path) if is_table(file)]
     if not found:
-        raise PredictionFileError(
-            f"{path} is a directory without .parquet, .arrow, .csv or .tsv files"
-        )
+        raise PredictionFileError(f"{path} is a directory without {TABLES} files")
     return found
 
 
-def tell_ignored(path: Path) -> str:
+def ignored_files(path: Path) -> str:
     """Say which files of a directory of tables are not read; nothing if there are none."""
     others = [str(f.relative_to(path)) for f in files_in(path) if not is_table(f)]
     read = number_of(len(find_tables(path)), "table")
     return f"{path}: {read} read; ignored {some_in_words(others)}" if others else ""
 
 
-class FileChunks(Chunks):
-    """Rows of a large file, or of all tables of a directory, which have the same columns.
+class TableChunks(Chunks):
+    """Rows of files of predictions, some at a time; the first file tells which columns are read.
 
-    All labels are read first: with the first rows they tell the class of each column. It has what
-    ``Aligned`` has of a file that was read whole, and commands take either.
+    ``columns`` are their names, if the caller has put them in order. ``progress`` is called with
+    the number of rows that were read, of all rows if it is known, and words.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        request: Request,
+        *,
+        columns: list[str] | None = None,
+        weight: str | None = None,
+        progress: Callable[[int, int | None, str], None] | None = None,
+    ) -> None:
+        self.files, self._weight, self._progress = files, weight, progress
+        self._n_rows: int | None = None
+        with open_source(files[0], request) as source:
+            self.source, self.n_columns = source.place.source, source.n_columns
+            self._columns, layout = columns or source.place.names, source.layout
+        self.names: list[Any] | None = self._columns
+        self._label = None if layout is None else layout.label
+        self._is_sure = layout is None or layout.is_chosen
+        if layout is not None:
+            request = replace(request, label=layout.label, columns=layout.score_names)
+        self._request = request
+
+    def _read(self, words: str = "reading") -> Iterator[RawPredictions]:
+        """Yield the rows of all files, columns as in the first one, and say how far it is."""
+        n_done = 0
+        for file in self.files:
+            with open_source(file, self._request) as source:
+                own = source.place.names
+                order = None
+                if self._request.reads_scores and own != self._columns:
+                    order = [*map((own or []).index, self._columns or [])]
+                for chunk in source.chunks:
+                    scores = chunk.scores if order is None else chunk.scores[:, order]
+                    if len(scores):
+                        place = replace(chunk.place, names=self._columns)
+                        yield replace(chunk, scores=scores, place=place)
+                    n_done += len(scores)
+                    if self._progress is not None:
+                        self._progress(n_done, self._n_rows, f"{words} {self.source}")
+        self._n_rows = n_done
+
+    def _located(self, raw: RawPredictions) -> AbstractContextManager[None]:
+        """Let errors name the file, the row and the column."""
+        columns = {"scores": self.names, "y": self._label, "sample_weight": self._weight}
+        return located(raw.place.source, first_row=raw.place.first_row, columns=columns)
+
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every chunk, one after the other."""
+        if self._label is None:
+            raise LabelError("the tables have no column of labels; pass label=")
+
+        def counted() -> Iterator[T]:
+            for raw in self._read():
+                scores = NamedMatrix(raw.scores, self._columns or [])
+                weight = None if self._weight is None else values_of(raw.beside[self._weight])
+                y = self._labels_of(raw)  # whose faults name their place themselves
+                with self._located(raw):
+                    result = count(scores, y, weight)
+                yield result
+
+        results = counted()
+        for first in results:
+            return reduce(merge, results, first)
+        raise ShapeError("the tables have no row; pass at least one")
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels; no score is read for them."""
+        return Chunks.labels(self._without_scores())
+
+    def _without_scores(self) -> TableChunks:
+        chunks = copy(self)
+        chunks._request = replace(self._request, reads_scores=False)  # noqa: SLF001  (a copy)
+        return chunks
+
+    def _labels_of(self, raw: RawPredictions) -> Any:
+        """Return labels as they are stored; those of text tables are numbers if all of them are."""
+        if suffix_of(raw.place.path) not in TEXT:
+            return raw.batch.column(self._label).to_pandas()
+        return read_labels(raw.require_labels(), raw.place)
+
+    def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
+        """Return an iterator of the predictions for every chunk."""
+        for raw in self._read():
+            with self._located(raw):
+                result = predict(NamedMatrix(raw.scores, self._columns or []))
+            yield result
+
+
+class FileChunks(TableChunks):
+    """Rows of a large file, or of all tables of a directory, with the class of each column.
+
+    All labels are read first: with the first rows they tell the classes. It has what ``Aligned``
+    has of a file that was read whole, and commands take either.
 
     Parameters
     ----------
@@ -85,7 +181,7 @@ class FileChunks(Chunks):
     align : callable
         ``align(raw, like=None, labels=None)`` tells the class of each column.
     progress : callable, optional
-        Called with the number of rows that were read, of all rows if it is known, and words.
+        As of ``TableChunks``.
     """
 
     has_absent = is_stated = False
@@ -97,60 +193,30 @@ class FileChunks(Chunks):
         align: Callable[..., Aligned],
         progress: Callable[[int, int | None, str], None] | None = None,
     ) -> None:
-        self.files = find_tables(path) if path.is_dir() else [path]
-        self._align, self._progress, self._request = align, progress, request
-        with open_source(self.files[0], request) as source:
-            self._names, self.n_columns, layout = (
-                source.place.names,
-                source.n_columns,
-                source.layout,
-            )
-            self.source = str(path) if path.is_dir() else source.place.source
-        if layout is not None:
-            columns = tuple(layout.score_names)
-            selection = replace(request.selection, label=layout.label, columns=columns)
-            self._request = replace(request, selection=selection)
-        self._gives_probabilities = False
-        self._n_rows: int | None = None
+        super().__init__(find_tables(path) if path.is_dir() else [path], request, progress=progress)
+        self.source = str(path) if path.is_dir() else self.source
+        self._align, self._gives_probabilities = align, False
         self._sampled: tuple[Any, RowSample] | None = None
         first, self._labels = self._read_labels()
-        is_sure = layout is None or layout.is_chosen
-        self.first = align(replace(first, are_columns_sure=is_sure), labels=self._labels)
+        self.first = align(replace(first, are_columns_sure=self._is_sure), labels=self._labels)
         self.kind, self.normalize = self.first.kind, self.first.normalize
         self.classes, self.place = self.first.classes, self.first.place
         self.names = fitted_names(self.first.scores, self.kind)
 
-    def _read(self, words: str) -> Iterator[RawPredictions]:
-        """Yield the rows of all files, columns as in the first one, and say how far it is."""
-        n_done = 0
-        for file in self.files:
-            with open_source(file, self._request) as source:
-                own = source.place.names
-                order = None if own == self._names else [*map((own or []).index, self._names or [])]
-                for chunk in source.chunks:
-                    scores = chunk.scores if order is None else chunk.scores[:, order]
-                    if len(scores):
-                        place = replace(chunk.place, names=self._names)
-                        yield replace(chunk, scores=scores, place=place)
-                    n_done += len(scores)
-                    if self._progress is not None:
-                        self._progress(n_done, self._n_rows, f"{words} {self.source}")
-        self._n_rows = n_done
-
     def _read_labels(self) -> tuple[RawPredictions, list[Any] | None]:
         """Return the first rows, and the distinct labels of all rows, unless they are one-hot."""
-        first: RawPredictions | None = None
-        labels: set[Any] = set()
-        for raw in self._read("reading the labels of"):
-            first = raw if first is None else first
-            own = raw.require_labels()
-            if own.ndim != 1:
-                return first, None
-            labels |= set(read_labels(own, raw.place).tolist())
-            if len(labels) > MOST_LABELS + 10 * self.n_columns:  # ids, which are refused
-                break
+        first = next(self._read(), None)
         if first is None:
             raise PredictionFileError(f"{self.source} has no rows")
+        if first.require_labels().ndim != 1:
+            return first, None
+        labels: set[Any] = set()
+        others = self._without_scores()
+        for raw in others._read("reading the labels of"):  # noqa: SLF001  (a copy)
+            labels |= set(read_labels(raw.require_labels(), raw.place).tolist())
+            if len(labels) > MOST_LABELS + 10 * self.n_columns:  # ids, which are refused
+                break
+        self._n_rows = others._n_rows  # noqa: SLF001
         if any(isinstance(label, str) for label in labels):  # numbers in some files alone
             labels = {str(label) for label in labels}
         return first, sorted(labels)
@@ -209,3 +275,64 @@ class FileChunks(Chunks):
     def explained(self) -> AbstractContextManager[None]:
         """Let errors name the file and the options; the rows that told the classes are checked."""
         return self.first.explained()
+
+
+def open_tables(
+    path: Any,
+    *,
+    scores: Sequence[str],
+    label: str | None = "label",
+    weight: str | None = None,
+) -> TableChunks:
+    """Open a table, or a directory of tables, that may be larger than memory.
+
+    Parameters
+    ----------
+    path : str, Path or list of these
+        Files of Parquet, Arrow (Feather), CSV or TSV, or a directory of such files.
+    scores : list of str
+        Columns of the scores, one for each class.
+    label : str or None, default="label"
+        Column of the labels; None for tables to predict.
+    weight : str, optional
+        Column of the weights.
+
+    Returns
+    -------
+    chunks : Chunks
+        For ``calibrator.fit(chunks)``, ``calibrator.predict_proba(chunks)``, which is an iterator,
+        and ``metrics.evaluate(chunks)``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import pandas as pd
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import open_tables
+    >>> scores, y = simulated_scores(1000)
+    >>> table = pd.DataFrame(scores, columns=["0", "1", "2"]).assign(label=y)
+    >>> path = Path(mkdtemp()) / "predictions.parquet"
+    >>> table.to_parquet(path)
+    >>> chunks = open_tables(path, scores=["0", "1", "2"])
+    >>> TemperatureScaling().fit(chunks).classes_.tolist()
+    [0, 1, 2]
+    """
+    try:
+        import pyarrow as pa  # noqa: F401
+    except ImportError as error:
+        raise extras.needed(error, "calibrant.scale.open_tables", "cli") from error
+    paths = [Path(given) for given in ([path] if isinstance(path, str | Path) else path)]
+    files = [file for own in paths for file in (find_tables(own) if own.is_dir() else [own])]
+    for file in files:
+        if not is_table(file):
+            raise PredictionFileError(f"{file} is not a table; pass {TABLES} files")
+    request = Request(
+        label=label,
+        columns=[*map(glob.escape, scores)],  # these are names, not patterns
+        ignore=("*",) if label is None else (),
+        beside={} if weight is None else {weight: "weight="},
+        options=("scores=", "label="),
+    )
+    return TableChunks(files, request, columns=[*scores], weight=weight)

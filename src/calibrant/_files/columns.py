@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant._files.text import MISSING
-from calibrant._gate import are_whole
+from calibrant._gate import ONE_COLUMN, are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     Samples = Mapping[str, Sequence[str] | None]
 
@@ -24,29 +25,43 @@ INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSelection:
-    """What the caller says of the columns, or leaves open: that of the labels, by its name.
+class Request:
+    """What a caller asks of a file, and says about it.
 
-    Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
-    a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
-    ``is_single`` says whether there is one column of scores, of the positive class; or nobody does.
-    ``beside`` are columns that are read, too, and the option that names each; ``reads_others``
-    says that all others are, since they are written again. ``fitted`` are the columns that a model
-    was fitted to: a table that has all of them may have other numbers beside them.
+    ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
+    ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
+    names of its arrays; other files hold probabilities unless ``kind`` says otherwise, and a single
+    column is of the positive class of two. ``labels`` is a npy file with the labels, for scores in
+    a npy file; ``classes`` are those of a log.
+
+    Of a table, ``label`` names the column of labels; ``columns`` and ``ignore`` are names or
+    patterns of columns that hold scores, and that hold none. A score that is missing in a text
+    table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with. ``beside``
+    are columns that are read, too, and the option that names each; ``reads_others`` says that all
+    others are, since they are written again, and ``reads_scores`` whether scores are. ``fitted``
+    are the columns that a model was fitted to: a table that has all of them may have other numbers
+    beside them. ``options`` are what names the columns of scores and of labels, for messages.
     """
 
+    part: str | None = None
+    usual_part: str | None = None
+    kind: str | None = None
+    labels: Path | None = None
+    classes: Sequence[Any] | None = None
     label: str | None = None
-    columns: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
+    columns: Sequence[str] = ()
+    ignore: Sequence[str] = ()
     takes_missing: bool = False
-    is_single: bool | None = None
     beside: Mapping[str, str] = field(default_factory=dict)
     reads_others: bool = False
-    fitted: tuple[str, ...] = ()
+    reads_scores: bool = True
+    fitted: Sequence[str] = ()
+    options: tuple[str, str] = ("--columns", "--label-column")
 
     def read_of(self, layout: Layout) -> list[str]:
-        """Return the columns to read."""
-        needed = {layout.label, *layout.score_names, *self.beside}
+        """Return the columns of a table to read."""
+        needed = {layout.label, *self.beside}
+        needed |= {*layout.score_names} if self.reads_scores else set()
         return [name for name in layout.names if self.reads_others or name in needed]
 
 
@@ -65,30 +80,28 @@ class Layout:
     is_chosen: bool
 
 
-def make_layout(
-    names: list[str], samples: Samples, selection: ColumnSelection, where: str
-) -> Layout:
+def make_layout(names: list[str], samples: Samples, request: Request, where: str) -> Layout:
     """Tell labels, scores and other columns apart.
 
     ``samples`` are the first values of each column, empty ones left out; None for a column that is
     text whatever it holds. ``where`` is the file, for messages.
     """
-    ignored = _chosen(names, selection.ignore, "--ignore", where) | INDEX_NAMES
-    for name, option in selection.beside.items():
+    ignored = _chosen(names, request.ignore, "--ignore", where) | INDEX_NAMES
+    for name, option in request.beside.items():
         if name not in names:
             raise no_column(where, name, option, names)
         ignored.add(name)
     predicted = [n for n in names if n.casefold() in PREDICTION_NAMES and n not in ignored]
     text = {name for name in names if _is_text(samples[name])}
     free = [name for name in names if name not in {*ignored, *predicted}]
-    label = _label(free, text, samples, selection, where)
-    if selection.columns:
-        chosen = _chosen(names, selection.columns, "--columns", where) - {label}
+    label = _label(free, text, samples, request, where)
+    if request.columns:
+        chosen = _chosen(names, request.columns, request.options[0], where) - {label}
         scores = [name for name in names if name in chosen]
     else:
         scores = [name for name in free if name != label and name not in text]
-        if selection.fitted and {*selection.fitted} <= {*scores}:
-            scores = [name for name in scores if name in selection.fitted]
+        if request.fitted and {*request.fitted} <= {*scores}:
+            scores = [name for name in scores if name in request.fitted]
         for name in predicted:
             if name != label and name not in text and not are_whole(_spoken(samples[name])):
                 raise PredictionFileError(
@@ -97,26 +110,24 @@ def make_layout(
                     f"--ignore {name}"
                 )
     if len(scores) < 2:
-        _refuse_few(scores, predicted, samples, selection, where)
-    is_named = label is not None and (
-        selection.label is not None or label.casefold() in LABEL_NAMES
-    )
-    return Layout(names, label, is_named, scores, bool(selection.columns))
+        _refuse_few(scores, predicted, samples, request, where)
+    is_named = label is not None and (request.label is not None or label.casefold() in LABEL_NAMES)
+    return Layout(names, label, is_named, scores, bool(request.columns))
 
 
 def _refuse_few(
     scores: list[str],
     predicted: list[str],
     samples: Samples,
-    selection: ColumnSelection,
+    request: Request,
     where: str,
 ) -> None:
     """Refuse no column, or one that was not said to be, and may not be, of the positive class."""
     unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
-    found, is_open = f"no columns of scores{unused}", selection.is_single is None
+    found, is_open = f"no columns of scores{unused}", request.kind is None
     if scores:
-        is_whole = not selection.columns and are_whole(samples[scores[0]] or ("",))
-        if selection.is_single or (is_open and not is_whole):
+        is_whole = not request.columns and are_whole(samples[scores[0]] or ("",))
+        if request.kind in ONE_COLUMN or (is_open and not is_whole):
             return
         found = f"one column of scores, {scores[0]!r}"
         found += ", of whole numbers" if is_open else ""
@@ -149,13 +160,13 @@ def _label(
     free: list[str],
     text: set[str],
     samples: Samples,
-    selection: ColumnSelection,
+    request: Request,
     where: str,
 ) -> str | None:
-    if selection.label is not None:
-        if selection.label not in samples:
-            raise no_column(where, selection.label, "--label-column", list(samples))
-        return selection.label
+    if request.label is not None:
+        if request.label not in samples:
+            raise no_column(where, request.label, request.options[1], list(samples))
+        return request.label
     if "label" in free:
         return "label"
     usual = [name for name in free if name.casefold() in LABEL_NAMES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrant._files import writers
 from calibrant._files.arrays import ARRAYS, check_array, load_npy, open_npz
-from calibrant._files.columns import ColumnSelection
-from calibrant._files.logs import open_log
+from calibrant._files.columns import Request
+from calibrant._files.logs import read_log
 from calibrant._files.records import LINES, LOGS, field_of, files_in, read_records
 from calibrant._files.source import RawPredictions, Source, kind_of
 from calibrant._files.tables import ARROW, PARQUET, read_table, read_table_column
@@ -23,28 +23,9 @@ from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a caller asks of a file, and says about it.
-
-    ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
-    ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
-    names of its arrays; other files hold probabilities unless ``kind`` says otherwise, and a single
-    column is of the positive class of two. ``labels`` is a npy file with the labels, for scores in
-    a npy file; ``classes`` are those of a log.
-    """
-
-    part: str | None = None
-    usual_part: str | None = None
-    kind: str | None = None
-    labels: Path | None = None
-    selection: ColumnSelection = field(default_factory=ColumnSelection)
-    classes: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +33,8 @@ class Format:
     """A format of files: how it is recognised, opened, and written, if it can be.
 
     ``open(path, request, stack)`` returns a :class:`Source`, ``write`` is one of ``writers``. Rows
-    of ``is_table`` formats have named columns and can be read in chunks from a directory.
+    of tables have named columns, and come in chunks, also from a directory; so do rows of arrays
+    that are mapped. Archives may have parts, and logs are read whole.
     """
 
     suffixes: tuple[str, ...]
@@ -60,11 +42,13 @@ class Format:
     write: writers.Writer | None = None
     is_table: bool = False
     is_log: bool = False
+    is_archive: bool = False
+    is_mapped: bool = False
     may_be_zipped: bool = False
 
 
 def _open_npy(path: Path, request: Request, _: ExitStack) -> Source:
-    for name, option in request.selection.beside.items():
+    for name, option in request.beside.items():
         raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
     scores = load_npy(path)
     n_columns = _n_columns(scores, str(path), request.kind)
@@ -83,8 +67,7 @@ def _open_npz(path: Path, request: Request, stack: ExitStack) -> Source:
     kind = kind_of(request.kind, n_columns, str(path), ARRAYS[stem])
     classes = archive.load_classes(2 if kind in ONE_COLUMN else n_columns)
     beside = {
-        own: archive.load_column(own, prefix, option)
-        for own, option in request.selection.beside.items()
+        own: archive.load_column(own, prefix, option) for own, option in request.beside.items()
     }
     for own, column in beside.items():
         if len(column) != len(scores):
@@ -107,9 +90,10 @@ def _of_arrays(
     if labels is not None:
         _check_labels(labels, f"{place.path}: labels", len(scores))
         if labels.ndim == 1 and place.names is not None:
-            labels, _ = labels_of_archive(labels, place.names)
+            labels = labels_of_archive(labels, place.names)
     matrix = scores.reshape(len(scores), n_columns)
-    whole = RawPredictions(matrix, kind, labels, place, beside=beside)
+    has_names = place.names is not None
+    whole = RawPredictions(matrix, kind, labels, place, names_are_classes=has_names, beside=beside)
     return Source(place, kind, n_columns, scores.dtype, whole)
 
 
@@ -130,21 +114,16 @@ def _check_labels(labels: NDArray[Any], where: str, n_rows: int) -> None:
     check_array(labels, where, fits, needed)
 
 
-def _open_table(path: Path, request: Request, stack: ExitStack) -> Source:
-    is_single = None if request.kind is None else request.kind in ONE_COLUMN
-    selection = replace(request.selection, is_single=is_single)
-    return read_table(path, request.kind, selection, stack)
-
-
 def _open_log(path: Path, request: Request, _: ExitStack) -> Source:
-    return open_log(path, request.kind, request.selection, request.classes)
+    log = read_log(path, request)
+    return Source(log.place, log.kind, log.scores.shape[1], log.scores.dtype, log)
 
 
 FORMATS = (
-    Format((".npz",), _open_npz, writers.write_npz),
-    Format((".npy",), _open_npy, writers.write_npy),
-    Format(tuple(TEXT), _open_table, writers.write_table, is_table=True, may_be_zipped=True),
-    Format((*PARQUET, *ARROW), _open_table, writers.write_table, is_table=True),
+    Format((".npz",), _open_npz, writers.write_npz, is_archive=True),
+    Format((".npy",), _open_npy, writers.write_npy, is_mapped=True),
+    Format(tuple(TEXT), read_table, writers.write_table, is_table=True, may_be_zipped=True),
+    Format((*PARQUET, *ARROW), read_table, writers.write_table, is_table=True),
     Format(LINES, _open_log, writers.write_lines, is_log=True, may_be_zipped=True),
     Format(LOGS, _open_log, is_log=True),
 )
@@ -175,6 +154,15 @@ def is_log(path: Path) -> bool:
     return (known := find_format(path)) is not None and known.is_log
 
 
+def has_parts(path: Path) -> bool:
+    """Whether an archive has ``val_*`` or ``test_*`` arrays in place of plain ones."""
+    known = find_format(path)
+    if known is None or not known.is_archive:
+        return False
+    with open_npz(path) as file:
+        return file.has_parts
+
+
 def unknown_format(path: Path, fault: str = "is not known") -> PredictionFileError:
     """Return the error about a suffix that no format has, or none that can be written."""
     suffix = "".join(path.suffixes[-2:]) if is_zipped(path) else path.suffix.lower()
@@ -187,15 +175,13 @@ def unknown_format(path: Path, fault: str = "is not known") -> PredictionFileErr
 
 def read_prediction_file(
     path: str | os.PathLike[str],
+    request: Request | None = None,
     *,
     part: str | None = None,
     kind: str | None = None,
-    selection: ColumnSelection | None = None,
-    classes: Sequence[Any] | None = None,
 ) -> RawPredictions:
-    """Read scores and labels whole; the options are those of :class:`Request`."""
-    selection = selection or ColumnSelection()
-    request = Request(part, kind=kind, selection=selection, classes=classes)
+    """Read scores and labels whole; ``part`` and ``kind`` are those of the request."""
+    request = Request(part, kind=kind) if request is None else request
     with open_source(Path(path), request) as source:
         return source.read()
 
@@ -208,7 +194,7 @@ def open_source(path: Path, request: Request) -> Iterator[Source]:
     known = find_format(path)
     if known is None:
         raise unknown_format(path)
-    if known.suffixes != (".npz",) and request.part is not None:
+    if not known.is_archive and request.part is not None:
         raise PredictionFileError(f"{path} has no part {request.part!r}; leave out --part")
     with ExitStack() as stack:
         source = known.open(path, request, stack)
@@ -236,7 +222,7 @@ def read_column(path: Path, name: str, option: str) -> tuple[Any, Place]:
         records = list(read_records(path))
         place = Place(path, str(path), lines=[record.place for record in records])
         return [field_of(record, name, option) for record in records], place
-    if known is not None and known.suffixes == (".npz",):
+    if known is not None and known.is_archive:
         with open_npz(path) as archive:
             return archive.load_column(name, "", option), Place(path, str(path))
     if known is None or not known.is_table:

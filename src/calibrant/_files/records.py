@@ -12,7 +12,6 @@ from zipfile import ZipFile
 from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
-from calibrant.scale import data_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +43,13 @@ class _NoRecordsError(PredictionFileError):
     """A file of JSON that is something else."""
 
 
-class _RepeatedKeyError(ValueError):
-    """A key that an object has twice."""
-
-
 def files_in(path: Path) -> list[Path]:
-    """Return the files with a suffix in a directory and below it, sorted."""
-    return [file for file in data_in(path) if file.suffix and file.is_file()]
+    """Return the files with a suffix in a directory and below it, sorted.
+
+    What begins with a dot or an underscore is not data: Spark and Dask write such files.
+    """
+    files = [file for file in sorted(path.rglob("*")) if file.suffix and file.is_file()]
+    return [file for file in files if not any(p[0] in "._" for p in file.relative_to(path).parts)]
 
 
 def find_logs(path: Path) -> tuple[list[Path], dict[Path, str]]:
@@ -190,18 +189,17 @@ def _parse(raw: bytes, where: str) -> Any:
         fault = "is not UTF-8 text; save it as UTF-8"
     except RecursionError:
         fault = "is nested too deeply; keep only the fields with scores and labels"
-    except _RepeatedKeyError as error:
-        fault = f"has the key {str(error)!r:.200} twice in one object; remove one of them"
     except ValueError as error:
         fault = f"is not JSON: {error}; write one complete JSON object per line"
     raise PredictionFileError(f"{where} {fault}")
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise _RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
-    return found
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"an object has the key {key!r:.200} twice")
+    return fields
 
 
 def describe(value: Any) -> str:

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.columns import Layout
-    from calibrant._files.logs import Log
     from calibrant._files.text import Place
 
 CHUNK_BYTES = 1 << 20
 """Bytes of the scores in a chunk of an array."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RawPredictions:
     """Rows of a file of predictions: scores, and labels as they stand in it.
 
-    Unless its columns are sure to hold scores, they are all columns of numbers of a table. ``log``
-    is that of an evaluation, whose rows may lack some of the options. ``beside`` are the columns
-    that were asked for by name, as they are stored; ``batch`` has all columns of a table.
+    Unless its columns are sure to hold scores, they are all columns of numbers of a table. Names of
+    columns may be known to be the classes, as in archives and logs, whose labels are among them.
+    ``beside`` are the columns that were asked for by name, as they are stored; ``batch`` has all
+    columns of a table.
     """
 
     scores: NDArray[Any]
@@ -37,9 +37,14 @@ class RawPredictions:
     labels: NDArray[Any] | None
     place: Place
     are_columns_sure: bool = True
-    log: Log | None = None
+    names_are_classes: bool = False
     beside: dict[str, Any] = field(default_factory=dict)
     batch: Any = None
+
+    @property
+    def log(self) -> Log | None:
+        """These rows, if they are those of the log of an evaluation."""
+        return None
 
     def require_labels(self) -> NDArray[Any]:
         """Return the labels, or say where they could have been."""
@@ -50,6 +55,24 @@ class RawPredictions:
                 "npy files --labels FILE (--test-labels FILE for TEST)"
             )
         return self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log(RawPredictions):
+    """Rows of the log of an evaluation, of which some may lack options.
+
+    ``note`` says what was taken for a class. Scores may be confidences that a model stated of its
+    answers.
+    """
+
+    note: str
+    has_absent: bool
+    is_stated: bool = False
+
+    @property
+    def log(self) -> Log:
+        """These rows."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._files.columns import ColumnSelection, Samples
+    from calibrant._files.columns import Request, Samples
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 CHUNK_BYTES = 1 << 23
@@ -171,35 +171,33 @@ def _explained(path: Path, names: list[str]) -> Iterator[None]:
         raise PredictionFileError(message) from error
 
 
-def read_table(
-    path: Path, kind: str | None, selection: ColumnSelection, stack: ExitStack
-) -> Source:
+def read_table(path: Path, request: Request, stack: ExitStack) -> Source:
     """Open a table of predictions."""
     table = open_table(path, stack)
-    layout = make_layout(table.names, table.samples, selection, str(path))
+    layout = make_layout(table.names, table.samples, request, str(path))
     names, label = layout.score_names, layout.label
-    columns = selection.read_of(layout)
+    columns = request.read_of(layout)
     schema = table.schema
     if schema is None:
         import pyarrow as pa
 
         schema = pa.schema((n, pa.float64() if n in names else pa.string()) for n in table.names)
 
-    place, kind = Place(path, str(path), names), kind_of(kind, len(names), str(path))
+    place, kind = Place(path, str(path), names), kind_of(request.kind, len(names), str(path))
 
     def read() -> Iterator[RawPredictions]:
         done = 0
-        for batch in table.read(columns, names, selection.takes_missing):
+        for batch in table.read(columns, names, request.takes_missing):
             labels = None
             if label is not None:
                 labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False))
             yield RawPredictions(
-                scores_of(batch, names, path),
+                scores_of(batch, names if request.reads_scores else [], path),
                 kind,
                 labels,
                 replace(place, first_row=done),
                 layout.is_chosen,
-                beside={name: batch.column(name) for name in selection.beside},
+                beside={name: batch.column(name) for name in request.beside},
                 batch=batch,
             )
             done += batch.num_rows

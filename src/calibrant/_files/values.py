@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from calibrant._files.source import Source
     from calibrant._files.text import Place
     from calibrant._gate import FeatureColumn
 
@@ -111,22 +112,34 @@ def typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
     return list(classes)
 
 
-def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], list[Any]]:
-    """Labels of an npz file, and its ``classes``.
+def labels_of_archive(y: NDArray[Any], names: list[str]) -> NDArray[Any]:
+    """Labels of an npz file, which are among its ``classes``.
 
-    Labels are among the classes; numbers beside classes of text are places of classes. So what a
-    label means does not depend on which others are there.
+    Numbers beside classes of text are places of classes. So what a label means does not depend on
+    which others are there.
     """
     if y.dtype.kind == "f" and np.all(y == np.floor(y)):
         y = y.astype(np.int64)
     if y.dtype.kind == "b":  # as the classes, whose names are text
-        y = y.astype(str)
-    if y.dtype.kind in "iu" and not are_whole(names):
-        known = (y >= 0) & (y < len(names))
-        text = y.astype(str).astype(object)
-        text[known] = np.array(names, dtype=object)[y[known]]
-        return text.astype(str), list(names)
-    return y, typed(names, y)
+        return y.astype(str)
+    if y.dtype.kind not in "iu" or are_whole(names):
+        return y
+    known = (y >= 0) & (y < len(names))
+    text = y.astype(str).astype(object)
+    text[known] = np.array(names, dtype=object)[y[known]]
+    return text.astype(str)
+
+
+def labels_of_model(
+    raw: NDArray[Any] | None, source: Source, classes: NDArray[Any]
+) -> NDArray[Any] | None:
+    """Labels as a model has them; not those of a column of text that may hold something else."""
+    if raw is None or raw.ndim != 1:
+        return raw
+    is_sure = source.layout is None or source.layout.is_named
+    if not is_sure and not {*map(str, raw)} <= {*map(str, classes)}:
+        return None
+    return read_labels(raw, source.place, as_text=classes.dtype.kind in "OTU")
 
 
 def groups_of(column: Any, place: Place, option: str = "--groups") -> NDArray[Any]:

@@ -17,7 +17,7 @@ from calibrant._atomic_file import replace_file
 from calibrant._files.source import RawPredictions, Source
 from calibrant._files.tables import ARROW, PARQUET
 from calibrant._files.text import TEXT, is_zipped, suffix_of
-from calibrant._files.values import read_labels
+from calibrant._files.values import labels_of_model
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def write_npy(file: IO[bytes], output: Output) -> Iterator[Write]:
 @contextmanager
 def write_npz(file: IO[bytes], output: Output) -> Iterator[Write]:
     """Write an npz file with ``probs``, ``classes`` and ``labels``, which are held until then."""
-    probs = [np.empty((0, len(output.classes)), output.dtype)]
+    classes, source = output.classes, output.source
+    probs = [np.empty((0, len(classes)), output.dtype)]
     labels: list[NDArray[Any]] = []
 
     def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
@@ -78,27 +79,12 @@ def write_npz(file: IO[bytes], output: Output) -> Iterator[Write]:
             labels.append(chunk.labels[keep])
 
     yield write
-    classes = output.classes
     names = classes.astype(str) if classes.dtype.kind in "OT" else classes
-    y = _labels_to_write(labels, classes, output.source) if labels else None
-    if y is None:
-        np.savez(file, probs=np.concatenate(probs), classes=names)
-    else:
-        np.savez(file, probs=np.concatenate(probs), classes=names, labels=y)
-
-
-def _labels_to_write(
-    labels: list[NDArray[Any]], classes: NDArray[Any], source: Source
-) -> NDArray[Any] | None:
-    """Labels as ``fit`` would read them; not those of a column that only may hold them."""
-    raw, layout = np.concatenate(labels), source.layout
-    if layout is None:
-        return raw
-    if not layout.is_named and not {str(v) for v in raw} <= {str(c) for c in classes}:
-        return None
-    y = read_labels(raw, source.place)
-    # Numbers beside classes of text would be read as their places.
-    return y.astype(str) if classes.dtype.kind in "OTU" else y
+    arrays = {"probs": np.concatenate(probs), "classes": names}
+    y = np.concatenate(labels) if labels else None
+    if source.layout is not None:  # of arrays, labels stay as they are
+        y = labels_of_model(y, source, classes)
+    np.savez(file, **arrays, **({} if y is None else {"labels": y}))  # type: ignore[arg-type]
 
 
 @contextmanager

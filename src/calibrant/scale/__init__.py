@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from calibrant._lazy import attach
 
 if TYPE_CHECKING:
+    from calibrant._files.chunks import open_tables
     from calibrant._row_sample import RowSample
     from calibrant.scale._chunks import Chunks
     from calibrant.scale._chunks import has_rows as has_rows
     from calibrant.scale._chunks import is_dask as is_dask
     from calibrant.scale._chunks import is_elsewhere as is_elsewhere
-    from calibrant.scale._tables import data_in as data_in
-    from calibrant.scale._tables import open_tables
+    from calibrant.scale._chunks import located as located
 
-_CHUNKS = ("Chunks", "has_rows", "is_dask", "is_elsewhere")
+_CHUNKS = ("Chunks", "has_rows", "is_dask", "is_elsewhere", "located")
 _HOMES = {
     "RowSample": "calibrant._row_sample",
+    "open_tables": "calibrant._files.chunks",
     **dict.fromkeys(_CHUNKS, "calibrant.scale._chunks"),
-    **dict.fromkeys(("data_in", "open_tables"), "calibrant.scale._tables"),
 }
 """The module of every name; those in lower case but ``open_tables`` are for other rooms."""
 

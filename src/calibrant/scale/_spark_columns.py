@@ -12,12 +12,17 @@ from pyspark.sql import types
 
 from calibrant import errors
 from calibrant._gate import NamedMatrix
-from calibrant.scale._tables import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+
+def to_numpy(column: Any) -> NDArray[Any]:
+    """Return a column of Arrow; what is null among numbers is NaN."""
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ try:
         by_name,
         label_column,
         output_fields,
+        to_numpy,
         weight_column,
     )
-    from calibrant.scale._tables import to_numpy
 except ImportError as error:
     raise extras.needed(error, "calibrant.scale.spark", "spark") from error
 
