@@ -292,22 +292,32 @@ def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
     _check_number_of(forms)
     known = forms.min() >= 0 and forms.max() < len(CURVES)
     require(known, f"{name} has a map of unknown form")
-    classes = [CURVES[form] for form in forms]
-    leaves = [_leaf_types(cls) for cls in classes]
-    total = sum(len(of) - of.count(float) + (float in of) for of in leaves)
-    require(len(lengths) == total and lengths.min() >= 1, f"{name}: vectors are missing")
     ends = np.cumsum(lengths.astype(object))  # Python's integers do not overflow
-    require(ends[-1] == len(numbers), f"{name}: vectors do not fill their numbers")
-    vectors = iter(np.split(numbers, ends[:-1].astype(np.int64)))
-    return tuple(_join(cls, vectors) for cls in classes)
+    is_whole = lengths.min() >= 1 and ends[-1] == len(numbers)
+    require(is_whole, f"{name}: vectors do not fill their numbers")
+    vectors = np.split(numbers, ends[:-1].astype(np.int64))
+    sizes = [_n_vectors(CURVES[form]) for form in forms]
+    require(len(vectors) == sum(sizes), f"{name}: vectors are missing")
+    starts = np.cumsum([0, *sizes])
+    return tuple(
+        _join(CURVES[form], vectors[start : start + size])
+        for form, start, size in zip(forms, starts, sizes, strict=False)
+    )
 
 
-def _vectors(curve: Any) -> list[NDArray[np.float64]]:
-    """Return a curve as vectors: all of its single numbers in one, then its arrays."""
-    leaves = list(_leaves(curve))
-    numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
-    arrays = [leaf.astype(np.float64) for leaf in leaves if not isinstance(leaf, float)]
-    return [np.array(numbers)] * bool(numbers) + arrays
+@cache
+def _leaf_types(cls: Any) -> tuple[Any, ...]:
+    """Return the types of a curve's numbers and arrays, and of those of the curves inside it."""
+    leaves: list[Any] = []
+    for of in field_types(cls).values():
+        leaves += _leaf_types(of) if is_dataclass(of) else [of]  # type: ignore[arg-type]
+    return tuple(leaves)
+
+
+def _n_vectors(cls: Any) -> int:
+    """Return how many vectors a curve is: all of its single numbers are one, the first."""
+    leaves = _leaf_types(cls)
+    return len(leaves) - leaves.count(float) + (float in leaves)
 
 
 def _leaves(curve: Any) -> Iterator[Any]:
@@ -316,33 +326,30 @@ def _leaves(curve: Any) -> Iterator[Any]:
         yield from _leaves(value) if is_dataclass(value) else [value]
 
 
-@cache
-def _leaf_types(cls: Any) -> tuple[Any, ...]:
-    leaves: list[Any] = []
-    for of in field_types(cls).values():
-        leaves += _leaf_types(of) if is_dataclass(of) else [of]  # type: ignore[arg-type]
-    return tuple(leaves)
+def _vectors(curve: Any) -> list[NDArray[np.float64]]:
+    leaves = list(_leaves(curve))
+    numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
+    arrays = [leaf.astype(np.float64) for leaf in leaves if not isinstance(leaf, float)]
+    return [np.array(numbers)] * bool(numbers) + arrays
 
 
-def _join(cls: type, vectors: Iterator[NDArray[np.float64]]) -> Any:
-    n_numbers = _leaf_types(cls).count(float)
-    numbers = next(vectors).tolist() if n_numbers else []
+def _join(cls: Any, vectors: list[NDArray[np.float64]]) -> Any:
+    """Undo ``_vectors``."""
+    n_numbers, rest = _leaf_types(cls).count(float), iter(vectors)
+    numbers = next(rest).tolist() if n_numbers else []
     require(len(numbers) == n_numbers, f"a {_announcement(cls)} has {n_numbers} numbers")
+    in_order = iter(numbers)
+
+    def build(of: Any) -> Any:
+        if is_dataclass(of):
+            inside: Any = of
+            return inside(*map(build, field_types(inside).values()))
+        return next(in_order if of is float else rest)
+
     try:
-        return _build(cls, iter(numbers), vectors)
+        return build(cls)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ParameterError(str(error)) from None
-
-
-def _build(cls: Any, numbers: Iterator[float], vectors: Iterator[Any]) -> Any:
-    return cls(
-        *(
-            _build(of, numbers, vectors)
-            if is_dataclass(of)
-            else next(numbers if of is float else vectors)
-            for of in field_types(cls).values()
-        )
-    )
 
 
 def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | None]:

@@ -106,14 +106,11 @@ class Writer:
         self.vectors: list[dict[str, Any]] = []
         self.parts: list[dict[str, Any]] = []
         self._vector_of: dict[Any, int] = {}
-        self._index_of: dict[int, tuple[NDArray[Any], int]] = {}
         self._part_of: dict[tuple[int, bool], int] = {}
         self._nesting = Nesting()
 
     def vector(self, values: NDArray[Any]) -> int:
         """Add a vector, once however often it is used, and return its index."""
-        if id(values) in self._index_of:
-            return self._index_of[id(values)][1]
         entry, array = pack_vector(values)
         content = tuple(entry["values"]) if array is None else array.tobytes()
         key = (entry["type"], entry["dtype"], content)
@@ -122,7 +119,6 @@ class Writer:
             if array is not None:
                 self.arrays[f"vector/{len(self.vectors)}"] = array
             self.vectors.append(entry)
-        self._index_of[id(values)] = values, self._vector_of[key]  # held, so that its id stays its
         return self._vector_of[key]
 
     def part(self, calibrator: Any, *, fitted: bool, depth: int = 0) -> int:
@@ -209,14 +205,21 @@ class Writer:
 
     def sample(self, calibrator: Any) -> dict[str, Any]:
         """Return what stands in the header for the rows of ``partial_fit``; arrays are added."""
-        name = type(calibrator).__name__
+        sample, name = vars(calibrator).get("sample_"), type(calibrator).__name__
+        remedy = "use partial_fit, or leave sample=True out"
+        holds = f"{name} holds no rows, which only partial_fit keeps; {remedy}"
+        require(sample is not None, holds, "savable")
+        is_sample = isinstance(sample, RowSample)
+        require(is_sample, f"{name}: sample_ is a {type(sample).__name__}", "savable")
         require(
-            vars(calibrator).get("sample_") is not None,
-            f"{name} holds no rows, which only partial_fit keeps; use partial_fit, or leave "
-            "sample=True out",
+            np.array_equal(sample.classes, calibrator.classes_)
+            and sample.scores == calibrator.scores
+            and sample.normalize == calibrator.normalize,
+            f"{name}: sample_ has other classes, scores or normalize than it; fit again",
             "savable",
         )
-        state = check_sample(calibrator)
+        state: dict[str, Any] = sample.state()
+        build_sample(state)  # refuses rows that could not be loaded
         some = state["n_rows"] > 0 and len(state["rows"]) > 0
         require(some, f"{name}: sample_ has no rows; leave sample=True out", "savable")
         self.arrays |= {f"sample/{array}": state[array] for array in _SAMPLE_ARRAYS}
@@ -327,8 +330,10 @@ class Reader:
 
     def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
         values = {name: self._value(value, where) for name, value in parameters.items()}
+        unknown = values.keys() - {*stored_names(cls)}
+        no_such = f"{cls.__name__} has no parameter {min(unknown, default='')!r:.80}"
+        require(not unknown, no_such, "parameters")
         try:
-            _refuse_unknown(cls, stored_names(cls), values)
             calibrator = cls(**values)
         except (TypeError, ParameterError) as error:  # one without a default is missing
             raise ModelFileError(f"{where}: {error}", "parameters") from None
@@ -396,11 +401,6 @@ def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[s
             raise ModelFileError(f"{where} has {solver!r:.80} for a parameter", "parameters")
 
 
-def _refuse_unknown(cls: type, known: list[str], values: dict[str, Any]) -> None:
-    for name in values:
-        require(name in known, f"{cls.__name__} has no parameter {name!r:.80}", "parameters")
-
-
 _WHATEVER = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What an estimator's own checks may raise when a parameter is of the wrong type."""
 
@@ -458,23 +458,6 @@ def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
     except _WHATEVER as error:
         message = f"{type(calibrator).__name__}: {error}"
         raise ModelFileError(message, "parameters") from None
-
-
-def check_sample(calibrator: Any) -> dict[str, Any]:
-    """Return the state of the rows of a calibrator; refuse rows that no calibrator of this has."""
-    sample, name = calibrator.sample_, type(calibrator).__name__
-    is_sample = type(sample) is RowSample
-    require(is_sample, f"{name}: sample_ is a {type(sample).__name__}", "savable")
-    own = calibrator.scores, calibrator.normalize
-    require(
-        np.array_equal(sample.classes, calibrator.classes_)
-        and (sample.scores, sample.normalize) == own,
-        f"{name}: sample_ has other classes, scores or normalize than the calibrator; fit again",
-        "savable",
-    )
-    state: dict[str, Any] = sample.state()
-    build_sample(state)
-    return state
 
 
 def build_sample(state: dict[str, Any]) -> RowSample:
