@@ -290,7 +290,7 @@ def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive):
 
 
 def test_what_is_no_directory_of_tables_is_refused(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
+    with pytest.raises(errors.PredictionFileError, match="directory without tables"):
         find_tables(tmp_path)
     FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
     with pytest.raises(errors.PredictionFileError, match=r"a\.parquet has no labels"):

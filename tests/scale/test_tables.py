@@ -83,7 +83,7 @@ def test_a_fault_is_named_by_file_row_and_column(tmp_path, monkeypatch, column, 
 
 
 def test_files_that_cannot_be_meant_are_refused(tmp_path):
-    with pytest.raises(errors.PredictionFileError, match=r"directory without \.parquet"):
+    with pytest.raises(errors.PredictionFileError, match="directory without tables"):
         open_tables(tmp_path, scores=NAMES)
     write(tmp_path)
     with pytest.raises(

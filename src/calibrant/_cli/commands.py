@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._files.align import Aligned
-    from calibrant.metrics import Predictions
+    from calibrant._result import Estimate
+    from calibrant.metrics import Evaluation, Predictions
 
 BAD_ROWS = click.Choice(["raise", "skip", "nan"])
 
@@ -138,12 +139,8 @@ def evaluate(
                 decided, lines = _judge_decisions(
                     data, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
                 )
-                if reading.features is not None:
-                    segments = metrics.calibration_segments(
-                        rows, features=data.features(reading.features), random_state=seed
-                    )
-                    decided["segments"] = segments.to_dict()
-                    lines += str(segments).splitlines()
+                segments, words = _find_segments(data, rows, reading.features, seed)
+                decided, lines = decided | segments, lines + words
     summary = {
         "source": data.source,
         **result.to_dict(),
@@ -151,11 +148,8 @@ def evaluate(
         "shares": shares.to_dict(),
         **decided,
     }
-    right_answers = None
-    if data.is_stated and result.binary is not None:
-        right_answers = metrics.share_interval(
-            result.binary.observed, result.n_rows, result.confidence_level
-        )
+    right_answers = _share_of_answers(result) if data.is_stated else None
+    if right_answers is not None:
         del summary["accuracy"]  # that of "confidence above 1/2", which nobody predicted
         summary["right_answers"] = right_answers._asdict()
     table = evaluation_table(data.source, result, test, shares, lines, right_answers=right_answers)
@@ -205,6 +199,26 @@ def _judge_decisions(
         result["sets"] = sets.to_dict()
         lines.append(str(sets).capitalize())
     return result, lines
+
+
+def _find_segments(
+    data: Aligned, rows: Predictions, features: tuple[str, ...] | None, seed: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Find segments of the rows whose predictions are wrong; as numbers and in words."""
+    from calibrant.metrics import calibration_segments
+
+    if features is None:
+        return {}, []
+    segments = calibration_segments(rows, features=data.features(features), random_state=seed)
+    return {"segments": segments.to_dict()}, str(segments).splitlines()
+
+
+def _share_of_answers(result: Evaluation) -> Estimate | None:
+    """Return the share of right answers, of confidences that a model stated."""
+    from calibrant.metrics import share_interval
+
+    own = result.binary
+    return own and share_interval(own.observed, result.n_rows, result.confidence_level)
 
 
 @click.command(name="apply")

@@ -79,7 +79,7 @@ def apply_file(
     asked = replace(request or Request(usual_part="test"), takes_missing=not is_strict)
     known = find_format(out)
     if known is None or known.write is None:
-        raise unknown_format(out, "cannot be written")
+        raise unknown_format(out, to_write=True)
     with open_source(path, request_of(calibrator, asked)) as source:
         if source.log is not None and tell is not None:
             tell(source.log.note)

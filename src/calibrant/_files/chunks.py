@@ -14,7 +14,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant import _notices as notices
 from calibrant._files.columns import Request
-from calibrant._files.predictions import find_format, is_table, open_source
+from calibrant._files.predictions import FORMATS, find_format, is_table, open_source, suffixes_of
 from calibrant._files.records import files_in
 from calibrant._files.text import TEXT, suffix_of
 from calibrant._files.values import read_labels, values_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TABLES = ".parquet, .arrow, .csv or .tsv"
+TABLES = suffixes_of(known for known in FORMATS if known.is_table)
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
@@ -61,7 +61,7 @@ def find_tables(path: Path) -> list[Path]:
     """Return the tables in a directory and below it, sorted."""
     found = [file for file in files_in(path) if is_table(file)]
     if not found:
-        raise PredictionFileError(f"{path} is a directory without {TABLES} files")
+        raise PredictionFileError(f"{path} is a directory without tables ({TABLES})")
     return found
 
 
@@ -327,7 +327,7 @@ def open_tables(
     files = [file for own in paths for file in (find_tables(own) if own.is_dir() else [own])]
     for file in files:
         if not is_table(file):
-            raise PredictionFileError(f"{file} is not a table; pass {TABLES} files")
+            raise PredictionFileError(f"{file} is not a table ({TABLES})")
     request = Request(
         label=label,
         columns=[*map(glob.escape, scores)],  # these are names, not patterns

@@ -23,7 +23,7 @@ from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -163,14 +163,17 @@ def has_parts(path: Path) -> bool:
         return file.has_parts
 
 
-def unknown_format(path: Path, fault: str = "is not known") -> PredictionFileError:
+def suffixes_of(formats: Iterable[Format]) -> str:
+    """Return the suffixes of some formats in words."""
+    return ", ".join(dict.fromkeys(s for known in formats for s in known.suffixes if s))
+
+
+def unknown_format(path: Path, *, to_write: bool = False) -> PredictionFileError:
     """Return the error about a suffix that no format has, or none that can be written."""
     suffix = "".join(path.suffixes[-2:]) if is_zipped(path) else path.suffix.lower()
-    logs = "" if fault == "cannot be written" else ", .json and .eval for evaluations"
-    return PredictionFileError(
-        f"{path}: {suffix!r} {fault}; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, .arrow, "
-        f".feather, or .jsonl{logs}"
-    )
+    fault = "cannot be written" if to_write else "is not known"
+    usable = suffixes_of(known for known in FORMATS if known.write is not None or not to_write)
+    return PredictionFileError(f"{path}: {suffix!r} {fault}; use {usable}, or .csv.gz")
 
 
 def read_prediction_file(
