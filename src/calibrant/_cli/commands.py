@@ -218,7 +218,9 @@ def _share_of_answers(result: Evaluation) -> Estimate | None:
     from calibrant.metrics import share_interval
 
     own = result.binary
-    return own and share_interval(own.observed, result.n_rows, result.confidence_level)
+    if own is None:
+        return None
+    return share_interval(own.observed, result.n_rows, result.confidence_level)
 
 
 @click.command(name="apply")
