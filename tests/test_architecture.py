@@ -131,7 +131,7 @@ BUDGETS = {
     "metrics": 3_950,
     "plots report": 3_250,
     "decisions monitor judge": 3_950,
-    "scale": 1_250,
+    "scale": 1_200,
     "model_file": 1_500,
     "export": 2_550,
     "_files _cli": 6_050,

@@ -115,8 +115,7 @@ def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
 
     classes, model = calibrator.classes_, digest(calibrator)
     if not state.exists():
-        told: dict[str, Any] = {"classes": classes, "model": model}
-        return CalibrationMonitor(0.01 if alpha is None else alpha, **told)
+        return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes, model=model)
     monitor = CalibrationMonitor.load(state, model=model)
     if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(

@@ -72,8 +72,7 @@ class Archive:
     @property
     def names(self) -> list[str]:
         """Names of the arrays."""
-        members = self.file.zip.namelist()  # type: ignore[union-attr]  # until it is closed
-        return [name.removesuffix(".npy") for name in members if name.endswith(".npy")]
+        return self.file.files
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an array, of which only the header is read."""
@@ -142,12 +141,10 @@ class Archive:
         prefix = "" if "" in prefixes and part is None else f"{chosen}_"
         if prefix not in prefixes:
             parts = " and ".join(f"{own}* arrays" for own in prefixes if own)
-            fault = f"has {parts}, but no {chosen}_probs or {chosen}_logits; use --part"
-            if chosen is None:
-                fault = f"has {parts}; choose one with --part"
-            elif not parts:
-                fault = f"has no part {chosen!r}; leave out --part"
-            raise PredictionFileError(f"{self.path} {fault}")
+            if not parts:
+                raise PredictionFileError(f"{self.path} has no part {chosen!r}; leave out --part")
+            lacks = "" if chosen is None else f", but no {chosen}_probs or {chosen}_logits"
+            raise PredictionFileError(f"{self.path} has {parts}{lacks}; choose one with --part")
         for short, long in ARRAYS.items():
             if f"{prefix}{short}" in names and (kind is None or two_column_kind(kind) == long):
                 return f"{prefix}{short}"

@@ -169,19 +169,9 @@ class TableChunks(Chunks):
 class FileChunks(TableChunks):
     """Rows of a large file, or of all tables of a directory, with the class of each column.
 
-    All labels are read first: with the first rows they tell the classes. It has what ``Aligned``
-    has of a file that was read whole, and commands take either.
-
-    Parameters
-    ----------
-    path : Path
-        File, or directory of tables.
-    request : Request
-        What the caller says of the first file; all other files have the same columns.
-    align : callable
-        ``align(raw, like=None, labels=None)`` tells the class of each column.
-    progress : callable, optional
-        As of ``TableChunks``.
+    All labels are read first: with the first rows they tell the classes, by ``align(raw, like=None,
+    labels=None)``. It has what ``Aligned`` has of a file that was read whole, and commands take
+    either.
     """
 
     has_absent = is_stated = False
