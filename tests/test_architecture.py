@@ -122,7 +122,7 @@ def length(function):
 BUDGETS = {
     "": 500,
     "_gate": 2_100,
-    "shared": 2_550,
+    "shared": 2_600,
     "_kernels": 3_650,
     "_maps": 1_650,
     "_objectives": 1_250,

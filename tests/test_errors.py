@@ -1,6 +1,7 @@
-"""Messages say values as Python writes them."""
+"""Errors say what is wrong, where, and what to do; messages say values as Python writes them."""
 
 import datetime as dt
+import pickle
 
 import numpy as np
 import pytest
@@ -56,3 +57,56 @@ def test_errors_hold_no_words_of_numpy(act, words):
     with pytest.raises(ValueError, match=words) as caught:
         act()
     assert "np." not in str(caught.value)
+
+
+def put(place, value):
+    changed = EVEN.copy()
+    changed[place] = value
+    return changed
+
+
+def check(scores=EVEN, y=NAMES, weight=None, **options):
+    return simplex.check_batch(scores, y, weight, **options)
+
+
+PLACES = [
+    (lambda: check(put((2, 1), 1.5)), "scores", 2, 1, 1.5, "did you mean scores='logits'?"),
+    (lambda: check(put((2, 1), np.inf)), "scores", 2, 1, np.inf, "remove or repair the row"),
+    (lambda: check(put(3, 0.5)), "scores", 3, None, None, "normalize='rows'"),
+    (lambda: check([0.1, 7.0], [0, 1], kind="positive"), "scores", 1, None, 7.0, "by 100"),
+    (lambda: check(y=[0, 1, None, 2]), "y", 2, None, None, "drop rows without a label"),
+    (lambda: check(y=[0, 0.5, 1, 2]), "y", 1, None, 0.5, "not probabilities"),
+    (lambda: check(weight=np.ma.masked_equal([1, 2, 3, 1], 3)), "sample_weight", 2, None, None, ""),
+]
+
+
+@pytest.mark.parametrize(("act", "argument", "row", "column", "value", "remedy"), PLACES)
+def test_errors_carry_what_their_messages_say(act, argument, row, column, value, remedy):
+    with pytest.raises(errors.DataError) as caught:
+        act()
+    error = caught.value
+    assert (error.argument, error.row, error.column, error.value) == (argument, row, column, value)
+    assert remedy in error.remedy
+    cell = f"{argument}[{row}]" if column is None else f"{argument}[{row}, {column}]"
+    assert str(error) == f"{cell} {error.message}"
+    assert error.message.endswith(error.remedy)
+    again = pickle.loads(pickle.dumps(error))  # as processes send it
+    assert (type(again), str(again), again.place(7)) == (type(error), str(error), error.place(7))
+
+
+class Columns(errors.Arguments):
+    scores = "the table"
+    if_logits = "use --scores logits"
+
+    def cell(self, *place):
+        return f"line {place[0] + 2}"
+
+
+def test_messages_use_the_names_of_whoever_asked():
+    for given in (put((2, 1), 1.5), put((2, 1), np.nan)):
+        with pytest.raises(errors.DataError, match=r"^line 4 is .*(--scores logits|the table)"):
+            simplex.check_scores(given, named=Columns())
+        with errors.naming(Columns()), pytest.raises(errors.DataError, match=r"^line 4 is"):
+            simplex.check_batch(given, NAMES)
+        with pytest.raises(errors.DataError, match=r"^scores\[2, 1\] is"):
+            simplex.check_scores(given)

@@ -96,25 +96,6 @@ def test_more_than_two_labels_are_refused():
         calibrant.TemperatureScaling(scores="positive", classes=[0, 1, 2]).fit(P, Y)
 
 
-def test_a_column_that_is_named_after_the_other_class_is_refused():
-    made = calibrant.TemperatureScaling(scores="positive", **TOLD).fit(P, WORDS)
-    for named in (pd.DataFrame({"no": P}), pd.Series(P, name="no")):
-        parts = (
-            errors.ColumnNameError,
-            "named 'no'",
-            "the column of 'yes'",
-            "classes=['yes', 'no']",
-        )
-        with refused(*parts):
-            calibrant.TemperatureScaling(scores="positive", **TOLD).fit(named, WORDS)
-        with refused(*parts):
-            made.predict_proba(named)
-        with refused(errors.ColumnNameError, "named 'no'", "pos_label='no'"):
-            metrics.brier_score(WORDS, named, pos_label="yes")
-    found = made.predict_proba(pd.DataFrame({"yes": P}))
-    assert np.array_equal(found, made.predict_proba(P))
-
-
 FILES = {
     "labels that do not tell": ("score,label", WORDS, [], "--positive 'yes' or --positive 'no'"),
     "another label": ("score,label", WORDS, ["--positive", "maybe"], "--positive maybe is not"),

@@ -57,7 +57,6 @@ def test_improves_on_new_rows():
 def test_fitted_attributes():
     rows, labels = simulate(500, 5)
     calibrator = fitted(rows, labels)
-    assert calibrator.calibration_map_ is calibrator.step_function_
     assert 10.0 <= calibrator.prior_strength_ <= 10000.0
     np.testing.assert_array_equal(calibrator.cv_results_["prior_strength"], [10, 100, 1000, 10000])
     losses = calibrator.cv_results_["negative_log_likelihood"]

@@ -155,7 +155,7 @@ class NormalizationAwareIsotonic(Calibrator):
     prior_strength_: float = fitted()
     cv_results_: StrengthResults | None = fitted()
 
-    step_function_ = calibration_map_ = FromMap("step_function")
+    step_function_ = FromMap("step_function")
 
     def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
         found, report, choice = solve_normalization_aware(batch, **self._options(), **known)

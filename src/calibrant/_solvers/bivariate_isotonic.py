@@ -94,20 +94,19 @@ class Points:
 
 def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points:
     """Refuse what is not a set of points with labels and positive weights."""
-    arrays = {name: _numbers(name, value) for name, value in (("q", q), ("rank", rank), ("y", y))}
-    n = len(arrays["q"])
+    points = {name: _numbers(name, given) for name, given in (("q", q), ("rank", rank), ("y", y))}
+    n = len(points["q"])
     given = np.ones(n) if sample_weight is None else sample_weight
-    arrays["sample_weight"] = _numbers("sample_weight", given)
-    for name, array in arrays.items():
+    ranks, weight = points["rank"], _numbers("sample_weight", given)
+    for name, array in (points | {"sample_weight": weight}).items():
         if len(array) != n:
             raise errors.ShapeError(f"{name} has {len(array)} entries but q has {n}")
         _refuse(name, array, ~np.isfinite(array), errors.NonFiniteError, "entries must be finite")
-    ranks, weight = arrays["rank"], arrays["sample_weight"]
     _refuse("rank", ranks, ranks != np.floor(ranks), errors.RangeError, "use whole numbers")
     remedy = "weights must be positive; drop points of weight 0"
     _refuse("sample_weight", weight, weight <= 0, errors.WeightError, remedy)
     rank_index = np.unique(ranks, return_inverse=True)[1].astype(np.int64) + 1
-    return Points(arrays["q"] + 0.0, rank_index, arrays["y"], weight)  # no -0.0
+    return Points(points["q"] + 0.0, rank_index, points["y"], weight)  # no -0.0
 
 
 def _refuse(
@@ -168,8 +167,8 @@ def split_points(
     n = len(rank)
     if n > MOST_POINTS:
         raise errors.MemoryLimitError(
-            f"there are {n} distinct points, and at most {MOST_POINTS} are possible; fit in "
-            "chunks, which are counted on a grid"
+            f"there are {n} distinct points, and at most {MOST_POINTS} are possible; fit to "
+            "chunks, of which a sample is taken"
         )
     fitted, place = np.empty(n), np.arange(n, dtype=np.int32)
     if n == 0:
