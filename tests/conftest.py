@@ -101,14 +101,19 @@ def _probabilities(file, part):
 
 @cache
 def every_method():
-    """Every method with a name, those of the study too but for its searches for NA-FIR.
+    """Every method with a name, those of the study too but for what the paper has of ours.
 
-    The searches are one method, and end where their tolerances let them: ``tests/study`` has them.
+    Its searches for NA-FIR end where their tolerances let them, and its own estimators are ours
+    without a prior: ``tests/study`` has them.
     """
     from calibrant._calibrators.methods import saved_methods
 
     found = saved_methods(study=True)
-    return {name: cls for name, cls in found.items() if not name.startswith("na-fir-")}
+    return {
+        name: cls
+        for name, cls in found.items()
+        if not name.startswith("na-fir-") and not name.endswith("-paper")
+    }
 
 
 def methods_alone():

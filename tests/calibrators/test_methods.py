@@ -27,6 +27,7 @@ NAMES = (
 IN_STUDY = (
     *("hb-ovr", "bbq-ovr", "scw", "m2b-hb", "m2b-ir", "na-fir-annealing", "na-fir-penalty"),
     *("na-fir-projected-gradient", "na-fir-slsqp", "na-fir-trust-constr"),
+    *("na-fir-paper", "scir-paper", "ir-ovr-paper", "ts-paper", "vs-paper", "ms-paper"),
 )
 
 

@@ -184,7 +184,7 @@ def test_held_out_rows_are_not_fitted_to():
     rows = solver.accumulate(batch)
     own, prior, _ = prior_share.held_out(batch, rows, folds, None)
     fold = folds[0]
-    rest, _ = solver.raise_to_even(*solver.fit_rows(rows.take(folds != fold)), 4)
+    rest, _ = solver.raise_below_even(*solver.fit_rows(rows.take(folds != fold)), 4)
     held = folds == fold
     expected = calibrate(rest, batch.scores[held])[np.arange(held.sum()), y[held]]
     assert own[held].tolist() == expected.tolist()

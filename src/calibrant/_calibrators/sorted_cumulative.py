@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._calibrators.parameters import FromMap, fitted, number
+from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.cells import RankedSteps
 from calibrant._solvers.report import SolverReport
@@ -27,6 +27,9 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     max_rank : int, optional
         Pool this rank and higher ones, where g then depends on q alone. This makes the fit smaller
         and faster with many classes; 1 is isotonic regression on q.
+    raise_to_even : bool, default=True
+        Whether g is raised to r / k where the regression leaves it below; see Notes. The paper
+        does not.
 
     Attributes
     ----------
@@ -53,7 +56,7 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     have no order; they share the label at fit and get the average of their outputs. The regression
     is the same for every proper scoring rule, squared error and log loss among them. Where it is
     below r / k, what the top r classes have if all tie, g is raised to that: else two classes would
-    change places across the tie.
+    change places across the tie. ``raise_to_even=False`` leaves g as it is.
 
     References
     ----------
@@ -76,6 +79,7 @@ class SortedCumulativeIsotonic(LogitCalibrator):
 
     prior_share: str | float = number(default="cv", high=1.0, words=("cv",))
     max_rank: int | None = number(default=None, low=1, whole=True)
+    raise_to_even: bool = choice(default=True)
     map_: RankedSteps = fitted()
     prior_report_: SolverReport | None = fitted()
 

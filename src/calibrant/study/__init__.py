@@ -1,19 +1,26 @@
 """Run the experiment of the paper: methods x classifiers, with tables and figures.
 
-Here is also what only the paper compares with: histogram binning, BBQ, sCW and M2B, and its five
-searches for NA-FIR. They are known as methods by their names once this module is imported; the
-command imports it when it is asked for one of them. Other names are loaded when they are first
-used, so that worker processes start quickly.
+Here is also what only the paper compares with: histogram binning, BBQ, sCW and M2B, its own
+estimators without our priors, and its five searches for NA-FIR. They are known as methods by their
+names once this module is imported; the command imports it when it is asked for one of them. Other
+names are loaded when they are first used, so that worker processes start quickly.
 """
 
 from __future__ import annotations
 
 from calibrant._lazy import attach
-from calibrant.study import _one_vs_rest, _searches, _shared_classwise, _top_label
+from calibrant.study import _one_vs_rest, _paper, _searches, _shared_classwise, _top_label
 
 _HOMES = {
     **dict.fromkeys(
         ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr"), _searches.__name__
+    ),
+    **dict.fromkeys(
+        (
+            *("PaperMatrix", "PaperNormalizationAware", "PaperOneVsRestIsotonic"),
+            *("PaperSortedCumulative", "PaperTemperature", "PaperVector"),
+        ),
+        _paper.__name__,
     ),
     **dict.fromkeys(("OneVsRestBBQ", "OneVsRestHistogram"), _one_vs_rest.__name__),
     **dict.fromkeys(("TopLabelHistogram", "TopLabelIsotonic"), _top_label.__name__),

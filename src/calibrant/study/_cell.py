@@ -93,7 +93,7 @@ def measure(cell: Cell) -> Outcome:
 
 
 def _prepare(cell: Cell) -> Prepared:
-    val = cell.file.read("val")
+    val = cell.file.read("val", cell.file.kind_for(cell.method))
     test = cell.file.read("test", val.kind)
     found, n_columns = align(val), val.scores.shape[1]
     classes = np.arange(n_columns) if found.classes is None else found.classes

@@ -11,6 +11,7 @@ from calibrant._files.arrays import decoding, open_npz
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import PredictionFileError
 from calibrant.study._hdf5 import SUFFIXES, find_experiments, is_hdf5, read_experiment
+from calibrant.study._methods import ON_LOGITS
 
 if TYPE_CHECKING:
     import os
@@ -38,11 +39,16 @@ class StudyFile:
     sha256: str
     is_group: bool = False
     is_binary: bool = False
+    has_logits: bool = False
 
     @property
     def name(self) -> str:
         """As in messages and in names of records."""
         return f"{self.dataset}/{self.model}" if self.is_group else self.path.stem
+
+    def kind_for(self, method: str) -> str | None:
+        """Return the kind of scores that a method is fitted to, or None for that of the file."""
+        return "logits" if self.has_logits and method in ON_LOGITS else None
 
     def read(self, part: str, kind: str | None = None) -> RawPredictions:
         """Read the val or the test part."""
@@ -100,11 +106,15 @@ def look_at(path: Path) -> StudyFile:
     if not (dataset and separator and model):
         raise PredictionFileError("its name is not dataset_model.npz")
     with open_npz(path) as archive:
-        kind = _kind(set(archive.names))
+        names = set(archive.names)
+        kind = _kind(names)
         val, test = (archive.shape(f"{part}_{kind}") for part in ("val", "test"))
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
-    return StudyFile(path, dataset, model, val[0], test[0], val[1], **_fingerprint(path, "npz"))
+    sizes = val[0], test[0], val[1]
+    has_logits = {"val_logits", "test_logits"} <= names
+    found = _fingerprint(path, "npz")
+    return StudyFile(path, dataset, model, *sizes, **found, has_logits=has_logits)
 
 
 def _fingerprint(path: Path, kind: str) -> dict[str, Any]:

@@ -9,6 +9,25 @@ from calibrant.study._searches import PaperSearch
 PAPER_METHODS = (UNCALIBRATED, *(name for name, cls in methods().items() if cls.in_paper))
 """Columns of the paper's Table 2, in its order."""
 
+PAPER_ESTIMATORS = {
+    "na-fir": "na-fir-paper",
+    "scir": "scir-paper",
+    "fir": "fir",
+    "ir-ovr": "ir-ovr-paper",
+    "ts": "ts-paper",
+    "vs": "vs-paper",
+    "ms": "ms-paper",
+    UNCALIBRATED: UNCALIBRATED,
+}
+"""The paper's own estimators of these columns, without our priors."""
+
+ON_LOGITS = frozenset({"vs", "ms", "ts-paper", "vs-paper", "ms-paper"})
+"""Methods that get logits from a file that has both: a matrix sees what softmax takes away.
+
+Temperature scaling of logits and of log-probabilities is one map; of the paper's row, too, the
+logits are read, since probabilities may have underflowed to 0.
+"""
+
 DEFAULT_METHODS = (*PAPER_METHODS, "auto")
 """What a study compares if nothing is said."""
 

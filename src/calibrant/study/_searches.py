@@ -128,6 +128,8 @@ class PaperSearch(NormalizationAwareIsotonic):
 
     Parameters
     ----------
+    prior_strength : "cv" or float, default=0
+        Number of pseudo-observations; the paper has none.
     max_rounds : int, optional
         Largest number of iterations; by default that of the search.
 
@@ -155,6 +157,8 @@ class PaperSearch(NormalizationAwareIsotonic):
 
     in_paper = False
     good_for = "comparison"
+
+    prior_strength: Any = number(default=0.0, high=1e12, words=("cv",))
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the solver of NA-FIR, which calls the search."""

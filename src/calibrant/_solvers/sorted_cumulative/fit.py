@@ -147,6 +147,16 @@ def fit_rows(
     return lay_half_way(function, rows.cumulative[:, :-1]), report
 
 
+def fit_map(
+    rows: CumulativeRows, max_rank: int | None = None, *, raise_to_even: bool = True
+) -> tuple[RankedStepFunction, SolverReport]:
+    """Fit rows, and raise what is below r / k to that where it is asked for."""
+    function, report = fit_rows(rows, max_rank)
+    if not raise_to_even:
+        return function, report
+    return raise_below_even(function, report, rows.cumulative.shape[1])
+
+
 def lay_half_way(function: RankedStepFunction, sums: NDArray[np.float64]) -> RankedStepFunction:
     """Lay the steps about half-way between a sum and the largest of all ranks below it.
 
@@ -167,7 +177,7 @@ def lay_half_way(function: RankedStepFunction, sums: NDArray[np.float64]) -> Ran
     return RankedStepFunction(thresholds[kept], function.values[kept], offsets)
 
 
-def raise_to_even(
+def raise_below_even(
     function: RankedStepFunction, report: SolverReport, n_classes: int
 ) -> tuple[RankedStepFunction, SolverReport]:
     """Raise a fit that gives the top r classes less than r / k to that.

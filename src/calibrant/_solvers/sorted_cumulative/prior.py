@@ -19,7 +19,7 @@ from calibrant._maps.cells import RankedSteps
 from calibrant._row_order import sample_rows
 from calibrant._solvers.pseudo_rows import price
 from calibrant._solvers.report import SolverReport
-from calibrant._solvers.sorted_cumulative.fit import fit_rows, raise_to_even
+from calibrant._solvers.sorted_cumulative.fit import fit_map
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def choose_prior_share(
     rows: CumulativeRows,
     max_rank: int | None = None,
     zero_probability: float | None = None,
+    *,
+    raise_to_even: bool = True,
 ) -> tuple[float, SolverReport]:
     """Share of the temperature-scaled row, by cross-validation in folds.
 
@@ -65,7 +67,9 @@ def choose_prior_share(
     row, folds, weight = batch.deal(N_FOLDS)
     batch = replace(batch.take(row), weight=weight)
     rows = replace(rows.take(row), weight=weight)
-    own, prior, distances = held_out(batch, rows, folds, max_rank, zero_probability)
+    own, prior, distances = held_out(
+        batch, rows, folds, max_rank, zero_probability, raise_to_even=raise_to_even
+    )
     if len(own) == 0:
         note = "there is one row only: the prior share was not chosen by cross-validation"
         return WITHOUT_CHOICE, SolverReport(
@@ -86,6 +90,8 @@ def held_out(
     folds: NDArray[np.int64],
     max_rank: int | None,
     zero_probability: float | None = None,
+    *,
+    raise_to_even: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Probability of each row's label, by SCIR and by temperature scaling without its fold.
 
@@ -101,7 +107,7 @@ def held_out(
 
     def judge(fold: int) -> NDArray[np.float64]:
         out, rest = folds == fold, folds != fold
-        function, _ = raise_to_even(*fit_rows(rows.take(rest), max_rank), batch.n_classes)
+        function, _ = fit_map(rows.take(rest), max_rank, raise_to_even=raise_to_even)
         held, row = batch.take(out), np.arange(np.count_nonzero(out))
         plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(held.scores)
         temperature, _ = solve_temperature(batch.take(rest), zero_probability=zero_probability)
