@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import stats
-
 import printed
 from calibrant.study import _ranks as ranks
 from calibrant.study._methods import PAPER_METHODS
@@ -29,7 +27,9 @@ HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
 UNTESTED = "not tested here"
 RULE = (
     "Every claim is a list of checks. It *holds* if all of them pass here, *holds in part* if some "
-    "pass, and *does not hold here* if none passes; checks without numbers do not count."
+    "pass, and *does not hold here* if none passes; checks without numbers do not count. A check "
+    "compares numbers as they are; whether chance alone may explain the difference stands beside "
+    "it."
 )
 ORDER_PRESERVING = ("na-fir", "fir", "ts")
 OTHERS = ("scir", "ir-ovr", "vs", "ms")
@@ -97,12 +97,37 @@ class Source:
         metric -> data set -> method -> average rank.
     facts : dict
         data set -> DataSet, of those that are known.
+    sizes : dict
+        data set -> number of classifiers.
     """
 
     rank: dict[str, dict[str, float]]
     first: dict[str, dict[str, float]]
     by_dataset: dict[str, dict[str, dict[str, float]]]
     facts: dict[str, DataSet]
+    sizes: dict[str, int]
+
+    def gap(self, metric: str, first: str, second: str) -> str:
+        """Say how far the rank of a method is before that of another, and whether by chance.
+
+        Classifiers of one data set share its rows, so that whole data sets are resampled for the
+        interval, and are the blocks of the Nemenyi critical difference.
+        """
+        lines = self.by_dataset[metric]
+        names = list(lines)
+        each = np.array([lines[d][second] - lines[d][first] for d in names])
+        weight = np.array([self.sizes[d] for d in names], dtype=np.float64)
+        mean = float(weight @ each / weight.sum())
+        rng = np.random.default_rng(0)
+        counts = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=2_000)
+        draws = (counts @ (weight * each)) / (counts @ weight)
+        low, high = np.quantile(draws, [0.025, 0.975])
+        width = ranks.critical_difference(len(self.rank[metric]), len(names))
+        within = "within" if abs(mean) < width else "beyond"
+        return (
+            f"before {method_title(second)} by {mean:.2f} ({low:.2f} to {high:.2f} over data "
+            f"sets), {within} the critical difference {width:.2f}"
+        )
 
     def has(self, metric: str, *methods: str) -> bool:
         """Return whether there are numbers of a metric for all of these methods."""
@@ -123,6 +148,7 @@ def read_paper() -> Source:
             for metric, lines in printed.TABLE_2.items()
         },
         printed.DATA_SETS,
+        {name: found.n_models for name, found in printed.DATA_SETS.items()},
     )
 
 
@@ -138,7 +164,8 @@ def read_study(table: StudyTable) -> Source:
         by_dataset[metric] = ranked.groupby(level="dataset").mean().to_dict("index")
     known = printed.DATA_SETS_HERE
     facts = {dataset: known[dataset] for dataset in table.datasets if dataset in known}
-    return Source(rank, first, by_dataset, facts)
+    sizes = {name: sum(dataset == name for dataset, _ in table.cases) for name in table.datasets}
+    return Source(rank, first, by_dataset, facts, sizes)
 
 
 def both(text: str, rule: Callable[[Source], Finding], sources: tuple[Source, Source]) -> Check:
@@ -163,6 +190,26 @@ def lowest_rank(source: Source, metric: str, wanted: Sequence[str]) -> Finding:
     return Finding(
         "; ".join([words, *places]), all(source.rank[metric][m] <= limit for m in wanted)
     )
+
+
+def lowest_rank_by(source: Source, metric: str, wanted: Sequence[str]) -> Finding:
+    """Ask the same, and say how far the worst of them is before the best of the others."""
+    found = lowest_rank(source, metric, wanted)
+    others = [m for m in source.rank.get(metric, {}) if m not in wanted]
+    if found.passed is None or not others:
+        return found
+    worst = max(wanted, key=lambda m: source.rank[metric][m])
+    rival = min(others, key=lambda m: source.rank[metric][m])
+    return Finding(f"{found.words}; {source.gap(metric, worst, rival)}", found.passed)
+
+
+def ranks_before(source: Source, metric: str, method: str, rival: str) -> Finding:
+    """Ask whether the average rank of a method is lower than that of another."""
+    if not source.has(metric, method, rival):
+        return NOTHING
+    pair = source.rank[metric][method], source.rank[metric][rival]
+    words = f"{pair[0]:.2f} against {pair[1]:.2f}; {source.gap(metric, method, rival)}"
+    return Finding(words, pair[0] < pair[1])
 
 
 def most_firsts(source: Source, metric: str, wanted: str) -> Finding:
@@ -202,17 +249,91 @@ def beats_on_datasets(
 
 
 def sign_test(table: StudyTable, metric: str, method: str, rival: str) -> Finding:
-    """Ask whether a method is better than another on more classifiers than chance allows."""
+    """Ask whether a method is better than another on more classifiers than chance allows.
+
+    Classifiers of one data set are not independent: the p-value is that of wins less losses when
+    whole data sets change sign, exactly.
+    """
     if metric not in ranks.known_metrics(table) or not {method, rival} <= set(table.methods):
         return NOTHING
     losses = ranks.as_losses(table.wide(metric, (method, rival)), metric)
-    n_won = int((losses[method] < losses[rival]).sum())
-    n_lost = int((losses[rival] < losses[method]).sum())
-    p_value = (
-        float(stats.binomtest(n_won, max(n_won + n_lost, 1)).pvalue) if n_won + n_lost else 1.0
-    )
+    return _count(np.sign(losses[rival] - losses[method]))
+
+
+def _count(signs: Any) -> Finding:
+    """Count wins, and test them with whole data sets as clusters."""
+    n_won, n_lost = int((signs > 0).sum()), int((signs < 0).sum())
+    p_value = flip_p_value(signs.groupby(level="dataset").sum().to_numpy())
     words = f"{n_won} won, {n_lost} lost, p = {p_value:.2g}"
     return Finding(words, n_won > n_lost and p_value < 0.05)
+
+
+def flip_p_value(sums: Any) -> float:
+    """Return how often random signs of the sums give a total as large, in both directions.
+
+    Examples
+    --------
+    >>> from claim_rules import flip_p_value
+    >>> flip_p_value([3.0, 2.0]), flip_p_value([3.0, -3.0])
+    (0.5, 1.0)
+    """
+    sums = np.asarray(sums, dtype=np.float64)
+    totals = np.zeros(1)
+    for size in sums[sums != 0.0]:  # 2^16 totals of 16 data sets
+        totals = np.concatenate([totals + size, totals - size])
+    return float(np.mean(np.abs(totals) >= abs(sums.sum()) - 1e-9))
+
+
+def more_often(table: StudyTable, metric: str, method: str, rival: str, *, lower: bool) -> Finding:
+    """Ask whether a quantity is lower (or higher) for a method on more classifiers than chance."""
+    if metric not in table.metrics or not {method, rival} <= set(table.methods):
+        return NOTHING
+    values = table.wide(metric, (method, rival)).dropna()
+    signs = np.sign(values[rival] - values[method])
+    return _count(signs if lower else -signs)
+
+
+def mostly(table: StudyTable, metric: str, method: str) -> Finding:
+    """Ask whether a share is above a half on more classifiers than chance allows."""
+    if metric not in table.metrics or method not in table.methods:
+        return NOTHING
+    values = table.wide(metric, (method,))[method].dropna()
+    found = _count(np.sign(values - 0.5))
+    return Finding(f"mean {100 * values.mean():.0f}%; {found.words}", found.passed)
+
+
+def grows_with_overconfidence(table: StudyTable, method: str) -> Finding:
+    """Ask whether conf-ECE falls by more where it was large before: Spearman's correlation."""
+    if not {method, "uncalibrated"} <= set(table.methods) or "conf-ece" not in table.metrics:
+        return NOTHING
+    values = table.wide("conf-ece", ("uncalibrated", method))
+    before, gain = values["uncalibrated"], values["uncalibrated"] - values[method]
+    if len(values) < 4:
+        return NOTHING
+    rho = ranks.rank_correlation(before.to_numpy(), gain.to_numpy())
+    return Finding(f"correlation {rho:+.2f} over {len(values)} classifiers", rho >= 0.5)
+
+
+def better_where_overconfident(table: StudyTable, method: str) -> Finding:
+    """Ask whether a method's conf-ECE rank is better on the worse half of the classifiers."""
+    chosen = [m for m in PAPER_METHODS if m in table.methods]
+    wanted = {method, "uncalibrated"} <= set(chosen)
+    if not wanted or "conf-ece" not in table.metrics or len(table.cases) < 4:
+        return NOTHING
+    before = table.wide("conf-ece", ("uncalibrated",))["uncalibrated"]
+    line = ranks.rank_cases(table, "conf-ece", chosen)[method]
+    worse = (before >= before.median()).to_numpy()
+    pair = float(line[worse].mean()), float(line[~worse].mean())
+    return Finding(f"rank {pair[0]:.2f} there, {pair[1]:.2f} elsewhere", pair[0] < pair[1])
+
+
+def share_not_rejected(table: StudyTable, method: str) -> Finding:
+    """Ask whether the test of calibration keeps the hypothesis on most classifiers."""
+    if "p-value" not in table.metrics or method not in table.methods:
+        return NOTHING
+    values = table.wide("p-value", (method,))[method].dropna()
+    kept = int((values > 0.05).sum())
+    return Finding(f"p > 0.05 on {kept} of {len(values)}", kept > len(values) / 2)
 
 
 def correlation(source: Source, metric: str, method: str, what: str) -> Finding:

@@ -1,12 +1,15 @@
-"""Write claims.md from the table of a study: ``python paper/write_claims.py RESULTS [PAGE]``.
+"""Write claims.md: ``python paper/write_claims.py RESULTS [FITS] [PAGE]``.
 
-RESULTS is the table that ``calibrant study`` writes.
+RESULTS is the table that ``calibrant study`` writes, FITS (``.csv``) that of
+``paper/measure_fits.py``, without which some claims are not tested.
 """
 
 import sys
 from pathlib import Path
 
-from calibrant.study import read_table
+import pandas as pd
+
+from calibrant.study import StudyTable, read_table
 from claims import write_claims
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "claims.md"
@@ -14,10 +17,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "claims.md"
 
 def main() -> None:
     """Write the page that the command line names."""
-    if len(sys.argv) not in {2, 3}:
+    if len(sys.argv) not in {2, 3, 4}:
         sys.exit(__doc__)
-    page = Path(sys.argv[2]) if len(sys.argv) == 3 else PAGE
-    write_claims(read_table(sys.argv[1]), page)
+    results, *others = map(Path, sys.argv[1:])
+    page = next((path for path in others if path.suffix == ".md"), PAGE)
+    table = read_table(results)
+    fits = [read_table(path).frame for path in others if path.suffix != ".md"]
+    write_claims(StudyTable(pd.concat([table.frame, *fits])) if fits else table, page)
     print(f"wrote {page}")
 
 

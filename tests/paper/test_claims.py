@@ -27,6 +27,9 @@ TITLES = [
     "Order-preserving methods are steadier",
     "TS and VS are quick, NA-FIR and SCIR are not",
     "The table of assumptions",
+    "Awareness raises uncertainty",
+    "Over-confident models gain most",
+    "Only NA-FIR and SCIR are not rejected",
 ]
 GOOD = Measured(0.0, 0.0, 0.0, 1.0)
 
