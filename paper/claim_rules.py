@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 import printed
 from calibrant.study import _ranks as ranks
 from calibrant.study._methods import PAPER_METHODS

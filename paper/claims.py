@@ -12,8 +12,8 @@ import printed
 from architectures import by_architecture
 from assumptions import measure_assumptions
 from calibrant._atomic_file import replace_file
-from calibrant.study import _ranks as ranks
 from calibrant.study import StudyTable
+from calibrant.study import _ranks as ranks
 from calibrant.study._methods import PAPER_ESTIMATORS, PAPER_METHODS
 from calibrant.study._tables import (
     Entry,
@@ -358,14 +358,14 @@ def _decomposition(table: StudyTable) -> str:
             )
         )
     caption = (
-        "Mean gain in Brier score over the uncalibrated classifier, times 10,000, and its two parts "
-        "by the CORP decomposition of every class. Refinement that falls below zero is lost. In "
+        "Mean gain in Brier score over the uncalibrated classifier, times 10,000, and its two "
+        "parts by the CORP decomposition of every class. Refinement that falls below zero is lost. In "
         "brackets the 95 % interval over resampled data sets."
     )
     head = ("Method", "Gain", "of it calibration", "of it refinement", "refinement lost on")
     question = (
-        "The paper leaves open how calibration and refinement relate. A map that keeps the order of "
-        "the values of a class cannot change the refinement of that class but by ties; division by "
+        "The paper leaves open how calibration and refinement relate. A map that keeps the order "
+        "of the values of a class cannot change the refinement of that class but by ties; division by "
         "the sum of a row can, and so can a matrix."
     )
     return "\n".join(

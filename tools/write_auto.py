@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from evidence import fill
 
 from calibrant.study import StudyTable, read_table
 from calibrant.study._ranks import rank_methods
@@ -57,7 +58,17 @@ def main() -> None:
     after = rest.split(END)[1]
     count = f"{len(table.cases)} classifiers, {len(table.methods)} methods."
     middle = "\n".join([START, "", count, "", *lines(table), "", END])
-    PAGE.write_text(before + middle + after, encoding="utf-8")
+    nll = table.wide("nll").div(table.wide("nll")["ts"], axis=0)
+    place = int((nll.mean() < nll["auto"].mean()).sum())
+    values = {
+        "files": f"{len(table.cases)}",
+        "methods": f"{len(table.methods)}",
+        "nll": f"{nll['auto'].mean():.3f}",
+        "place": "best" if place == 0 else f"{place + 1}th best",
+        "worst": f"{nll['auto'].max():.3f}",
+        "worst-file": "_".join(nll["auto"].idxmax()),
+    }
+    PAGE.write_text(fill(before + middle + after, values), encoding="utf-8")
 
 
 if __name__ == "__main__":

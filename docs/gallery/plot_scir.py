@@ -4,7 +4,7 @@ SCIR's surface
 
 Sorted cumulative isotonic regression asks how probable it is that the label is among the r most
 probable classes. The answer g(q, r) is a surface that rises with q, the sum of their scores, and
-with r. A minimum cut finds the one with the smallest error, exactly.
+with r. Splitting at maximal upper sets finds the one with the smallest error, exactly.
 
 More: :doc:`Sorted cumulative isotonic regression </explanation/scir>`.
 """
