@@ -13,7 +13,7 @@ export AR := $(abspath $(BIN))/python-zig ar
 endif
 
 .PHONY: demo docs check-docs test test-slow test-export test-data bench-export test-checked test-bounds \
-	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel sbom clean
+	test-sanitizers lint bench evidence kernels bench-defaults bench-growth bench-peers wheel sbom clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -133,6 +133,11 @@ build/peers/.ready: benchmarks/peers_install.py
 bench-peers: build/peers/.ready kernels  ## beside other packages; with DATA=DIR on files, too
 	$(BIN)/python benchmarks/peers.py
 	$(if $(DATA),$(BIN)/python benchmarks/peers_quality.py '$(DATA)')
+
+# Hours; what is measured already is not measured again. `tools/evidence.py status` lists the steps.
+evidence: $(VENV)/.dev kernels  ## with DATA=DIR: the numbers of docs/evidence and docs/explanation
+	$(if $(DATA),,$(error make evidence needs DATA=DIR, a directory of prediction files))
+	OMP_NUM_THREADS=1 $(BIN)/python tools/evidence.py run '$(DATA)' $(STEPS)
 
 wheel: $(VENV)/.package  ## what was committed as sdist and wheel, and the wheel tried without a compiler
 	rm -rf dist build/again

@@ -130,6 +130,9 @@ search_words = {
     "guides/monitor": "drift, monitor, monitoring, alarm",
     "guides/report": "report, HTML",
     "guides/threads": "n_jobs, threads, parallel, speed",
+    "explanation/the-paper": "paper, Arad and Rosset, Algorithm 1, Algorithm 2, split_blocks, "
+    "projection pair, super-additivity, Figure 1, Figure 2, Figure 3, Table 1, Table 2, "
+    "Proposition 4.1, errata",
     "reference/names/calibrant.TemperatureScaling": "temperature scaling, temperature",
     "reference/names/calibrant.VectorScaling": "vector scaling",
     "reference/names/calibrant.DirichletCalibration": "Dirichlet calibration",

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import evidence
+import pytest
 
 ROOT = Path(__file__).parents[1]
 THE_PAPER = (ROOT / "docs" / "explanation" / "the-paper.md").read_text("utf-8")

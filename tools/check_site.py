@@ -32,6 +32,11 @@ FIRST = {  # what somebody types, and the page that they are looking for
     "random forest": "guides/classifiers",
     "LLM": "guides/language-models",
     "confidence interval": "guides/metrics",
+    "Algorithm 2": "explanation/the-paper",
+    "split_blocks": "explanation/the-paper",
+    "projection pair": "explanation/the-paper",
+    "super-additivity": "explanation/the-paper",
+    "Figure 1": "explanation/the-paper",
 }
 
 LOOKED_AT = (

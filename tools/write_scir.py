@@ -1,6 +1,6 @@
 """Write the numbers of SCIR's page: ``python tools/write_scir.py OUT/study.csv``.
 
-The table is that of a study with all methods. FIR has no prior; "SCIR without prior" is the paper's.
+The table is that of a study with all methods.
 """
 
 import sys
