@@ -378,8 +378,8 @@ def _by_model(table: StudyTable) -> Claim:
                 rules.better_where_overconfident(table, "scir"),
             ),
         ),
-        "The first check would pass for any method that calibrates well, as TS shows; only the "
-        "last one compares with other methods.",
+        "The first three checks would pass for any method that calibrates well, as TS shows; only "
+        "the last one compares with other methods.",
     )
 
 

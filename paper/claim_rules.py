@@ -125,8 +125,11 @@ class Source:
         low, high = np.quantile(draws, [0.025, 0.975])
         width = ranks.critical_difference(len(self.rank[metric]), len(names))
         within = "within" if abs(mean) < width else "beyond"
+        word = "before" if mean >= 0.0 else "behind"
+        if mean < 0.0:
+            mean, low, high = -mean, -high, -low
         return (
-            f"before {method_title(second)} by {mean:.2f} ({low:.2f} to {high:.2f} over data "
+            f"{word} {method_title(second)} by {mean:.2f} ({low:.2f} to {high:.2f} over data "
             f"sets), {within} the critical difference {width:.2f}"
         )
 

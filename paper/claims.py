@@ -341,9 +341,9 @@ def _decomposition(table: StudyTable) -> str:
     values = {part: table.wide(part) for part in parts}
     rows = []
     for method in table.methods:
-        if method == "uncalibrated" or values["refinement"][method].isna().any():
+        if method == "uncalibrated" or values["refinement"][method].isna().all():
             continue
-        gains = {p: 1e4 * (values[p]["uncalibrated"] - values[p][method]) for p in parts}
+        gains = {p: 1e4 * (values[p]["uncalibrated"] - values[p][method]).dropna() for p in parts}
         total = gains["miscalibration"] + gains["refinement"]
         names = total.index.get_level_values("dataset")
         draws = ranks.resample_means(gains["refinement"].to_frame(), [*names])
@@ -359,14 +359,14 @@ def _decomposition(table: StudyTable) -> str:
         )
     caption = (
         "Mean gain in Brier score over the uncalibrated classifier, times 10,000, and its two "
-        "parts by the CORP decomposition of every class. Refinement that falls below zero is lost. In "
+        "parts by the CORP decomposition of every class; a negative refinement is lost. In "
         "brackets the 95 % interval over resampled data sets."
     )
     head = ("Method", "Gain", "of it calibration", "of it refinement", "refinement lost on")
     question = (
         "The paper leaves open how calibration and refinement relate. A map that keeps the order "
-        "of the values of a class cannot change the refinement of that class but by ties; division by "
-        "the sum of a row can, and so can a matrix."
+        "of the values of a class cannot change the refinement of that class but by ties; division "
+        "by the sum of a row can, and so can a matrix."
     )
     return "\n".join(
         [
