@@ -126,12 +126,14 @@ def main() -> None:
         sys.exit(__doc__)
     warnings.simplefilter("ignore")
     mpl.use("Agg")
-    directory, name, out, *_ = [*sys.argv[1:], *(NAME, IMAGES)[len(sys.argv) - 2 :]]
-    labels, found, scir = fit_all(Path(directory) / f"{name}.npz")
+    directory = Path(sys.argv[1])
+    name = sys.argv[2] if len(sys.argv) > 2 else NAME
+    out = Path(sys.argv[3]) if len(sys.argv) > 3 else IMAGES
+    labels, found, scir = fit_all(directory / f"{name}.npz")
     first, p_values = figure_1(labels, found)
     second, bins = figure_2b(found)
     for number, figure in (("1", first), ("2a", figure_2a(scir)), ("2b", second)):
-        figure.savefig(Path(out) / f"paper-figure-{number}.png", dpi=80)
+        figure.savefig(out / f"paper-figure-{number}.png", dpi=80)
         plt.close(figure)
     print(f"`{name}`, its {len(labels):,} test rows:", "", *p_values, "", *bins, sep="\n")
 

@@ -43,10 +43,11 @@ N_RESAMPLES = 200
 def predict(cell: Cell) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return labels and calibrated rows of the test part."""
     calibrator, fit, (labels, scores, classes) = _prepare(cell)
+    index: NDArray[Any] = np.searchsorted(np.asarray(classes), labels)
     if calibrator is None or fit is None:
-        return np.searchsorted(classes, labels), scores / scores.sum(axis=1, keepdims=True)
+        return index, scores / scores.sum(axis=1, keepdims=True)
     fit()
-    return np.searchsorted(classes, labels), calibrator.predict_proba(scores)
+    return index, calibrator.predict_proba(scores)
 
 
 def quantities(labels: NDArray[Any], rows: NDArray[np.float64]) -> Iterator[tuple[str, float]]:
@@ -56,8 +57,10 @@ def quantities(labels: NDArray[Any], rows: NDArray[np.float64]) -> Iterator[tupl
     parts = score_decomposition(labels, rows, classes=classes)
     yield "miscalibration", parts.miscalibration
     yield "refinement", parts.refinement
-    how = {"metric": "confidence", "n_resamples": N_RESAMPLES, "classes": classes}
-    yield "p-value", calibration_test(labels, rows, **how).p_value
+    test = calibration_test(
+        labels, rows, metric="confidence", n_resamples=N_RESAMPLES, classes=classes
+    )
+    yield "p-value", test.p_value
 
 
 def shifts(fir: NDArray[np.float64], aware: NDArray[np.float64]) -> Iterator[tuple[str, float]]:

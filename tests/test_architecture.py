@@ -135,7 +135,7 @@ BUDGETS = {
     "model_file": 1_500,
     "export": 2_550,
     "_files _cli": 6_050,
-    "study": 3_750,
+    "study": 3_950,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""

@@ -82,8 +82,8 @@ STEPS = (
     Step(
         "na-fir",
         "explanation/why-na-fir-is-convex.md",
-        ("tools/measure_na_fir.py", "DATA"),
-        ("_calibrators.normalization_aware", "study._searches"),
+        ("tools/measure_na_fir.py", "DATA", "BUILD/study/study.csv"),
+        (*PAPER, "study._searches"),
     ),
     Step(
         "scir",

@@ -28,8 +28,7 @@ class SortedCumulativeIsotonic(LogitCalibrator):
         Pool this rank and higher ones, where g then depends on q alone. This makes the fit smaller
         and faster with many classes; 1 is isotonic regression on q.
     raise_to_even : bool, default=True
-        Whether g is raised to r / k where the regression leaves it below; see Notes. The paper
-        does not.
+        Whether g is raised to r / k where it is below; see Notes. The paper does not.
 
     Attributes
     ----------
@@ -56,7 +55,7 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     have no order; they share the label at fit and get the average of their outputs. The regression
     is the same for every proper scoring rule, squared error and log loss among them. Where it is
     below r / k, what the top r classes have if all tie, g is raised to that: else two classes would
-    change places across the tie. ``raise_to_even=False`` leaves g as it is.
+    change places across the tie.
 
     References
     ----------
