@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 from calibrant.metrics import confidence_ece
 from calibrant.plots import compute_reliability_grid, draw_reliability_grid
@@ -112,6 +113,7 @@ def figure_2b(found: dict[str, Matrix]) -> tuple[Figure, list[str]]:
     top.set_ylabel("mean calibrated probability")
     low.bar(middle, counts, width=0.9 * (edges[1] - edges[0]), color="#BBBBBB")
     low.set_yscale("log")
+    low.yaxis.set_minor_formatter(NullFormatter())
     low.set(xlabel="uncalibrated probability", ylabel="cells")
     lines = ["| uncalibrated | cells | FIR | NA-FIR |", "|---|---:|---:|---:|"]
     for j in range(0, N_BINS, 5):

@@ -43,7 +43,7 @@ N_RESAMPLES = 200
 def predict(cell: Cell) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return labels and calibrated rows of the test part."""
     calibrator, fit, (labels, scores, classes) = _prepare(cell)
-    index: NDArray[Any] = np.searchsorted(np.asarray(classes), labels)
+    index = np.asarray(np.searchsorted(np.asarray(classes), labels))
     if calibrator is None or fit is None:
         return index, scores / scores.sum(axis=1, keepdims=True)
     fit()

