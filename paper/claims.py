@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 _MARKS = {True: "yes", False: "no", None: ""}
 
 
-def write_claims(table: StudyTable, path: str | os.PathLike[str]) -> None:
-    """Write the page of claims.
+def write_claims(table: StudyTable, path: str | os.PathLike[str]) -> Counter[str]:
+    """Write the page of claims; return how many have each verdict.
 
     Parameters
     ----------
@@ -56,6 +57,7 @@ def write_claims(table: StudyTable, path: str | os.PathLike[str]) -> None:
     page = build_claims(table, here, ours)
     with replace_file(path) as file:
         file.write(page.encode("utf-8"))
+    return Counter(re.findall(r"^Verdict: ([a-z ]+)\.", page, flags=re.MULTILINE))
 
 
 def paper_table(table: StudyTable) -> StudyTable:

@@ -11,9 +11,13 @@ import numpy as np
 from evidence import fill
 
 from calibrant.study import StudyTable, read_table
+from calibrant.study._figures import figure_bytes
+from calibrant.study._outputs import _critical_difference
 from calibrant.study._ranks import rank_methods
+from calibrant.study._tables import method_title
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "auto.md"
+IMAGE = PAGE.parents[1] / "images" / "auto-nll-ranks.png"
 START, END = "<!-- table -->", "<!-- end of table -->"
 COLUMNS = (
     *("method", "NLL / TS", "worst file", "Brier / TS", "worst file", "conf-ECE %", "cw-ECE %"),
@@ -50,6 +54,11 @@ def lines(table: StudyTable) -> list[str]:
     return head + found
 
 
+def titles(table: StudyTable) -> list[str]:
+    """Return the names of methods in pictures."""
+    return [method_title(method) for method in table.methods]
+
+
 def main() -> None:
     """Replace what is between the two marks."""
     table = read_table(Path(sys.argv[1]))
@@ -58,6 +67,8 @@ def main() -> None:
     after = rest.split(END)[1]
     count = f"{len(table.cases)} classifiers, {len(table.methods)} methods."
     middle = "\n".join([START, "", count, "", *lines(table), "", END])
+    picture = _critical_difference(rank_methods(table.wide("nll"), "nll"), titles(table), "nll")
+    IMAGE.write_bytes(figure_bytes(picture.figure, "png"))
     nll = table.wide("nll").div(table.wide("nll")["ts"], axis=0)
     place = int((nll.mean() < nll["auto"].mean()).sum())
     values = {
