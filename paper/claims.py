@@ -359,9 +359,10 @@ def _decomposition(table: StudyTable) -> str:
                 Entry(f"{int((gains['refinement'] < 0).sum())} of {len(total)}"),
             )
         )
+    n_cases = int(values["refinement"]["uncalibrated"].notna().sum())
     caption = (
-        "Mean gain in Brier score over the uncalibrated classifier, times 10,000, and its two "
-        "parts by the CORP decomposition of every class; a negative refinement is lost. In "
+        f"Mean gain in Brier score over the uncalibrated classifier on {n_cases} classifiers, "
+        "times 10,000, and its two parts by the CORP decomposition of every class; a negative refinement is lost. In "
         "brackets the 95 % interval over resampled data sets."
     )
     head = ("Method", "Gain", "of it calibration", "of it refinement", "refinement lost on")

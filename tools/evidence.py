@@ -58,9 +58,9 @@ class Step(NamedTuple):
     needs: str = ""
 
 
-PAPER = ("study._paper", "study._cell", "_calibrators.normalization_aware")
+PAPER: tuple[str, ...] = ("study._paper", "study._cell", "_calibrators.normalization_aware")
 PAPER += ("_calibrators.sorted_cumulative", "_calibrators.one_vs_rest", "_calibrators.scaling")
-EVERY = (*PAPER, "study._searches", "study._one_vs_rest", "study._top_label")
+EVERY: tuple[str, ...] = (*PAPER, "study._searches", "study._one_vs_rest", "study._top_label")
 EVERY += ("study._shared_classwise", "_calibrators.auto", "_calibrators.two_class")
 AUTO = ("_calibrators.auto", "_calibrators.scaling")
 PEERS = "make bench-peers DATA=DIR, which installs other packages"
@@ -274,10 +274,8 @@ def fill(text: str, values: dict[str, str]) -> str:
     'It is <!--=x-->2<!--/-->.'
     """
     for name, value in values.items():
-        pattern = rf"(<!--={re.escape(name)}-->).*?(<!--/-->)"
-        text = re.sub(
-            pattern, lambda found, v=value: f"{found[1]}{v}{found[2]}", text, flags=re.DOTALL
-        )
+        found = re.compile(rf"(<!--={re.escape(name)}-->).*?(<!--/-->)", re.DOTALL)
+        text = found.sub(rf"\g<1>{value}\g<2>", text)
     return text
 
 

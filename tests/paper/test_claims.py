@@ -336,6 +336,15 @@ def test_architectures_by_name():
     assert found == families.split()
 
 
+def test_every_model_of_the_paper_has_a_family():
+    names = "albert-base-v2 bert-large-uncased distilbert-base-uncased xlnet-base-cased gpt2-hf"
+    names += " roberta-hf ZS-deberta-base Swin-1 ViT ViT-2 Beit Eva"
+    assert {architectures.family_of(name) for name in names.split()} == {"transformer"}
+    others = "fast-text kim-cnn swem-concat nb SVC Densenet121 Resnet110 Wideresnet ResNetRS-B"
+    others += " Vgg16 ConvNeXT MobileNetV3"
+    assert architectures.OTHER not in {architectures.family_of(name) for name in others.split()}
+
+
 def test_families_take_the_place_of_data_sets():
     lines = [("r52", "nb"), ("ng20", "nb"), ("cifar10", "resnet50")]
     table = architectures.by_architecture(random_table(lines, ("ts", "vs"), ("nll",)))
