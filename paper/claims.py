@@ -362,8 +362,8 @@ def _decomposition(table: StudyTable) -> str:
     n_cases = int(values["refinement"]["uncalibrated"].notna().sum())
     caption = (
         f"Mean gain in Brier score over the uncalibrated classifier on {n_cases} classifiers, "
-        "times 10,000, and its two parts by the CORP decomposition of every class; a negative refinement is lost. In "
-        "brackets the 95 % interval over resampled data sets."
+        "times 10,000, and its two parts by the CORP decomposition of every class; a negative "
+        "refinement is lost. In brackets the 95 % interval over resampled data sets."
     )
     head = ("Method", "Gain", "of it calibration", "of it refinement", "refinement lost on")
     question = (
