@@ -133,7 +133,8 @@ def _scir_nll(sources: _Sources) -> Claim:
         ),
         "The paper attributes it to probabilities near zero. Our default mixes in a share of the "
         "temperature-scaled row, which cross-validation chooses: "
-        "[SCIR](../explanation/scir.md#the-prior-share).",
+        "[SCIR](../explanation/scir.md#the-prior-share). The paper adds a small constant; "
+        "[what it decides](../explanation/the-paper.md#the-small-constant) is measured.",
     )
 
 

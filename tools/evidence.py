@@ -73,6 +73,7 @@ STEPS = (
         (*PAPER, "study._searches"),
     ),
     Step("paper", "explanation/the-paper.md", ("paper/figures.py", "DATA"), PAPER),
+    Step("epsilon", "explanation/the-paper.md", ("paper/measure_epsilon.py", "DATA"), PAPER),
     Step(
         "auto",
         "explanation/auto.md",
