@@ -1,6 +1,7 @@
 """Write the pages of evidence, and say which version measured each of them.
 
 python tools/evidence.py run DIR [NAME ...]     measure what is not up to date, or what is named
+python tools/evidence.py stamp NAME             stamp a page into which results were put by hand
 python tools/evidence.py status                 list every page with what is told of it
 
 ``make evidence DATA=DIR`` runs the first. DIR holds prediction files ``dataset_model.npz``. Every
@@ -280,6 +281,13 @@ def fill(text: str, values: dict[str, str]) -> str:
     return text
 
 
+def version() -> str:
+    """Return the version of the package that is measured."""
+    import calibrant
+
+    return calibrant.__version__
+
+
 def commit_of_tree() -> str:
     """Return the commit that is measured; "unknown" outside of a repository."""
     command = ("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
@@ -307,8 +315,6 @@ def run_study(data: str) -> None:
 
 def run_step(step: Step, data: str) -> None:
     """Run the command of a step, put what it prints into its page, and stamp it."""
-    import calibrant
-
     digest = digest_of(step.sources)
     words = [word.replace("BUILD", str(BUILD)) for word in step.command]
     command = [sys.executable, *(data if word == "DATA" else word for word in words)]
@@ -319,8 +325,12 @@ def run_step(step: Step, data: str) -> None:
     )
     (BUILD / f"{step.name}.txt").write_text(done.stdout, "utf-8")
     page = DOCS / step.page
-    page.write_text(put_between(page.read_text("utf-8"), step.name, done.stdout), "utf-8")
-    stamp(step, calibrant.__version__, commit_of_tree(), digest)
+    text = page.read_text("utf-8")
+    if done.stdout.startswith("|") and f"<!-- {step.name} -->" not in text:
+        print(f"{page} has no marks for it: put {BUILD / step.name}.txt there, and stamp it")
+        return
+    page.write_text(put_between(text, step.name, done.stdout), "utf-8")
+    stamp(step, version(), commit_of_tree(), digest)
 
 
 def status() -> dict[str, str]:
@@ -340,10 +350,14 @@ def status() -> dict[str, str]:
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("what", choices=("run", "status"))
+    parser.add_argument("what", choices=("run", "stamp", "status"))
     parser.add_argument("data", nargs="?")
     parser.add_argument("names", nargs="*")
     told = parser.parse_args()
+    if told.what == "stamp":
+        for step in (step for step in STEPS if step.name == told.data):
+            stamp(step, version(), commit_of_tree(), digest_of(step.sources))
+        return
     if told.what == "status":
         for name, words in status().items():
             print(f"{name}: {words}{'; ' * (name in NOT_MEASURED)}{NOT_MEASURED.get(name, '')}")
