@@ -326,7 +326,7 @@ def run_step(step: Step, data: str) -> None:
     (BUILD / f"{step.name}.txt").write_text(done.stdout, "utf-8")
     page = DOCS / step.page
     text = page.read_text("utf-8")
-    if done.stdout.startswith("|") and f"<!-- {step.name} -->" not in text:
+    if done.stdout.lstrip().startswith("|") and f"<!-- {step.name} -->" not in text:
         print(f"{page} has no marks for it: put {BUILD / step.name}.txt there, and stamp it")
         return
     page.write_text(put_between(text, step.name, done.stdout), "utf-8")
