@@ -37,8 +37,7 @@ from calibrant.plots import (
     compute_map,
     compute_reliability_grid,
     draw_classwise,
-    draw_cost_curve,
-    draw_decision_curve,
+    draw_decisions,
     draw_map,
     draw_reliability,
     draw_reliability_grid,
@@ -180,7 +179,7 @@ def draw_ten_minutes():
     save(examples_of("start/ten-minutes.md", "## Save")["figure"], "ten-minutes")
 
 
-def draw_decisions():
+def draw_decision_pictures():
     """Draw the pictures of the guide to decisions, from the data of its own first examples."""
     told = examples_of("guides/decisions.md", "## Compute the threshold")
     y, raw, honest, use = (told[name] for name in ("y", "raw", "honest", "use"))
@@ -192,10 +191,10 @@ def draw_decisions():
     costs = {"false_positive": 300, "false_negative": 5_000}
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     lines = {name: cost_curve(y[use], p, costs) for name, p in named.items()}
-    draw_cost_curve(lines, axes[0], title="cost of an application, euros")
+    draw_decisions(lines, axes[0], title="cost of an application, euros")
     points = np.linspace(0.005, 0.5, 100)
     lines = {name: decision_curve(y[use], p, thresholds=points) for name, p in named.items()}
-    draw_decision_curve(lines, axes[1], title="net benefit of refusing")
+    draw_decisions(lines, axes[1], title="net benefit of refusing")
     save(figure, "decision-curves")
 
 
@@ -292,7 +291,7 @@ if __name__ == "__main__":
         draw_ten_minutes()
         draw_all(predictions)
         draw_letters()
-        draw_decisions()
+        draw_decision_pictures()
         draw_honest()
         draw_e_values()
         photograph()

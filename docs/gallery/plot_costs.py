@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from calibrant import CalibratedClassifier
 from calibrant.decisions import CostSensitive, cost_curve, value_of_calibration
-from calibrant.plots import ReliabilityDisplay, draw_cost_curve
+from calibrant.plots import ReliabilityDisplay, draw_decisions
 
 X, y = make_classification(
     30_000, 12, n_informative=8, n_clusters_per_class=4, class_sep=0.8, weights=[0.955],
@@ -63,6 +63,6 @@ left.set(xlabel="probability of a loss", ylabel="share of loans lost")
 for axis in (left.xaxis, left.yaxis):
     axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
 curves = {name: cost_curve(new_y, p, costs) for name, p in named.items()}
-draw_cost_curve(curves, right)
+draw_decisions(curves, right)
 right.set_ylabel("cost of a loan, euros")
 figure.suptitle(f"Calibration saves {value} euros a loan, with the same tree", fontweight="bold")

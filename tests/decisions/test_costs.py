@@ -108,12 +108,6 @@ def test_costs_of_dask_arrays_are_those_of_arrays():
     assert found.realised == pytest.approx(expected_cost(LABELS, SCORES, COSTS).realised, rel=1e-9)
     with pytest.raises(errors.ParameterError, match="need y_proba in memory"):
         expected_cost(lazy[1], lazy[0], np.zeros((600, 3, 2)))
-    model = CostSensitive(COSTS, abstain=0.2)
-    np.testing.assert_array_equal(model.predict(lazy[0]).compute(), model.predict(SCORES))
-    fitted = CostSensitive(COSTS, TemperatureScaling().fit(SCORES, LABELS))
-    np.testing.assert_array_equal(fitted.predict(lazy[0]).compute(), fitted.predict(SCORES))
-    single = CostSensitive(PAIR).predict(lazy[0][:, 0]).compute()
-    np.testing.assert_array_equal(single, CostSensitive(PAIR).predict(SCORES[:, 0]))
 
 
 def test_calibration_saves_what_both_cost():

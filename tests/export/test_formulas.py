@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._gate._simplex import check_scores, softmax
-from calibrant.export._block_search import find_blocks
-from calibrant.export._formula_parts import write_fixed_sum, write_softmax
+from calibrant.export._formula_parts import find_blocks, write_fixed_sum, write_softmax
 from conftest import load_real, real_files
 from export.backends import run_numpy
 from export.cases import assert_same, make

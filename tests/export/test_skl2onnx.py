@@ -1,4 +1,4 @@
-"""skl2onnx with calibrators and ``CalibratedClassifier``: labels and probabilities of both."""
+"""skl2onnx with ``CalibratedClassifier``: labels and probabilities."""
 
 import warnings
 
@@ -24,29 +24,24 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from calibrant import (
     CalibratedClassifier,
-    FlattenedIsotonic,
-    TemperatureScaling,
-    VectorScaling,
 )
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import class_scores
-from calibrant._calibrators.methods import saved_methods
 from calibrant._maps.base import CalibrationMap, frozen
 from calibrant._solvers.report import SolverReport
 from calibrant.errors import ExportError
-from export.cases import CASES, TOLERANCES, assert_same, data, fitted, rows_for, softmax
+from export.cases import TOLERANCES, softmax
 
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
 
-from skl2onnx.common.exceptions import MissingShapeCalculator  # noqa: E402
 
 from calibrant.export import register_skl2onnx  # noqa: E402
 
@@ -101,54 +96,6 @@ def clear_rows(model, X):
         above = np.r_[thresholds, 2.0][np.searchsorted(thresholds, cells, side="right")]
         clear &= (above - cells > 1e-5 * above).all(axis=1)
     return clear
-
-
-# Calibrators
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize(
-    ("case", "kind"),
-    [(c, "probabilities") for c in CASES]
-    + [(c, "logits") for c in ("fir", "scir", "vs", "spline")],
-)
-def test_every_calibrator(case, kind, dtype):
-    calibrator = fitted(case, kind)
-    rows = rows_for(calibrator, dtype)
-    labels, probabilities = run(calibrator, rows, dtype=dtype)
-    assert_same(probabilities, calibrator, rows, dtype)
-    top = np.sort(calibrator.predict_proba(rows.astype(np.float64)), axis=1)
-    clear = top[:, -1] - top[:, -2] > 2 * TOLERANCES["float64"]
-    same = labels == calibrator.predict(rows)
-    assert same[clear].all()
-    assert same.mean() >= {"probabilities": 0.99, "logits": 1.0}[kind]
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.errors.ConstantFitWarning")
-def test_ties_are_told_apart_by_scores_and_then_by_order():
-    scores = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.35, 0.3, 0.35]] * 50)
-    y = np.array([0, 1, 2, 1, 2, 0, 0, 2, 1] * 16 + [0] * 6)
-    calibrator = FlattenedIsotonic().fit(scores, y)
-    assert np.ptp(calibrator.predict_proba(scores)) < 0.05  # as good as no map
-    labels, _ = run(calibrator, scores)
-    np.testing.assert_array_equal(labels, calibrator.predict(scores))
-    np.testing.assert_array_equal(labels[:3], [1, 0, 0])
-
-
-def test_classes_that_are_added_later_are_known_when_asked_again():
-    names = skl2onnx._supported_operators.sklearn_operator_name_map
-    assert {*saved_methods(study=True).values(), CalibratedClassifier} <= {*names}
-
-    class Later(TemperatureScaling):
-        pass
-
-    scores, y, rows = data("probabilities", 4)
-    later = Later().fit(scores, y)
-    with pytest.raises(MissingShapeCalculator, match="Later"):
-        run(later, rows)
-    register_skl2onnx()
-    register_skl2onnx()
-    assert_converts(later, rows)
 
 
 # Classifiers
@@ -263,32 +210,23 @@ def test_labels(names):
     y = np.asarray(names)[y]
     model = CalibratedClassifier(LogisticRegression(), "fir", cv=2).fit(X, y)
     assert_converts(model, X)
-    scores = model.predict_proba(X)
-    assert_converts(FlattenedIsotonic().fit(scores, y), scores)
 
 
 def test_labels_that_onnx_does_not_have():
-    scores, y, rows = data("probabilities", 4)
-    calibrator = TemperatureScaling().fit(scores, y.astype(str))
-    calibrator.classes_ = np.array([0.5, 1.0, 2.0, 3.0])
+    X, y = problem(4)
+    model = CalibratedClassifier(LogisticRegression(), "ts", cv=2).fit(X, y.astype(str))
+    model.classes_ = np.array([0.5, 1.0, 2.0, 3.0])
     with pytest.raises(ExportError, match=r"are \[0.5, 1.0, 2.0, 3.0\], but labels in ONNX are"):
-        run(calibrator, rows)
-    calibrator.classes_ = np.array([1, "a", 2, 3], object)
+        run(model, X)
+    model.classes_ = np.array([1, "a", 2, 3], object)
     with pytest.raises(ExportError, match="64-bit integers or strings"):
-        run(calibrator, rows)
-    labels, _ = run(calibrator, rows, nocl=True)
-    np.testing.assert_array_equal(calibrator.classes_[labels], calibrator.predict(rows))
+        run(model, X)
+    labels, _ = run(model, X, nocl=True)
+    np.testing.assert_array_equal(model.classes_[labels], model.predict(X))
 
 
-# Options
-
-
-@pytest.mark.parametrize("model", ["calibrator", "classifier"])
-def test_options_of_classifiers(model):
-    if model == "calibrator":
-        model, rows = fitted("fir"), data("probabilities", 4)[2][:50]
-    else:
-        model, rows = calibrated(LogisticRegression(), "ts")
+def test_options_of_classifiers():
+    model, rows = calibrated(LogisticRegression(), "ts")
     wanted = model.predict_proba(rows)
     labels, maps = run(model, rows, dtype="float32", zipmap=True)
     np.testing.assert_array_equal(labels, model.predict(rows))
@@ -338,33 +276,6 @@ def test_columns_of_a_data_frame(inside):
     np.testing.assert_array_equal(labels, model.predict(frame))
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        TemperatureScaling(),
-        make_pipeline(VectorScaling()),
-        FeatureUnion([("p", make_pipeline(VectorScaling())), ("s", StandardScaler())]),
-        ColumnTransformer([("t", TemperatureScaling(), slice(0, 4)), ("s", StandardScaler(), [0])]),
-    ],
-    ids=["first", "pipeline", "union", "columns"],
-)
-def test_calibrators_before_others_are_transformers(before):
-    scores, y, _ = data("probabilities", 4)
-    model = make_pipeline(before, LogisticRegression()).fit(scores, y)
-    assert_converts(model, scores)
-    model = CalibratedClassifier(make_pipeline(before, LogisticRegression()), "ts", cv=2)
-    assert_converts(model.fit(scores, y), scores)
-
-
-def test_calibrators_one_after_the_other():
-    """Steps whose scores were computed: those of the fit are at thresholds."""
-    scores, y, rows = data("probabilities", 4)
-    model = make_pipeline(TemperatureScaling(), FlattenedIsotonic()).fit(scores, y)
-    assert_converts(model, scores)
-    (found,) = run(model[0], rows, transform=True)  # a transformer has one output
-    np.testing.assert_allclose(found, model[0].transform(rows), rtol=0, atol=1e-12)
-
-
 # What cannot be converted
 
 
@@ -385,7 +296,7 @@ def test_margins_that_skl2onnx_does_not_have(estimator):
         run(model, X)
 
 
-def test_maps_without_a_formula_and_missing_columns_are_refused():
+def test_maps_without_a_formula_are_refused():
     @frozen
     class Silent(CalibrationMap):
         kind: str = "probabilities"
@@ -398,14 +309,10 @@ def test_maps_without_a_formula_and_missing_columns_are_refused():
             del batch
             return {"map_": Silent(), "solver_report_": SolverReport("none", 0.0, 0.0, 0.0, 0)}
 
-    register_skl2onnx()
-    scores, y, rows = data("probabilities", 4)
-    model = CalibratedClassifier(GaussianNB(), SilentCalibrator(), cv=2)
-    for silent in (SilentCalibrator(), model):
-        with pytest.raises(ExportError, match="Silent"):
-            run(silent.fit(scores, y), rows)
-    with pytest.raises(ExportError, match=r"takes one input, scores with 4 columns.* \[2\]"):
-        run(fitted("fir"), np.full((3, 2), 0.5))
+    X, y = problem(4)
+    model = CalibratedClassifier(GaussianNB(), SilentCalibrator(), cv=2).fit(X, y)
+    with pytest.raises(ExportError, match="Silent"):
+        run(model, X)
 
 
 def test_probabilities_are_calibrated_where_they_are_asked_for():

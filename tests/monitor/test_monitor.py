@@ -148,7 +148,7 @@ def test_a_batch_counts_once(rows):
     p, y = rows
     monitor = CalibrationMonitor()
     before = monitor.update(p, y)
-    for options in ({}, {"groups": ["a"] * 400}, {"time": np.arange(400)}):
+    for options in ({}, {"groups": ["a"] * 400}):
         for order in (
             slice(None),
             slice(None, None, -1),
@@ -237,7 +237,7 @@ def test_a_state_goes_on_where_it_was(tmp_path, labels):
     resumed.save(tmp_path / "again.json")
     again = CalibrationMonitor.load(tmp_path / "again.json")
     with pytest.raises(errors.RepeatedBatchError):
-        again.update(*parts[0][:2])
+        again.update(*parts[0][:2], **parts[0][2])
 
 
 def test_the_largest_state_is_below_a_megabyte(tmp_path):

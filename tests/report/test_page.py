@@ -24,8 +24,7 @@ from calibrant._drawing import to_svg
 from calibrant._extras import advice
 from calibrant._text import clean
 from calibrant.report import build_report, compare, write_report
-from calibrant.report._page import command_lines, python_lines
-from calibrant.report._pictures import lower_end
+from calibrant.report._page import command_lines, lower_end, python_lines
 from report.names import HOSTILE
 
 VOID = {"meta", "link", "br", "wbr", "input", "hr", "img"}

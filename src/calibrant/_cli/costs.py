@@ -91,7 +91,7 @@ class CostFile:
         if isinstance(self._costs, dict):
             pos_label = _positive_of(known, positive, is_single=is_single)
             costs = {name: _cost_of(cell, beside, rows) for name, cell in self._costs.items()}
-            return read_costs(costs, known, pos_label=pos_label, is_told=True)
+            return read_costs(costs, known, pos_label=pos_label, is_ordered=True)
         if not self.beside:
             if hasattr(self._costs, "index"):
                 self._costs.index = [by_text.get(str(own), own) for own in self._costs.index]

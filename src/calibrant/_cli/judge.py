@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -58,7 +58,7 @@ def judge(
     clusters: str | None,
     reading: Reading,
     values: tuple[float, ...] | None,
-    target: str,
+    target: Literal["rows", "population"],
     level: float,
     seed: int,
     output: Path | None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._cli.reading import Reading
+    from calibrant.monitor import CalibrationMonitor, MonitorStatus, UnlabelledReport
 
 EXIT_ALARM, EXIT_REPEATED = 6, 7
 
@@ -72,7 +73,8 @@ def monitor_command(
     times = None if time is None else values_of(served.rows.beside[time])
     rows, batch = served.probabilities, _identity(new, reading.part)
     with only_one(state):
-        monitor, found = _open(state, alpha, calibrator), None
+        monitor = _open(state, alpha, calibrator)
+        found: MonitorStatus | UnlabelledReport | None = None
         try:
             with naming(new):
                 if served.y is None:
@@ -108,7 +110,7 @@ def _identity(new: Path, part: str | None) -> str | None:
     return f"{new.resolve()} {part or ''} {digest}"
 
 
-def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
+def _open(state: Path, alpha: float | None, calibrator: Any) -> CalibrationMonitor:
     """Go on from a state, or begin one."""
     from calibrant.model_file import digest
     from calibrant.monitor import CalibrationMonitor
@@ -117,9 +119,10 @@ def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
     if not state.exists():
         return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes, model=model)
     monitor = CalibrationMonitor.load(state, model=model)
-    if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
+    begun = [] if monitor.classes_ is None else monitor.classes_.tolist()
+    if alpha not in (None, monitor.alpha) or begun != classes.tolist():
         raise click.UsageError(
-            f"{state} was started with --alpha {monitor.alpha} and {len(monitor.classes_)} "
+            f"{state} was started with --alpha {monitor.alpha} and {len(begun)} "
             "classes, which cannot change later; use the same, or start another state file"
         )
     return monitor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,20 +16,19 @@ from calibrant._predictions import read_predictions
 from calibrant.decisions._cost_tables import (
     Positive,
     action_costs,
-    is_frame,
-    is_pair,
     n_columns_of,
     read_costs,
     split_positive,
 )
 from calibrant.decisions._costs import expected_cost, rows_of
-from calibrant.scale import is_dask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
     from calibrant.decisions._cost_tables import CostTable
+
+    Labels = tuple[NDArray[Any], Positive]
 
 
 class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -107,20 +107,19 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self : object
         """
         if self.estimator is None:
-            classes, positive = self._read_labels(X, y, **fit_params)
-            fitted = {"fitted_classes_": classes, "fitted_positive_": positive}
+            value = labels = self._read_labels(X, y, **fit_params)
+            name = "fitted_labels_"
         else:
-            estimator = clone(self.estimator).fit(X, y, **fit_params)
-            classes, positive = np.asarray(estimator.classes_), self._positive_of(estimator)
-            fitted = {"estimator_": estimator}
+            value, name = clone(self.estimator).fit(X, y, **fit_params), "estimator_"
+            labels = self._labels_of(value)
+        classes, positive = labels
         read_costs(self.costs, classes, self.abstain, self.actions, *positive)
-        for name, value in fitted.items():  # nothing has changed if the costs are refused
-            setattr(self, name, value)
+        setattr(self, name, value)  # nothing has changed if the costs are refused
         return self
 
     def _read_labels(
         self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None, pos_label: Any = None
-    ) -> tuple[NDArray[Any], Positive]:
+    ) -> Labels:
         """Return the class of each column of probabilities, and the positive one if known."""
         pos_label = self.pos_label if pos_label is None else pos_label
         of_rows, positive = split_positive(X, self.costs, classes, pos_label)
@@ -132,17 +131,12 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Parameters
         ----------
         X : array-like
-            What the estimator takes, or probabilities; of a Dask array the actions are one.
+            What the estimator takes, or probabilities.
 
         Returns
         -------
         actions : ndarray of shape (n_rows,)
         """
-        if is_dask(X):
-            from calibrant.scale.dask import map_rows
-
-            lazy: NDArray[Any] = map_rows(self, "predict", X, self.actions_.dtype, None)
-            return lazy
         costs, table = self._decide(X)
         return np.asarray(table.actions[costs.argmin(axis=1)])
 
@@ -176,43 +170,43 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         float
         """
-        rows, known, pos_label = self._probabilities(X), self._known(), self.pos_label
-        if known is not None:
-            self._table(known)  # refuses costs whose positive class is not known
-            pos_label = self._positive().pos_label
+        classes, positive = self._labels()
+        if classes is not None:
+            self._table()  # refuses costs whose positive class is not known
         result = expected_cost(
             y,
-            rows,
+            self._probabilities(X),
             self.costs,
             abstain=self.abstain,
             sample_weight=sample_weight,
-            classes=known,
-            pos_label=pos_label,
+            classes=classes,
+            pos_label=self.pos_label if classes is None else positive.pos_label,
         )
         return -result.realised.value
 
     def _decide(self, X: Any) -> tuple[Floats, CostTable]:
         """Return the expected cost of every action for each row, and the costs."""
-        y_proba, known = self._probabilities(X), self._known()
-        predictions = rows_of(y_proba, classes=known)
-        has_names = n_columns_of(y_proba) > 1 and column_names(y_proba) is not None
+        y_proba, (classes, _) = self._probabilities(X), self._labels()
+        predictions = rows_of(y_proba, classes=classes)
         # Without labels, an array of costs has a row for each column, whatever that is called.
-        is_named = known is not None or (
-            has_names and (is_frame(self.costs) or is_pair(self.costs))
-        )
-        classes = predictions.classes if is_named else np.arange(predictions.n_classes)
+        is_named = isinstance(self.costs, Mapping) or hasattr(self.costs, "columns")
+        has_names = n_columns_of(y_proba) > 1 and column_names(y_proba) is not None
+        if classes is None and has_names and is_named:
+            classes = predictions.classes
+        elif classes is None:
+            classes = np.arange(predictions.n_classes)
         table = self._table(classes)
         return action_costs(predictions.rows, table.matrix), table
 
     def _probabilities(self, X: Any) -> Any:
         """Return the probabilities that decisions are made on."""
         y_proba = X if self.estimator is None else self._fitted.predict_proba(X)
-        positive, known = self._positive().pos_label, self._known()
-        is_first = positive is not None and known is not None and known[0] == positive
+        classes, (pos_label, _) = self._labels()
+        is_first = classes is not None and pos_label is not None and classes[0] == pos_label
         if is_first and n_columns_of(y_proba) == 1:
             raise errors.ShapeError(
                 "X has one column, but fit had two, for the classes "
-                f"{errors.some_in_words(known)}; pass both columns"
+                f"{errors.some_in_words(classes)}; pass both columns"
             )
         return y_proba
 
@@ -226,53 +220,50 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels."""
-        known = self._known()
-        if known is None:
+        classes, _ = self._labels()
+        if classes is None:
             raise AttributeError("classes_ is not known; call fit with labels first")
-        return known
+        return classes
 
     @property
     def actions_(self) -> NDArray[Any]:
         """Possible results of ``predict``."""
-        return self._table(self._known()).actions
+        return self._table().actions
 
     @property
     def threshold_(self) -> float:
         """Probability of the second class above which its action is taken."""
         try:
-            return self._table(self._known()).threshold
+            return self._table().threshold
         except errors.ParameterError as error:
             raise AttributeError(f"threshold_: {error}") from error
 
-    def _known(self) -> NDArray[Any] | None:
-        """Return the labels of the columns, or None if they are not known."""
+    def _labels(self) -> tuple[NDArray[Any] | None, Positive]:
+        """Return the labels of the columns, or None before they are known, and the positive one."""
         if self.estimator is not None:
-            return np.asarray(self._fitted.classes_)
-        return getattr(self, "fitted_classes_", None)
+            return self._labels_of(self._fitted)
+        labels: Labels | tuple[None, Positive]
+        labels = getattr(self, "fitted_labels_", (None, Positive(self.pos_label)))
+        return labels
 
-    def _positive(self) -> Positive:
-        """Return the positive class, as far as it is known."""
-        if self.estimator is not None:
-            return self._positive_of(self._fitted)
-        positive: Positive = getattr(self, "fitted_positive_", Positive(self.pos_label))
-        return positive
-
-    def _positive_of(self, fitted: Any) -> Positive:
-        """Return that of an estimator; the last of ``classes`` of a calibrator is positive."""
+    def _labels_of(self, fitted: Any) -> Labels:
+        """Return those of an estimator; the last of ``classes`` of a calibrator is positive."""
         is_single = getattr(fitted, "scores", None) in ONE_COLUMN
-        is_told = is_single or getattr(fitted, "classes", None) is not None
-        return Positive(self.pos_label, is_told)
+        is_ordered = is_single or getattr(fitted, "classes", None) is not None
+        return np.asarray(fitted.classes_), Positive(self.pos_label, is_ordered)
 
-    def _table(self, classes: NDArray[Any] | None) -> CostTable:
-        """Return the costs of these classes; without any, the classes are numbers."""
+    def _table(self, columns: NDArray[Any] | None = None) -> CostTable:
+        """Return the costs of the labels, or of these columns; without any, classes are numbers."""
+        known, positive = self._labels()
+        classes = known if columns is None else columns
         if classes is None:
-            shape = (2,) if is_pair(self.costs) else np.shape(self.costs)
+            shape = (2,) if isinstance(self.costs, Mapping) else np.shape(self.costs)
             classes = np.arange(max(shape[-2:][:1], default=0))
-        rows = [*getattr(self.costs, "index", [])] if is_frame(self.costs) else []
-        if self._known() is None and {*map(str, rows)} - {*map(str, classes)}:
+        rows = [*getattr(self.costs, "index", [])] if hasattr(self.costs, "columns") else []
+        if known is None and {*map(str, rows)} - {*map(str, classes)}:
             raise errors.NotFittedError(
                 f"costs has the rows {errors.some_in_words(rows)}, but it is not known which "
                 "column of X belongs to which row; call fit with labels, or pass X as a data "
                 "frame whose columns have the names of these rows"
             )
-        return read_costs(self.costs, classes, self.abstain, self.actions, *self._positive())
+        return read_costs(self.costs, classes, self.abstain, self.actions, *positive)

@@ -10,13 +10,14 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._gate import tells_positive
-from calibrant._predictions import Predictions
+from calibrant._predictions import Predictions, read
 from calibrant.scale import Chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
+    from calibrant._predictions import Source
 
 ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
@@ -55,24 +56,14 @@ class CostTable(NamedTuple):
         return float((wrong - right) / (wrong - right + missed - hit))
 
 
-def is_pair(costs: Any) -> bool:
-    """Whether costs are those of two mistakes by name, and not a table."""
-    return isinstance(costs, Mapping)
-
-
-def is_frame(costs: Any) -> bool:
-    """Whether costs are a data frame, of any library."""
-    return hasattr(costs, "columns")
-
-
 class Positive(NamedTuple):
     """The positive class of named costs, as far as it is known.
 
-    ``is_told`` says that somebody chose the last of two classes as the positive one.
+    ``is_ordered`` says that the caller gave two classes in order, the positive one last.
     """
 
     pos_label: Any = None
-    is_told: bool = False
+    is_ordered: bool = False
 
 
 def n_columns_of(given: Any) -> int:
@@ -95,9 +86,25 @@ def split_positive(given: Any, costs: Any, classes: Any, pos_label: Any) -> tupl
     the positive class, and ``classes`` that a caller passed have it last.
     """
     is_single = n_columns_of(given) == 1
-    if is_pair(costs) and not is_single:
-        return None, Positive(pos_label, is_told=classes is not None)
-    return pos_label, Positive(is_told=is_single or classes is not None)
+    if isinstance(costs, Mapping) and not is_single:
+        return None, Positive(pos_label, is_ordered=classes is not None)
+    return pos_label, Positive(is_ordered=is_single or classes is not None)
+
+
+def read_with_costs(
+    y_true: Any,
+    y_proba: Any,
+    costs: Any,
+    abstain: Any,
+    sample_weight: Any,
+    classes: Any,
+    pos_label: Any,
+) -> tuple[Source, CostTable]:
+    """Return labelled predictions, and the costs of their classes."""
+    given = y_true if y_proba is None else y_proba
+    of_rows, positive = split_positive(given, costs, classes, pos_label)
+    source = read(y_true, y_proba, sample_weight, classes, of_rows)
+    return source, read_costs(costs, source.classes, abstain, None, *positive)
 
 
 def read_costs(
@@ -106,16 +113,16 @@ def read_costs(
     abstain: Any = None,
     actions: Any = None,
     pos_label: Any = None,
-    is_told: bool = False,
+    is_ordered: bool = False,
 ) -> CostTable:
     """Return costs as a table, with abstaining as its last action.
 
-    ``pos_label`` and ``is_told`` are the fields of :class:`Positive`.
+    ``pos_label`` and ``is_ordered`` are the fields of :class:`Positive`.
     """
     n_classes, has_abstain = len(classes), abstain is not None
     positive = 1
-    if is_pair(costs):
-        positive = _place_of_positive(costs, classes, pos_label, is_told=is_told)
+    if isinstance(costs, Mapping):
+        positive = _place_of_positive(costs, classes, pos_label, is_ordered=is_ordered)
     elif pos_label is not None:
         raise errors.ParameterError(
             f"pos_label={errors.in_words(pos_label)} is only for the costs 'false_positive' and "
@@ -175,7 +182,7 @@ def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDA
 
 
 def _place_of_positive(
-    costs: Mapping[Any, Any], classes: NDArray[Any], pos_label: Any, *, is_told: bool
+    costs: Mapping[Any, Any], classes: NDArray[Any], pos_label: Any, *, is_ordered: bool
 ) -> int:
     """Return which of two classes is positive; refuse named costs if it is not known."""
     if {*costs} != {*MISTAKES} or len(classes) != 2:
@@ -192,7 +199,7 @@ def _place_of_positive(
                 f"pos_label={errors.in_words(pos_label)} is not one of the classes {known}"
             )
         return int(place[0])
-    if not is_told and not tells_positive(classes):
+    if not is_ordered and not tells_positive(classes):
         raise errors.LabelError(
             "costs has 'false_positive' and 'false_negative', but it is not known which of the "
             f"classes {known} is positive; pass pos_label= (functions of calibrant.decisions), or "
@@ -208,12 +215,12 @@ def _cells(
     """Return costs with rows in the order of the classes, and the names and order of columns."""
     if costs is None:
         raise errors.ParameterError(f"costs is None; pass a table of costs ({MEANING})")
-    if is_pair(costs):
+    if isinstance(costs, Mapping):
         wrong = [_cost_of_mistake(costs, name) for name in MISTAKES]
-        matrix = np.zeros((*np.broadcast_shapes(*(own.shape for own in wrong)), 2, 2))
+        matrix = np.zeros((*np.broadcast_shapes(*(cost.shape for cost in wrong)), 2, 2))
         matrix[..., 0, 1], matrix[..., 1, 0] = wrong
         return (matrix, None, None) if positive else (matrix[..., ::-1, ::-1], None, [1, 0])
-    if not is_frame(costs):
+    if not hasattr(costs, "columns"):  # no data frame, of any library
         return costs, None, None
     if not hasattr(costs, "index"):
         raise errors.ParameterError(

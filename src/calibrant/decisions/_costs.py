@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
 
-from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._gate import MOST_CLASSES_CROSSED, check_number, column_names, find_mismatch
-from calibrant._predictions import Predictions, Statistic, read, read_pair, read_predictions
+from calibrant._gate import MOST_CLASSES_CROSSED, check_number, column_names
+from calibrant._predictions import Predictions, Statistic, read_pair, read_predictions
 from calibrant._result import Estimate, Result, doc, result
-from calibrant.decisions._cost_tables import action_costs, n_columns_of, read_costs, split_positive
-from calibrant.metrics import Confusion, check_level
+from calibrant.decisions._cost_tables import (
+    action_costs,
+    n_columns_of,
+    read_costs,
+    read_with_costs,
+    split_positive,
+)
+from calibrant.metrics import Confusion, check_level, row_sums, student_interval, warn_of_mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,44 +59,8 @@ def add_up(source: Source, statistics: dict[str, Statistic]) -> dict[str, Floats
     is_crossed = len(source.classes) <= MOST_CLASSES_CROSSED
     sums = source.add_up(statistics | ({"confusion": Confusion()} if is_crossed else {}))
     if is_crossed:
-        weights, counts = sums["confusion"][..., 0], sums["confusion"][..., 1].sum(axis=1)
-        mismatch = find_mismatch(weights, counts, source.classes)
-        if mismatch is not None:
-            notices.warn(mismatch)
+        warn_of_mismatch(sums["confusion"], source.classes)
     return sums
-
-
-def row_sums(terms: Floats, weight: Floats) -> Floats:
-    """Return the sums over rows that a mean of terms and its standard error are made of."""
-    squares, products = weight * weight, weight * terms
-    parts = weight, products, squares, weight * products, products * products
-    return np.array([*(part.sum() for part in parts), len(weight)])
-
-
-def standard_error(
-    mean: Any, weight: Any, squares: Any, of_terms: Any, of_squares: Any, n_rows: Any
-) -> Any:
-    """Return the standard error of a mean, from the sums of w, w^2, w^2 x and w^2 x^2.
-
-    A row is one draw whatever its weight.
-    """
-    variance = np.maximum(of_squares - 2.0 * mean * of_terms + mean * mean * squares, 0.0)
-    return np.sqrt(variance * n_rows / np.maximum(n_rows - 1.0, 1.0)) / weight
-
-
-def student_interval(sums: Floats, level: float, low: float, high: float) -> Estimate:
-    """Return a mean with Student's interval, inside of [low, high]; one row has none."""
-    weight, product, squares, of_terms, of_squares, n_rows = sums.tolist()
-    mean = product / weight
-    if n_rows < 2:
-        return Estimate(mean, math.nan, math.nan)
-    error = float(standard_error(mean, weight, squares, of_terms, of_squares, n_rows))
-    if error == 0.0:
-        return Estimate(mean, mean, mean)
-    # Rows of unequal weights tell as much as n of equal weight, of which 1 is the least.
-    n_equal = weight * weight / squares
-    reach = float(stdtrit(max(n_equal - 1.0, 1e-3), 0.5 + 0.5 * level)) * error
-    return Estimate(mean, min(max(mean - reach, low), mean), max(min(mean + reach, high), mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +77,13 @@ class DecisionCosts(Statistic):
         """Return the ``row_sums`` of both."""
         costs = action_costs(rows.rows, self.matrix)
         paid = costs_paid(rows, self.matrix, costs.argmin(axis=1))
-        return np.stack([row_sums(own, rows.weight) for own in (paid, costs.min(axis=1))])
+        return np.stack([row_sums(costs_, rows.weight) for costs_ in (paid, costs.min(axis=1))])
 
 
 def costs_paid(rows: Predictions, matrix: Floats, actions: Wholes) -> Floats:
     """Return the cost of the action of each row, by its label."""
-    own = (np.arange(len(actions)),) if matrix.ndim == 3 else ()
-    return np.asarray(matrix[(*own, rows.class_index, actions)])
+    row = (np.arange(len(actions)),) if matrix.ndim == 3 else ()
+    return np.asarray(matrix[(*row, rows.class_index, actions)])
 
 
 def of_counted_rows(matrix: Floats, sample_weight: Any) -> Floats:
@@ -189,22 +156,21 @@ def expected_cost(
     --------
     >>> from calibrant.decisions import expected_cost
     >>> y_proba = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.7, 0.3]]
-    >>> found = expected_cost([0, 0, 1, 1], y_proba, {"false_positive": 1, "false_negative": 5})
-    >>> found.realised.value, round(found.predicted.value, 3)
+    >>> result = expected_cost([0, 0, 1, 1], y_proba, {"false_positive": 1, "false_negative": 5})
+    >>> result.realised.value, round(result.predicted.value, 3)
     (0.25, 0.575)
 
     A missed default costs the amount of the loan:
 
     >>> loans = {"false_positive": 1, "false_negative": [5, 2, 2, 20]}
-    >>> found = expected_cost([0, 0, 1, 1], y_proba, loans)
-    >>> found.realised.value, round(found.predicted.value, 3)
+    >>> result = expected_cost([0, 0, 1, 1], y_proba, loans)
+    >>> result.realised.value, round(result.predicted.value, 3)
     (0.0, 0.475)
     """
     check_level(confidence_level)
-    given = y_true if y_proba is None else y_proba
-    of_rows, positive = split_positive(given, costs, classes, pos_label)
-    source = read(y_true, y_proba, sample_weight, classes, of_rows)
-    table = read_costs(costs, source.classes, abstain, None, *positive)
+    source, table = read_with_costs(
+        y_true, y_proba, costs, abstain, sample_weight, classes, pos_label
+    )
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
     if matrix.ndim == 3 and not isinstance(source, Predictions):
         raise errors.ParameterError(
@@ -212,7 +178,7 @@ def expected_cost(
         )
     sums = add_up(source, {"costs": DecisionCosts(matrix)})
     ends = float(matrix.min()), float(matrix.max())
-    realised, predicted = (student_interval(own, level, *ends) for own in sums["costs"])
+    realised, predicted = (student_interval(row_sums_, level, *ends) for row_sums_ in sums["costs"])
     return ExpectedCost(realised, predicted, level)
 
 
@@ -293,9 +259,9 @@ def value_of_calibration(
     first = both[0]
     table = read_costs(costs, first.classes, abstain, None, *positive)
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
-    for own in both:
-        add_up(own, {})  # warns if its columns look permuted
-    old, new = (action_costs(own.rows, matrix).argmin(axis=1) for own in both)
+    for rows in both:
+        add_up(rows, {})  # warns if its columns look permuted
+    old, new = (action_costs(rows.rows, matrix).argmin(axis=1) for rows in both)
     before, after = (costs_paid(first, matrix, actions) for actions in (old, new))
     low, high = float(matrix.min()), float(matrix.max())
     saved = student_interval(row_sums(before - after, first.weight), level, low - high, high - low)

@@ -16,8 +16,8 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._predictions import Statistic, column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
-from calibrant.decisions._cost_tables import read_costs, split_positive
-from calibrant.decisions._costs import standard_error
+from calibrant.decisions._cost_tables import read_with_costs
+from calibrant.metrics import standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -198,16 +198,12 @@ def cost_curve(
     >>> curve.cost, curve.threshold
     (array([0.25, 1.  ]), 0.2)
     """
-    given = y_true if y_proba is None else y_proba
-    of_rows, positive = split_positive(given, costs, classes, pos_label)
-    source = read(y_true, y_proba, sample_weight, classes, of_rows)
+    source, table = read_with_costs(y_true, y_proba, costs, None, sample_weight, classes, pos_label)
     if len(source.classes) != 2:
         raise errors.ParameterError(
             f"y_proba has {len(source.classes)} classes, but a cost curve needs two; pass the "
             "column of one class, and y_true == that class"
         )
-    table = read_costs(costs, source.classes, None, None, *positive)
-    threshold = table.threshold
     points = _read_thresholds(thresholds, 1.0)
     true, false, share = _shares(sums_above(source, points, table.positive))
     matrix = table.matrix if table.positive == 1 else table.matrix[::-1, ::-1]
@@ -220,7 +216,7 @@ def cost_curve(
         cost=cost,
         best_threshold=float(points[best]),
         best_cost=float(cost[best]),
-        threshold=threshold,
+        threshold=table.threshold,
     )
 
 

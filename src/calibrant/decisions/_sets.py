@@ -76,13 +76,13 @@ def mass_above(rows: Floats) -> Floats:
 
 
 SCORES: dict[str, Callable[[Floats], Floats]] = {"lac": lambda rows: 1.0 - rows, "aps": mass_above}
-"""How much a class does not conform, for each cell."""
+"""Nonconformity scores of each cell."""
 
 
 def _make(
     predictions: Predictions, is_labelled: bool, weight: Any, coverage: float, rule: Any
 ) -> PredictionSets:
-    """Return the cells whose score is at most so large; of labelled rows, how many sets hold."""
+    """Return the sets of cells whose score is below a limit, with their coverage of the labels."""
     score, most = rule
     parts = gate.chunks(*predictions.rows.shape)  # since scores need several copies
     members = np.concatenate([score(predictions.rows[part]) <= most for part in parts])
@@ -211,7 +211,14 @@ class ConformalSets(Parameters, BaseEstimator):
     coverage: float = leading(default=0.9, kw_only=False)
     score: str = choice(tuple(SCORES), default="lac")
 
-    def fit(self, y_proba: Any, y_true: Any, *, classes: Any = None, pos_label: Any = None) -> Self:
+    def fit(
+        self,
+        y_proba: ArrayLike,
+        y_true: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        pos_label: Any = None,
+    ) -> Self:
         """Fit the quantile of the scores of the labels.
 
         Parameters
@@ -250,7 +257,11 @@ class ConformalSets(Parameters, BaseEstimator):
         return self
 
     def predict_set(
-        self, y_proba: Any, y_true: Any = None, *, sample_weight: Any = None
+        self,
+        y_proba: ArrayLike,
+        y_true: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> PredictionSets:
         """Return the set of each row, and the measured coverage if labels are given.
 
@@ -282,11 +293,11 @@ class SetSizes(Result):
     mean_size: float = doc("Classes in a set, on average.")
 
     def __str__(self) -> str:
-        own = self.measured
+        share = self.measured
         return (
-            f"sets for {100 * self.coverage:g}%: they hold the label of {own.value:.1%} "
-            f"({own.low:.1%} .. {own.high:.1%}) of the rows, with {self.mean_size:.2f} classes on "
-            "average."
+            f"sets for {100 * self.coverage:g}%: they hold the label of {share.value:.1%} "
+            f"({share.low:.1%} .. {share.high:.1%}) of the rows, with {self.mean_size:.2f} classes "
+            "on average."
         )
 
 
@@ -299,6 +310,6 @@ def set_sizes(
     classes: ArrayLike | None = None,
 ) -> SetSizes:
     """Measure how many sets of the most probable classes hold the label, and how large they are."""
-    found = prediction_sets(rows, coverage, y_true=y, sample_weight=sample_weight, classes=classes)
-    weight = check_weights(sample_weight, len(found.sizes))
-    return SetSizes(coverage, found.measured, float(weight @ found.sizes / weight.sum()))
+    result = prediction_sets(rows, coverage, y_true=y, sample_weight=sample_weight, classes=classes)
+    weight = check_weights(sample_weight, len(result.sizes))
+    return SetSizes(coverage, result.measured, float(weight @ result.sizes / weight.sum()))

@@ -108,8 +108,8 @@ def threshold_for(
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.decisions import threshold_for
     >>> y_proba, y = simulated_scores(4000, power=1)
-    >>> found = threshold_for(y, y_proba, accuracy=0.8)
-    >>> round(found.threshold, 2), round(found.coverage, 2), round(found.reached, 2)
+    >>> result = threshold_for(y, y_proba, accuracy=0.8)
+    >>> round(result.threshold, 2), round(result.coverage, 2), round(result.reached, 2)
     (0.71, 0.26, 0.82)
     """
     targets = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}

@@ -6,10 +6,17 @@ calibrant.export`` needs none.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant import _extras as extras
 from calibrant._lazy import attach
+
+if TYPE_CHECKING:
+    from calibrant.export._map_formulas import write_map
+    from calibrant.export._onnx import merge_onnx, to_onnx
+    from calibrant.export._skl2onnx import register_skl2onnx
+    from calibrant.export._skops import trusted_types
+    from calibrant.export._torch import save_pt2, to_torch
 
 _HOMES: dict[str, str] = {
     "merge_onnx": "calibrant.export._onnx",
@@ -26,9 +33,17 @@ _MODULES = ("mlflow",)
 """Public modules, which ask for their extras, and so are not among ``__all__``."""
 
 _EXTRAS = {"register_skl2onnx": "skl2onnx", "save_pt2": "torch", "to_torch": "torch"}
-"""What names need, if it is not ``onnx``."""
+"""Extras that names need, if other than ``onnx``."""
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605  (a list)
+__all__ = [
+    "merge_onnx",
+    "register_skl2onnx",
+    "save_pt2",
+    "to_onnx",
+    "to_torch",
+    "trusted_types",
+    "write_map",
+]
 _load, _ = attach(__name__, _HOMES, _MODULES)
 
 

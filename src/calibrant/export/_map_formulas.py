@@ -1,4 +1,4 @@
-"""What each kind of map does, as a formula: one function for each type, map_ by the type."""
+"""Formulas of maps: one function for each type of map."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from calibrant._maps.logits import (
     TemperatureMap,
 )
 from calibrant._maps.priors import PriorMap
-from calibrant.export._block_search import find_blocks
 from calibrant.export._formula_parts import (
+    find_blocks,
     refuse_single,
     write_curves,
     write_division,

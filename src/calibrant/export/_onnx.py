@@ -30,7 +30,7 @@ ONNX_DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 OUTPUT = "calibrated"
 
 NODE_PREFIX = "calibrant/"
-"""What the names of a calibrator's nodes begin with, behind a classifier."""
+"""Prefix of the names of a calibrator's nodes, behind a classifier."""
 
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """Types of scores that are cast to float32: probabilities in 16 bits would be rounded to 1e-3."""
@@ -116,14 +116,14 @@ def to_onnx(
     ops.node("Cast", [out], to=ONNX_DTYPES[dtype])
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
-    given, found = (
+    given, result = (
         helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], ["rows", size])
         for name, size in ((kind, width), (OUTPUT, n_classes))
     )
     constants = list(ops.constants.values())
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(
-        helper.make_graph(ops.nodes, "calibrant", [given], [found], constants),
+        helper.make_graph(ops.nodes, "calibrant", [given], [result], constants),
         opset_imports=imports,
         ir_version=helper.find_min_ir_version_for(imports),
         producer_name="calibrant",
@@ -197,13 +197,13 @@ def merge_onnx(
     n_taken = n_columns(calibrator, check_input(calibrator, input))
     width = n_taken if column is None else _check_column(column, scores, n_taken)
     dtype = _check_output(scores, width)
-    own = to_onnx(calibrator, input=input, opset=_opset(model), dtype=dtype, precision=precision)
+    second = to_onnx(calibrator, input=input, opset=_opset(model), dtype=dtype, precision=precision)
     first = onnx.ModelProto()
     first.CopyFrom(model)
-    first.ir_version = own.ir_version = max(first.ir_version, own.ir_version)
-    joints = [(_read_scores(first.graph, scores.name, column), own.graph.input[0].name)]
+    first.ir_version = second.ir_version = max(first.ir_version, second.ir_version)
+    joints = [(_read_scores(first.graph, scores.name, column), second.graph.input[0].name)]
     merged = compose.merge_models(
-        first, own, io_map=joints, prefix2=NODE_PREFIX, producer_name="calibrant"
+        first, second, io_map=joints, prefix2=NODE_PREFIX, producer_name="calibrant"
     )
     imports = {one.domain: one for one in merged.opset_import}  # each is there twice
     del merged.opset_import[:]
@@ -214,17 +214,17 @@ def merge_onnx(
 
 
 def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
-    found = {value.name: value for value in model.graph.output}
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
-    if name not in found:
-        among = errors.some_in_words([*found])
+    outputs = {value.name: value for value in model.graph.output}
+    if name is None and len(outputs) == 1:
+        return next(iter(outputs.values()))
+    if name not in outputs:
+        among = errors.some_in_words([*outputs])
         raise errors.ExportError(
-            f"the model has {len(found)} outputs, {among}; name the one with the scores as output="
+            f"the model has {len(outputs)} outputs, {among}; name that of the scores as output="
             if name is None
             else f"output={name!r} is not an output of the model; it has {among}"
         )
-    return found[name]
+    return outputs[name]
 
 
 def _check_column(column: Any, scores: Any, width: int) -> int | None:
@@ -288,8 +288,8 @@ def _read_scores(graph: Any, name: str, column: int | None) -> str:
 
 def _opset(model: onnx.ModelProto) -> int:
     """Version of the standard operators of a model, which the merged one has as well."""
-    found = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
-    opset = found[0] if found else FIRST_OPSET
+    versions = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
+    opset = versions[0] if versions else FIRST_OPSET
     if opset < FIRST_OPSET:
         raise errors.ExportError(
             f"the model has opset {opset}, but a calibrator needs {FIRST_OPSET} or later; convert "

@@ -89,12 +89,12 @@ class OnnxOperations(Operations):
         """Add a node; return its first result. ``outputs`` are the names of others."""
         names = [one if isinstance(one, str) else one.name for one in inputs]
         number = len(self.nodes)
-        own, name = f"v{number}", "/".join((*self.prefix, f"{kind}_{number}"))
-        self.nodes.append(helper.make_node(kind, names, [own, *outputs], name, **attributes))
+        output, name = f"v{number}", "/".join((*self.prefix, f"{kind}_{number}"))
+        self.nodes.append(helper.make_node(kind, names, [output, *outputs], name, **attributes))
         given = [one for one in inputs if isinstance(one, Tensor)]
         size = max(one.width for one in given) if width is None else width
         column = size == 1 and any(one.is_column or one.width > 1 for one in given)
-        return Tensor(self, own, type, size, column)
+        return Tensor(self, output, type, size, column)
 
     def drop_unused(self) -> None:
         """Drop nodes and constants that the last node does not need."""

@@ -17,7 +17,7 @@ which broadcast as numpy's do. Real values have 64 bits, unless the graph ``is_s
 
 
 class Operations:
-    """What can be done with values besides their operators.
+    """Operations on values besides their operators.
 
     numpy, an ONNX graph and a graph of PyTorch have these in common. A formula is made of them
     alone, once, for rows that are not known yet: nothing in it may depend on what is in a row.

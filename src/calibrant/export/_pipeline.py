@@ -1,4 +1,4 @@
-"""What ``predict_proba`` does, as a formula: checks, map, floor."""
+"""``predict_proba`` as a formula: checks, map, floor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from calibrant.export._operations import Operations, Value
 
 FURTHEST_SUM = 0.01 + 1e-6
-"""How far the sum of a row may be from 1; ``predict_proba`` is stricter with unrounded rows."""
+"""Tolerance of the sum of a row; ``predict_proba`` is stricter with unrounded rows."""
 
 
 FOR_CLASSIFIERS = (
@@ -33,7 +33,7 @@ FOR_CLASSIFIERS = (
 
 
 def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> Calibrator:
-    """Refuse what is no fitted calibrator; return it as it is now: another thread may fit it."""
+    """Return a fitted calibrator as it is now, as another thread may fit it; refuse others."""
     if isinstance(calibrator, CalibratedClassifier):
         raise errors.ExportError(
             f"a CalibratedClassifier contains a classifier, too: {for_classifiers}"
@@ -55,22 +55,22 @@ def describe(calibrator: Calibrator) -> dict[str, str]:
 
 def check_input(calibrator: Calibrator, given: str | None) -> str:
     """Refuse scores that the map cannot be given; return their kind."""
-    own: str = calibrator._kind  # noqa: SLF001
+    fitted: str = calibrator._kind  # noqa: SLF001
     if given is None:
-        return own
+        return fitted
     gate.check_option("input", given, gate.KINDS)
     if given in ONE_COLUMN and len(calibrator.classes_) != 2:
         raise errors.ExportError(
             f"input={given!r} is for two classes, but {type(calibrator).__name__} has "
-            f"{len(calibrator.classes_)}; use input={own!r}"
+            f"{len(calibrator.classes_)}; use input={fitted!r}"
         )
     # Margins are read as log-probabilities, which probabilities tell and other logits do not.
-    is_lost = given != own and ("logits" in (own, given)) and calibrator.map_.kind == "logits"
+    is_lost = given != fitted and ("logits" in (fitted, given)) and calibrator.map_.kind == "logits"
     if is_lost and calibrator.map_.depends_on_shift:
         raise errors.ExportError(
             f"{type(calibrator).__name__} was fitted to logits, which probabilities determine "
             "only up to a constant per row, and its result depends on the constant; use "
-            f"input={own!r}, or fit it with scores='probabilities'"
+            f"input={fitted!r}, or fit it with scores='probabilities'"
         )
     return given
 
@@ -87,15 +87,15 @@ def write_rows(
 
     Rows that it refuses become NaN.
     """
-    own, normalize = calibrator.map_.kind, calibrator.normalize
+    fitted, normalize = calibrator.map_.kind, calibrator.normalize
     if given in ONE_COLUMN:
         scores, given, normalize = _write_two_columns(ops, scores, given), ONE_COLUMN[given], None
     if given == "logits":
         rows, nan_mask = _check_logits(ops, scores)
     else:
         rows, nan_mask = _check_probabilities(ops, scores, normalize=normalize == "rows")
-    if given != own:
-        rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
+    if given != fitted:
+        rows = write_softmax(ops, rows) if fitted == "probabilities" else ops.log(rows)
     out = write_map(calibrator.map_, ops, rows)
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
     return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows

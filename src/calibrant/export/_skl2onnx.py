@@ -1,9 +1,8 @@
-"""Calibrators and ``CalibratedClassifier`` for skl2onnx, which converts whole pipelines."""
+"""``CalibratedClassifier`` for skl2onnx, which converts whole pipelines."""
 
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,22 +19,19 @@ from skl2onnx.common.data_types import (
 )
 from skl2onnx.common.utils_classifier import get_label_classes
 from sklearn import ensemble, multiclass, svm, tree
-from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
-from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
-from calibrant._calibrators.methods import saved_methods
 from calibrant.export._onnx import FIRST_OPSET
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
-from calibrant.export._pipeline import check_input, n_columns, take_calibrator, write_rows
+from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +40,7 @@ OPTIONS = {
     "nocl": [True, False],
     "output_class_labels": [False, True],
 }
-"""Those that skl2onnx has for classifiers."""
+"""Options of skl2onnx for classifiers."""
 
 SINGLE = (
     tree.DecisionTreeClassifier,
@@ -63,23 +59,16 @@ SCORE_ERROR = 2.0**-18
 
 
 def register_skl2onnx() -> None:
-    """Teach skl2onnx calibrators and ``CalibratedClassifier``, alone and inside of pipelines.
+    """Teach skl2onnx to convert a ``CalibratedClassifier``, alone and inside of pipelines.
 
     ``skl2onnx.to_onnx`` then converts a ``CalibratedClassifier`` over any classifier that it can
-    convert, with all its folds, and calibrators on their own. There are two outputs, as of its
-    classifiers: the labels, as ``predict`` gives them, and the probabilities of
-    ``predict_proba``. Its options ``zipmap``, ``nocl`` and ``output_class_labels`` are there as
-    well. Calibrators are computed in float64, whatever goes in.
-
-    Call it again after a class of calibrators was added; twice is as good as once.
+    convert, with all its folds. There are two outputs, as of its classifiers: the labels of
+    ``predict`` and the probabilities of ``predict_proba``. Its options ``zipmap``, ``nocl`` and
+    ``output_class_labels`` are there as well. Calibrators are computed in float64, whatever goes
+    in. For a calibrator on its own there is :func:`to_onnx`.
 
     Notes
     -----
-    A calibrator is a classifier for skl2onnx, and a transformer where scikit-learn takes it for
-    one: in a ``Pipeline`` before the last step, in a ``FeatureUnion`` or ``ColumnTransformer``.
-    ``options={id(calibrator): {"transform": True}}`` makes it one elsewhere, with the probabilities
-    as its only output.
-
     A graph cannot refuse a row: probabilities of a row that ``predict_proba`` refuses are NaN, and
     its label means nothing.
 
@@ -100,56 +89,21 @@ def register_skl2onnx() -> None:
     >>> bool(abs(probabilities - model.predict_proba(X)).max() < 1e-9)
     True
     """
-    saved_methods(study=True)  # all of the package are imported by it
-    transform = {"transform": [True, False]}
-    known = [(cls, _convert_calibrator, transform) for cls in _subclasses(Calibrator)]
-    for cls, convert, more in (*known, (CalibratedClassifier, _convert_classifier, {})):
-        name = "CalibrantCalibrator" if more else "CalibrantClassifier"
-        options = OPTIONS | more
-        skl2onnx.update_registered_converter(
-            cls, name, _set_types, convert, parser=_parse, options=options
-        )
-    for holder in (Pipeline, FeatureUnion, ColumnTransformer):
-        parser = parsing.sklearn_parsers_map[holder]
-        if getattr(parser, "func", None) is not _parse_holder:
-            skl2onnx.update_registered_parser(holder, partial(_parse_holder, parser))
-
-
-def _subclasses(cls: type[Any]) -> Iterator[type[Any]]:
-    for one in cls.__subclasses__():
-        yield one
-        yield from _subclasses(one)
-
-
-def _parse_holder(
-    parser: Any, scope: Any, model: Any, inputs: Any, custom_parsers: Any = None
-) -> Any:
-    """Parse as before, where calibrators are known to be transformers.
-
-    skl2onnx takes everything that has classes for a classifier, and its labels for the result.
-    """
-    if isinstance(model, Pipeline):
-        parts = model.steps[:-1]
-    elif isinstance(model, FeatureUnion):
-        parts = model.transformer_list
-    else:
-        parts = model.transformers_
-    for _, part, *_ in parts:
-        mark_transformer(scope, part)
-    return parser(scope, model, inputs, custom_parsers=custom_parsers)
+    skl2onnx.update_registered_converter(
+        CalibratedClassifier,
+        "CalibrantClassifier",
+        _set_types,
+        _convert_classifier,
+        parser=_parse,
+        options=OPTIONS,
+    )
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
-    """Parse as a classifier, or as a transformer that has the probabilities alone."""
+    """Parse as a classifier."""
     check_is_fitted(model, "classes_")
-    is_ours = isinstance(model, Calibrator)
-    if is_ours and scope.get_options(model, {"transform": False})["transform"]:
-        outputs = parsing._parse_sklearn_simple_model(  # noqa: SLF001  (as its own parsers do)
-            scope, model, inputs, custom_parsers=custom_parsers
-        )
-        return [outputs[1]]
     _labels(scope, model)  # refused before skl2onnx rounds them
-    return parsing._parse_sklearn_classifier(  # noqa: SLF001
+    return parsing._parse_sklearn_classifier(  # noqa: SLF001  (as its own parsers do)
         scope, model, inputs, custom_parsers=custom_parsers
     )
 
@@ -181,24 +135,6 @@ def _set_types(operator: Any) -> None:
     operator.outputs[1].type.shape = [n_rows, len(labels)]
 
 
-def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
-    calibrator = take_calibrator(operator.raw_operator)
-    ops = _operations(calibrator.n_features_in_, container)
-    widths = [one.get_second_dimension() for one in operator.inputs]
-    kind = check_input(calibrator, None)
-    width = n_columns(calibrator, kind)
-    if len(widths) != 1 or widths[0] not in (None, width):
-        columns = f"{width} columns, one for each class" if width > 1 else f"1 column, {kind!r}"
-        raise errors.ExportError(
-            f"{type(calibrator).__name__} takes one input, scores with {columns}; it got "
-            f"{len(widths)} inputs with {errors.in_words(widths)} columns"
-        )
-    given = operator.inputs[0]
-    scores = ops.real(Tensor(ops, given.full_name, REAL, width))
-    result = write_rows(ops, calibrator, scores, kind)
-    _finish(scope, operator, container, *result, 0.0 if given.is_root else SCORE_ERROR)
-
-
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     ops = _operations(len(model.classes_), container)
@@ -222,7 +158,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     else:
         probabilities = sum(parts[1:], parts[0]) / float(len(parts))
     average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
-    _finish(scope, operator, container, probabilities, average, SCORE_ERROR)
+    _finish(scope, operator, container, probabilities, average)
 
 
 def _operations(n_classes: int, container: Any) -> OnnxOperations:
@@ -235,10 +171,8 @@ def _operations(n_classes: int, container: Any) -> OnnxOperations:
     return OnnxOperations(n_classes, opset)
 
 
-def _write_top_columns(
-    ops: OnnxOperations, probabilities: Tensor, scores: Tensor, off: float
-) -> Tensor:
-    """Write ``_kernels.rows.top_columns``, where scores may be ``off`` relative to their size.
+def _write_top_columns(ops: OnnxOperations, probabilities: Tensor, scores: Tensor) -> Tensor:
+    """Write ``_kernels.rows.top_columns``, where scores have a relative error of SCORE_ERROR.
 
     Of probabilities that are equal up to rounding it is the one of the largest score, then the
     first.
@@ -248,29 +182,28 @@ def _write_top_columns(
     top = largest - largest * float(16 * np.finfo(np.float64).eps)
     finite = ops.maximum(scores, -1e300)  # as others are not
     candidates = ops.where(probabilities >= top, finite, -np.inf)
-    if off:
-        largest = ops.row_max(candidates)
-        size = ops.maximum(largest, 0.0 - largest)
-        candidates = ops.real(candidates >= largest - size * off)
+    largest = ops.row_max(candidates)
+    size = ops.maximum(largest, 0.0 - largest)
+    candidates = ops.real(candidates >= largest - size * SCORE_ERROR)
     return ops.node("ArgMax", [candidates], TensorProto.INT64, 1, axis=1, keepdims=0)
 
 
 def _finish(
-    scope: Any, operator: Any, container: Any, probabilities: Tensor, scores: Tensor, off: float
+    scope: Any, operator: Any, container: Any, probabilities: Tensor, scores: Tensor
 ) -> None:
     """Write down labels, and give all nodes and constants to skl2onnx under names of its own."""
     ops, kept = probabilities.ops, guess_proto_type(operator.outputs[1].type)
     classes = _labels(scope, operator.raw_operator)
     ops.constants["classes"] = numpy_helper.from_array(classes, "classes")
-    best = _write_top_columns(ops, probabilities, scores, off)
+    best = _write_top_columns(ops, probabilities, scores)
     outputs = [
         ops.node("Gather", ["classes", best], TensorProto.INT64, axis=0),
         ops.node("Cast", [probabilities], kept, to=kept),
     ]
     made = [*ops.constants, *(name for node in ops.nodes for name in node.output)]
     names = {name: scope.get_unique_variable_name(f"calibrant_{name}") for name in made}
-    for found, wanted in zip(outputs, operator.outputs, strict=True):
-        names[found.name] = wanted.full_name
+    for result, wanted in zip(outputs, operator.outputs, strict=True):
+        names[result.name] = wanted.full_name
     for name, tensor in ops.constants.items():
         tensor.name = names[name]
         container.initializers.append(tensor)  # its own method loses texts
@@ -297,14 +230,6 @@ def unwrap(estimator: Any) -> Any:
     return estimator
 
 
-def mark_transformer(scope: Any, part: Any) -> None:
-    """Have a calibrator parsed as a transformer, also one at the end of a pipeline."""
-    if isinstance(part, Pipeline) and part.steps:
-        mark_transformer(scope, part.steps[-1][1])
-    elif isinstance(part, Calibrator):
-        scope.add_options(id(part), {"transform": True})
-
-
 def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
@@ -329,7 +254,6 @@ def declare_scores(
         for _, step in estimator.steps[:-1]:
             if step is not None and step != "passthrough":
                 step = unwrap(step)  # noqa: PLW2901
-                mark_transformer(scope, step)
                 inputs = parsing._parse_sklearn(scope, step, inputs)  # noqa: SLF001
         estimator = unwrap(estimator.steps[-1][1])
     if is_margin and type(estimator) in sklearn_operator_name_map:
@@ -349,9 +273,9 @@ def _as_float(scope: Any, variable: Any) -> Any:
         return variable
     cast = scope.declare_local_operator("SklearnCast")
     cast.inputs = [variable]
-    found = scope.declare_local_variable("features", FloatTensorType(variable.type.shape))
-    cast.outputs.append(found)
-    return found
+    result = scope.declare_local_variable("features", FloatTensorType(variable.type.shape))
+    cast.outputs.append(result)
+    return result
 
 
 def _with_margins(container: Any, estimator: Any) -> Any:
@@ -385,11 +309,11 @@ def _with_margins(container: Any, estimator: Any) -> Any:
 
 
 def write_class_scores(
-    ops: OnnxOperations, estimator: Any, found: str, classes: NDArray[Any], *, is_margin: bool
+    ops: OnnxOperations, estimator: Any, result: str, classes: NDArray[Any], *, is_margin: bool
 ) -> Any:
     """Write down ``class_scores``: a column for every class, also one that was never seen."""
     n_known = len(estimator.classes_)
-    scores = ops.real(Tensor(ops, found, REAL, n_known))
+    scores = ops.real(Tensor(ops, result, REAL, n_known))
     if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
         margin = ops.node("Gather", [scores, ops.number([-1])], width=1, axis=1)
         scores = _pad(ops, margin, [0, 1, 0, 0], 0.0, 2)

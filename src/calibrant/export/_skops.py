@@ -44,15 +44,15 @@ def trusted_types() -> list[str]:
     """
     every = saved_methods(study=True).values()
     methods = [cls for cls in every if cls.__module__.startswith("calibrant.")]
-    found: set[type] = {CalibratedClassifier, CalibratedPair, *methods}
+    result: set[type] = {CalibratedClassifier, CalibratedPair, *methods}
     asked: list[Any] = [getattr(maps, name) for name in maps.__all__]
     asked += [kind for cls in methods for kind in fitted_types(cls).values()]
     while asked:
         kind = asked.pop()
         asked += get_args(kind)
         is_ours = isinstance(kind, type) and is_dataclass(kind)  # of a map, a curve or a report
-        if is_ours and kind not in found and not issubclass(kind, Calibrator):
-            found.add(kind)
+        if is_ours and kind not in result and not issubclass(kind, Calibrator):
+            result.add(kind)
             hints = get_type_hints(kind)
             asked += [hints[field.name] for field in fields(kind)]
-    return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in found)
+    return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in result)

@@ -90,8 +90,8 @@ def to_torch(
     >>> module = to_torch(calibrator)
     >>> module
     CalibratorModule(method='ts', n_classes=3, input='probabilities')
-    >>> found = module(torch.tensor(scores))
-    >>> bool(abs(found.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
+    >>> result = module(torch.tensor(scores))
+    >>> bool(abs(result.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
     True
     """
     calibrator = take_calibrator(calibrator)
@@ -171,8 +171,8 @@ class TorchOperations(Operations):
 
     @staticmethod
     def sort(x: Any) -> tuple[Any, Any]:
-        found = torch.sort(x, dim=1, descending=True, stable=True)
-        return found[0], found[1]
+        result = torch.sort(x, dim=1, descending=True, stable=True)
+        return result[0], result[1]
 
     @staticmethod
     def spread(x: Any, columns: Any) -> Any:
@@ -227,14 +227,14 @@ class CalibratorModule(nn.Module):
         rows = scores.cpu() if self._by_cpu else scores
         whole = torch.compiler.is_compiling() or torch.jit.is_tracing()  # for any number of rows
         if whole or rows.device.type != "cpu":
-            found: torch.Tensor = self.map(rows.to(REAL)).to(scores.dtype)
+            result: torch.Tensor = self.map(rows.to(REAL)).to(scores.dtype)
         else:
             parts = rows.split(max(1, CELLS_AT_ONCE // self.n_classes))
-            found = torch.cat([self.map(part.to(REAL)).to(scores.dtype) for part in parts])
-        if rows.requires_grad and torch.is_grad_enabled() and not found.requires_grad:
+            result = torch.cat([self.map(part.to(REAL)).to(scores.dtype) for part in parts])
+        if rows.requires_grad and torch.is_grad_enabled() and not result.requires_grad:
             # Steps do not depend on scores as far as torch can see; their derivative is zero.
-            found = torch.where(torch.zeros_like(found, dtype=torch.bool), rows, found)
-        return found.to(scores.device) if self._by_cpu else found
+            result = torch.where(torch.zeros_like(result, dtype=torch.bool), rows, result)
+        return result.to(scores.device) if self._by_cpu else result
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
@@ -248,8 +248,8 @@ class CalibratorModule(nn.Module):
         return self
 
     def __repr__(self) -> str:
-        told = f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
-        return f"{type(self).__name__}({told})"
+        facts = f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
+        return f"{type(self).__name__}({facts})"
 
 
 def has_float64(device: torch.device) -> bool:
@@ -294,8 +294,8 @@ def save_pt2(
     >>> path = Path(tempfile.mkdtemp()) / "model.pt2"
     >>> save_pt2(to_torch(calibrator), path, dtype="float64")
     >>> program = torch.export.load(path).module()
-    >>> found = program(torch.tensor(scores))
-    >>> bool(abs(found.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
+    >>> result = program(torch.tensor(scores))
+    >>> bool(abs(result.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
     True
     """
     gate.check_option("dtype", dtype, tuple(TORCH_DTYPES))

@@ -53,7 +53,7 @@ CHOICES = {
     "method": ("predict_proba", "predict", "predict_log_proba"),
     "on_bad_row": tuple(ON_BAD_ROW),
 }
-"""What the parameters of a prediction may be, by default the first."""
+"""Choices of the parameters of a prediction; the first is the default."""
 
 MOST_COLUMNS = 100
 """MLflow checks one named column after the other, which takes 5 ms a call for 100; beyond that a
@@ -126,11 +126,11 @@ def save_model(
                 "as a model of its own, and for_group(None) for all other rows"
             )
         model_file.save(taken, file)
-        found = model_file.describe(file)
-        told = {key: found[key] for key in ("method", "n_classes", "format", "sha256")}
-        told |= {"scores": check_input(taken, None), "data": DATA, "version": __version__}
+        facts = model_file.describe(file)
+        flavor = {key: facts[key] for key in ("method", "n_classes", "format", "sha256")}
+        flavor |= {"scores": check_input(taken, None), "data": DATA, "version": __version__}
         model = Model() if mlflow_model is None else mlflow_model
-        model.add_flavor(FLAVOR, **told)
+        model.add_flavor(FLAVOR, **flavor)
         if input_example is None and signature in (None, False):
             input_example = _example(taken)
         if signature is None:
@@ -220,8 +220,8 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
     >>> load_model(directory)
     TemperatureScaling()
     """
-    found = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
-    return _read(Path(found))
+    result = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
+    return _read(Path(result))
 
 
 def _load_pyfunc(path: str) -> _Served:
@@ -240,22 +240,22 @@ class _Served:
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
         """Return a data frame for one, with the classes as its columns, and else an array."""
-        told = {name: usual[0] for name, usual in CHOICES.items()} | (params or {})
+        options = {name: usual[0] for name, usual in CHOICES.items()} | (params or {})
         for name, choices in CHOICES.items():
-            gate.check_option(name, told[name], choices)
-        method, on_bad_row = told["method"], told["on_bad_row"]
+            gate.check_option(name, options[name], choices)
+        method, on_bad_row = options["method"], options["on_bad_row"]
         if isinstance(data, dict):  # of a vector for each row, which has a name
             (data,) = data.values()
         if not isinstance(data, pd.DataFrame):
             data = np.asarray(data)
         predict = getattr(self._calibrator, method)
-        found, good = predict_good(predict, data, self._calibrator, on_bad_row)
+        result, good = predict_good(predict, data, self._calibrator, on_bad_row)
         if not isinstance(data, pd.DataFrame):
-            return found
+            return result
         index = data.index[good] if on_bad_row == "skip" else data.index
         if method == "predict":
-            return pd.Series(found, index=index, name="label")
-        return pd.DataFrame(found, index=index, columns=_texts(self._calibrator))
+            return pd.Series(result, index=index, name="label")
+        return pd.DataFrame(result, index=index, columns=_texts(self._calibrator))
 
 
 def _read(directory: Path) -> Calibrator:

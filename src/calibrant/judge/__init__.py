@@ -1,9 +1,10 @@
 """Calibrate a model that grades answers to human grades of some of them."""
 
-from calibrant._lazy import attach
+from calibrant.judge._judge import JudgeReport as JudgeReport
+from calibrant.judge._judge import calibrate_judge
 
-_HOMES = {"calibrate_judge": "calibrant.judge._judge"}
-"""The module of every public name."""
+__all__ = ["calibrate_judge"]
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605  (a list)
-__getattr__, __dir__ = attach(__name__, _HOMES)
+
+def __dir__() -> list[str]:
+    return __all__

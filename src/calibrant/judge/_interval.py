@@ -57,14 +57,14 @@ def estimate_mean(
         ends = _mean_interval(rest, high - low, limits, level, n_fitted)
         wider = 1.0 if clusters is None else _design(rest, clusters, high - low, level, n_fitted)
         square = (1.0 - n / m) * (np.array(ends) - rest.mean()) ** 2 + of_rows
-        below, above = (wider * math.sqrt(own) for own in square)
+        below, above = (wider * math.sqrt(part) for part in square)
         inside = (min(max(x, low), high) for x in (value, value - below, value + above))
         width = float(np.sqrt(square).sum())
         return Estimate(*inside), width, float(square.mean() - of_rows) / (1.0 - n / m or 1.0)
 
-    (plain, wide, own), (tuned, narrow, residual) = interval(0.0, 1), interval(power, 2)
+    (plain, wide, plain_residual), (tuned, narrow, residual) = interval(0.0, 1), interval(power, 2)
     if narrow >= wide or (clusters is None and _width(tuned) > _width(plain)):
-        tuned, power, residual = plain, 0.0, own
+        tuned, power, residual = plain, 0.0, plain_residual
     # The square of half a width is residual * n * (1 / n' - 1 / m) + of_rows for n' labels.
     residual *= n
     goal = ((1.0 / n - 1.0 / m) * residual + of_rows) / 4.0 - of_rows

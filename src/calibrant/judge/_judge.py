@@ -8,7 +8,7 @@ of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi an
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
@@ -25,7 +25,9 @@ from calibrant.judge._interval import estimate_mean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+    from calibrant.metrics import Seed
 
     Floats = NDArray[np.float64]
     Fit = Callable[[NDArray[np.int64]], Callable[[Any], Floats]]
@@ -71,14 +73,14 @@ class JudgeReport(Result):
     n_unlabelled: int = doc("Rows with the judge's grade only.")
     n_clusters: int | None = doc("Clusters of the labelled rows; None if these are independent.")
     classes: NDArray[Any] = doc("All grades, sorted.")
-    values: NDArray[Any] = doc("Number that each grade stands for.")
+    values: NDArray[Any] = doc("Numeric value of each grade.")
     mean: Estimate = doc("Mean human grade of all rows, and its interval.")
     labelled_mean: Estimate = doc("Mean human grade estimated from the labelled rows alone.")
     judge_mean: float = doc("Mean grade of the uncalibrated judge; NaN if it has other grades.")
     kappa_before: float = doc("Cohen's kappa of judge and humans; NaN if it has other grades.")
     kappa_after: float = doc("Kappa of the most probable calibrated grade, held-out rows.")
     weighted_kappa_before: float = doc("Quadratically weighted kappa of judge and humans.")
-    weighted_kappa_after: float = doc("Of the calibrated grade nearest to the mean.")
+    weighted_kappa_after: float = doc("Weighted kappa of the calibrated grade nearest to the mean.")
     labels_to_halve: int | None = doc(
         "Number of labels that halves the interval; None if no number does."
     )
@@ -95,8 +97,8 @@ class JudgeReport(Result):
         )
         drawn = "" if self.n_clusters is None else f" (of {self.n_clusters} clusters)"
         mean, alone = (
-            f"{own.value:.4g} [{own.low:.4g}, {own.high:.4g}]"
-            for own in (self.mean, self.labelled_mean)
+            f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
+            for estimate in (self.mean, self.labelled_mean)
         )
         return (
             f"judge on {self.n_labelled} labelled{drawn} and {self.n_unlabelled} other rows\n"
@@ -110,19 +112,19 @@ class JudgeReport(Result):
 
 
 def calibrate_judge(
-    human: Any,
-    judged: Any,
-    unlabelled: Any,
+    human: ArrayLike,
+    judged: ArrayLike,
+    unlabelled: ArrayLike,
     *,
-    classes: Any = None,
-    values: Any = None,
-    clusters: Any = None,
+    classes: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     scores: str = "probabilities",
     calibrator: Calibrator | None = None,
-    target: str = "rows",
+    target: Literal["rows", "population"] = "rows",
     confidence_level: float = 0.95,
     n_folds: int = 10,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> JudgeReport:
     """Calibrate the grades of a judge, and estimate the mean human grade of all rows.
 
@@ -142,7 +144,7 @@ def calibrate_judge(
         All grades. By default those that humans gave, and those of a judge who uses the same scale:
         name them if a grade may be missing from both, since the interval must reach it.
     values : array-like of shape (n_grades,), optional
-        Number that each grade stands for, in the order of the sorted grades or of ``classes``; not
+        Numeric value of each grade, in the order of the sorted grades or of ``classes``; not
         needed for grades that are numbers.
     clusters : array-like of shape (n_labelled,), optional
         What was drawn, if labelled rows were not drawn one by one: the document, conversation or
@@ -185,13 +187,13 @@ def calibrate_judge(
     gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
     gate.check_number("n_folds", n_folds, low=2, whole=True)
     if np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,):
-        index, grades, own, other, fit = _read_grades(human, judged, unlabelled, classes)
+        index, grades, labelled, other, fit = _read_grades(human, judged, unlabelled, classes)
         before, raw = np.ravel(judged), np.ravel(unlabelled)
     else:
-        index, grades, own, other, fit = _read_rows(
+        index, grades, labelled, other, fit = _read_rows(
             human, judged, unlabelled, classes, scores, calibrator
         )
-        before, raw = grades[own.argmax(axis=1)], grades[other.argmax(axis=1)]
+        before, raw = grades[labelled.argmax(axis=1)], grades[other.argmax(axis=1)]
     numbers = _read_values(grades, values)
     n, k = len(index), len(grades)
     if n < FEWEST_LABELS:
@@ -203,7 +205,7 @@ def calibrate_judge(
     held_out, averaged = np.empty((n, k)), np.zeros((len(other), k))
     for fold in np.unique(folds):
         predict = fit(np.flatnonzero(folds != fold))
-        held_out[folds == fold] = predict(own[folds == fold])
+        held_out[folds == fold] = predict(labelled[folds == fold])
         averaged += predict(other) * np.mean(folds == fold)
     y = numbers[index]
     mean, plain, power, more = estimate_mean(
@@ -293,9 +295,9 @@ def _read_grades(
 
     A bin is a grade; of many numbers, as scores are, each bin has as many of the judge's.
     """
-    own, other = (np.ravel(np.asarray(given, dtype=object)) for given in (judged, unlabelled))
-    both = _read_scale(np.concatenate([own, other]), len(own))
-    index, grades = _read_human(human, len(own), classes, both)
+    labelled, other = (np.ravel(np.asarray(given, dtype=object)) for given in (judged, unlabelled))
+    both = _read_scale(np.concatenate([labelled, other]), len(labelled))
+    index, grades = _read_human(human, len(labelled), classes, both)
     every, places = np.unique(both, return_inverse=True)
     if both.dtype.kind == "f" and len(every) > LARGEST_SCALE:
         every = np.unique(np.quantile(both, np.arange(1, N_BINS) / N_BINS))
@@ -312,7 +314,7 @@ def _read_grades(
         table /= table.sum(axis=1, keepdims=True)
         return lambda given: table[given]
 
-    return index, grades, places[: len(own)], places[len(own) :], fit
+    return index, grades, places[: len(labelled)], places[len(labelled) :], fit
 
 
 def _read_human(
@@ -322,17 +324,17 @@ def _read_human(
     named, stored = _JudgedArguments(), np.asarray(human)
     with errors.naming(named):
         refuse_missing(stored)
-    known = _find_grades(stored, both, n_rows) if classes is None else np.asarray(classes)
-    if len(known) < 2:
+    grades = _find_grades(stored, both, n_rows) if classes is None else np.asarray(classes)
+    if len(grades) < 2:
         raise errors.LabelError(
-            f"human has the single grade {errors.some_in_words(known)}, so nothing says how far "
+            f"human has the single grade {errors.some_in_words(grades)}, so nothing says how far "
             "another grade may be; pass classes= (--classes) with all grades that humans could give"
         )
-    if known.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
-        return check_labels(human, n_rows, len(known), classes=known, named=named)
+    if grades.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
+        return check_labels(human, n_rows, len(grades), classes=grades, named=named)
     # Labels are no fractions; half grades are found by their texts.
-    texts, names = (given.astype(float).astype(str).tolist() for given in (stored, known))
-    return check_labels(texts, n_rows, len(known), classes=names, named=named)[0], known
+    texts, names = (given.astype(float).astype(str).tolist() for given in (stored, grades))
+    return check_labels(texts, n_rows, len(grades), classes=names, named=named)[0], grades
 
 
 def _find_grades(human: NDArray[Any], both: NDArray[Any], n_rows: int) -> NDArray[Any]:
@@ -341,16 +343,16 @@ def _find_grades(human: NDArray[Any], both: NDArray[Any], n_rows: int) -> NDArra
     A judge from 0 to 10 beside humans who say 0 or 1 has another scale, though it has both grades:
     it gives others too often for humans to lack them by chance.
     """
-    known, kind = np.unique(human), human.dtype.kind
+    grades, kind = np.unique(human), human.dtype.kind
     if (kind in "iufb") != (both.dtype.kind == "f") or human.ndim > 1:
-        return known
-    given = known.astype(both.dtype)
+        return grades
+    given = grades.astype(both.dtype)
     share, every = np.isin(both[:n_rows], given).mean(), np.union1d(given, both)
-    is_other = share < SHARE_OF_SCALE and (len(known) > 1 or share == 0.0)
-    is_other |= len(every) > max(LARGEST_SCALE, len(known))  # scores, of which bins are made
+    is_other = share < SHARE_OF_SCALE and (len(grades) > 1 or share == 0.0)
+    is_other |= len(every) > max(LARGEST_SCALE, len(grades))  # scores, of which bins are made
     is_other |= kind == "b" and not np.isin(every, (0.0, 1.0)).all()
     if is_other:
-        return known
+        return grades
     is_fraction = kind in "iu" and bool((every % 1 != 0).any())
     return every if is_fraction or kind not in "iufb" else every.astype(human.dtype)
 
@@ -374,7 +376,7 @@ def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
 
 
 def _read_values(grades: NDArray[Any], values: Any) -> Floats:
-    """Return the number that each grade stands for."""
+    """Return the numeric value of each grade."""
     if values is None and grades.dtype.kind not in "iufb":
         raise errors.ParameterError(
             f"the grades {errors.some_in_words(grades)} are not numbers; pass values= with the "

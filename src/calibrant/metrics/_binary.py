@@ -77,15 +77,17 @@ class BinarySummary(Result):
 
     def texts(self) -> dict[str, tuple[str, str]]:
         """Return each number and its interval as they are printed, by title; "" is for none."""
-        return {SHOWN[name][0]: _texts(name, own) for name, own in self.estimates().items()}
+        return {
+            SHOWN[name][0]: _texts(name, estimate) for name, estimate in self.estimates().items()
+        }
 
     def describe(self) -> list[str]:
-        """Say what is wrong with the predictions, a sentence for each finding."""
+        """Describe the findings, a sentence each."""
         name = errors.in_words(self.positive)
         said, seen = percents(self.predicted, self.observed)
         ratio, slope, auc = (
-            _texts(own, getattr(self, own))[0]
-            for own in ("predicted_over_observed", "slope", "auc")
+            _texts(field, getattr(self, field))[0]
+            for field in ("predicted_over_observed", "slope", "auc")
         )
         seen_as = f"({said} predicted, {seen} observed; ratio {ratio})"
         words = {
@@ -105,11 +107,11 @@ class BinarySummary(Result):
         return "\n".join([*lines, *self.missing, *self.describe()])
 
 
-def _texts(name: str, own: Estimate) -> tuple[str, str]:
+def _texts(name: str, estimate: Estimate) -> tuple[str, str]:
     """Return a number and its interval as they are printed."""
     spec = SHOWN[name][1]
-    value, low, high = ("-" if math.isnan(v) else format(v, spec) for v in own)
-    return value, "" if math.isnan(own.low) else f"{low} to {high}"
+    value, low, high = ("-" if math.isnan(v) else format(v, spec) for v in estimate)
+    return value, "" if math.isnan(estimate.low) else f"{low} to {high}"
 
 
 def binary_summary(
@@ -130,14 +132,12 @@ def binary_summary(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, classes, pos_label
+        As in :func:`evaluate`.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A weight is a repetition: weight 2 counts a row twice, also in intervals.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def summarise(cells: EventCells, positive: Any, level: float) -> BinarySummary:
         n_positive = float(cells.hits.sum())
         n_negative = max(n_rows - n_positive, 0.0)
         said, seen = float(cells.weight @ cells.values) / n_rows, n_positive / n_rows
-        fewest = min(n_positive, n_negative, *(n_rows * own for own in (said, 1.0 - said)))
+        fewest = min(n_positive, n_negative, *(n_rows * share for share in (said, 1.0 - said)))
         why = _why_missing(cells, n_positive, n_negative, fewest, positive)
         quantile = math.nan if "rows" in why else level
         auc, ratio = _auc(cells, n_positive, n_negative), _ratio(cells, said, seen, n_rows)
@@ -442,7 +442,7 @@ class Recalibration:
     def degrees(self, a: float, b: float) -> float:
         """Return the degrees of freedom of the root of a deviance, in Student's distribution.
 
-        Rows whose label is nearly certain say little of a slope: so many coins would say as much.
+        Rows whose label is nearly certain say little of a slope: they count as fewer rows.
         """
         q = expit(a + b * self.x)
         return max(4.0 * float(self.weight @ (q * (1.0 - q))), FEWEST_DEGREES)

@@ -49,8 +49,8 @@ def confidence_ece(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -59,8 +59,6 @@ def confidence_ece(
         the bin of the midpoint of their cumulative weight.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -106,8 +104,8 @@ def positive_ece(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="quantile"
@@ -116,8 +114,6 @@ def positive_ece(
         a rare class nearly all rows are in the first of these, where errors of all kinds cancel.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -165,14 +161,8 @@ def classwise_ece(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    n_bins : int, default=15
-        Number of bins.
-    norm : {"l1", "l2", "max"}, default="l1"
-        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
+        As in :func:`confidence_ece`.
 
     Returns
     -------
@@ -212,14 +202,8 @@ def thresholded_ece(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    n_bins : int, default=15
-        Number of bins.
-    norm : {"l1", "l2", "max"}, default="l1"
-        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
+        As in :func:`confidence_ece`.
 
     Returns
     -------
@@ -307,12 +291,12 @@ def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float
     hits = rows.class_index[row] == column
     order = np.argsort(column, kind="stable")
     ends = np.cumsum(np.bincount(column, minlength=rows.n_classes))
-    found = []
-    for own in np.split(order, ends[:-1]):
-        if len(own):
-            bins = mass_bins(values[own], weight[own], n_bins)
-            found.append(sums_in_bins(values[own], hits[own], weight[own], bins, n_bins))
-    return float(errors_in(np.array(found), norm).mean())
+    result = []
+    for cells in np.split(order, ends[:-1]):
+        if len(cells):
+            bins = mass_bins(values[cells], weight[cells], n_bins)
+            result.append(sums_in_bins(values[cells], hits[cells], weight[cells], bins, n_bins))
+    return float(errors_in(np.array(result), norm).mean())
 
 
 @dataclass(frozen=True)
@@ -338,17 +322,17 @@ class ProblemBins(Statistic):
 
 @dataclass(frozen=True)
 class ClassBins(Statistic):
-    """The same for the binary problem of every class: sums of shape (n_classes, n_bins, 3)."""
+    """Sums in bins of equal width of every class's binary problem: (n_classes, n_bins, 3)."""
 
     n_bins: int
     norm: str = "l1"
 
     def sums(self, rows: Predictions) -> Floats:
         """Return sums of shape (n_classes, n_bins, 3)."""
-        found = np.zeros((rows.n_classes, self.n_bins, 3))
+        result = np.zeros((rows.n_classes, self.n_bins, 3))
         bins = uniform_bins(rows.rows, self.n_bins)
-        kernels.add_binned_classes(rows.rows, rows.class_index, rows.weight, bins, found)
-        return found
+        kernels.add_binned_classes(rows.rows, rows.class_index, rows.weight, bins, result)
+        return result
 
     def value(self, sums: Floats) -> float:
         """Return the mean error of the classes."""
@@ -372,7 +356,7 @@ def sums_in_bins(
 ) -> Floats:
     """Sum weight, weighted hits and weighted values in each bin."""
     parts = weight, np.where(hits, weight, 0.0), weight * values
-    return np.stack([np.bincount(bins, own, n_bins) for own in parts], axis=1)
+    return np.stack([np.bincount(bins, part, n_bins) for part in parts], axis=1)
 
 
 def errors_in(sums: Floats, norm: str = "l1") -> Floats:
@@ -385,11 +369,11 @@ def errors_in(sums: Floats, norm: str = "l1") -> Floats:
     gap = np.abs(values - hits)
     total = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
     relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
-    found: Floats
+    result: Floats
     if norm == "l1":
-        found = gap.sum(axis=-1) / total
+        result = gap.sum(axis=-1) / total
     elif norm == "l2":
-        found = np.sqrt((gap * relative).sum(axis=-1) / total)
+        result = np.sqrt((gap * relative).sum(axis=-1) / total)
     else:
-        found = relative.max(axis=-1)
-    return found
+        result = relative.max(axis=-1)
+    return result

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calibrant.scale import Chunks
 
 N_TERMS = 12
-"""Of the series of both distributions: at the seam, the first one left out is below 1e-30."""
+"""Terms of the series of both distributions: the first one left out is below 1e-30."""
 
 SHORTEST_RANGE = 0.05  # Brownian motion gets farther than this, but for a probability below 1e-200
 
@@ -56,16 +56,14 @@ def cumulative_differences(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, classes, pos_label
+        As in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
         Whether the largest probability of each row, or the probability of one class, is compared
         with labels. None is the positive (second) class of two, and the confidence for more.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double in ``scale`` and the
         p-values; elsewhere it counts as two rows.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -116,11 +114,11 @@ def cumulative_differences(
     )
 
 
-def _chance(exceeds: Any, found: float, scale: float) -> float:
+def _chance(exceeds: Any, result: float, scale: float) -> float:
     """P-value of a statistic; predictions that leave nothing to chance are right or are not."""
     if scale == 0.0:
-        return 1.0 if found == 0.0 else 0.0
-    return float(exceeds(found / scale))
+        return 1.0 if result == 0.0 else 0.0
+    return float(exceeds(result / scale))
 
 
 def range_exceeds(x: float) -> float:
@@ -180,12 +178,10 @@ def class_shares(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, classes, pos_label
+        As in :func:`evaluate`.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice in shares; p-values have one event of weight 2.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -210,10 +206,10 @@ def class_shares(
     >>> from calibrant.metrics import class_shares
     >>> rng = np.random.default_rng(0)
     >>> positive = rng.uniform(0.0, 0.4, 2000)
-    >>> found = class_shares(rng.random(2000) < positive / 2, positive)
-    >>> f"{found.predicted[1]:.3f} predicted, {found.observed[1]:.3f} observed"
+    >>> result = class_shares(rng.random(2000) < positive / 2, positive)
+    >>> f"{result.predicted[1]:.3f} predicted, {result.observed[1]:.3f} observed"
     '0.200 predicted, 0.101 observed'
-    >>> bool(found.p_holm[1] < 1e-9)
+    >>> bool(result.p_holm[1] < 1e-9)
     True
     """
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
@@ -233,13 +229,13 @@ class ClassMoments(Statistic):
     def sums(self, rows: Predictions) -> Floats:
         """Return sums of shape (5, n_classes)."""
         weight, square = rows.weight, rows.weight * rows.weight
-        found = np.empty((5, rows.n_classes))
-        found[0] = weight.sum()
-        found[1] = weight @ rows.rows
-        found[2] = np.bincount(rows.class_index, weight, rows.n_classes)
-        found[3] = square @ rows.rows
-        found[4] = square @ (rows.rows * rows.rows)
-        return found
+        result = np.empty((5, rows.n_classes))
+        result[0] = weight.sum()
+        result[1] = weight @ rows.rows
+        result[2] = np.bincount(rows.class_index, weight, rows.n_classes)
+        result[3] = square @ rows.rows
+        result[4] = square @ (rows.rows * rows.rows)
+        return result
 
 
 def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Floats) -> Floats:
@@ -247,8 +243,8 @@ def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Fl
     # The square of a weight may be too small to be counted where the weight itself is not.
     size = np.divide(first, said, out=np.ones_like(said), where=(said > 0) & (first > 0))
     variance = np.maximum(first - second, 0.0) / size**2
-    found: Floats = np.minimum(2.0 * gammainc(variance + np.abs(gap) / size, variance), 1.0)
-    return np.where(np.abs(gap) <= GAP_OF_ROUNDING * weight, 1.0, found)
+    result: Floats = np.minimum(2.0 * gammainc(variance + np.abs(gap) / size, variance), 1.0)
+    return np.where(np.abs(gap) <= GAP_OF_ROUNDING * weight, 1.0, result)
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,6 @@ from calibrant._predictions import Predictions, Statistic, read, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
-from calibrant.metrics._groups import judge_groups
 from calibrant.metrics._intervals import (
     check_level,
     error_interval,
@@ -27,15 +26,16 @@ from calibrant.metrics._intervals import (
 )
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
 from calibrant.metrics._significance import calibration_test
-from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
+from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, judge_groups, metrics_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
     from calibrant._predictions import Source
-    from calibrant.metrics._groups import GroupTable
+    from calibrant.metrics._intervals import Seed
     from calibrant.metrics._significance import CalibrationTest
+    from calibrant.metrics._table import GroupTable
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8
@@ -60,8 +60,8 @@ class Evaluation(Result):
     n_bins: int
     n_resamples: int
     confidence_level: float = doc("Confidence level of the intervals.")
-    positive_ece: Estimate | None = doc("None for more than two classes.", default=None)
-    ranked_probability_score: Estimate | None = doc("If classes are ordered.", default=None)
+    positive_ece: Estimate | None = doc("Error of the positive class of two.", default=None)
+    ranked_probability_score: Estimate | None = doc("RPS of ordered classes.", default=None)
     by_group: GroupTable | None = doc("Metrics of each group, if groups were given.", default=None)
     binary: BinarySummary | None = doc(
         "AUC, predicted over observed positives, slope and intercept of two classes.", default=None
@@ -69,7 +69,7 @@ class Evaluation(Result):
     largest_share: float = doc(
         "Share of the most frequent class; NaN of over 1,024.", default=math.nan
     )
-    strategy: str | None = doc("Bins of pos-ECE and conf-ECE, if told.", default=None)
+    strategy: str | None = doc("Bins of pos-ECE and conf-ECE, if given.", default=None)
     n_sampled: int | None = doc(
         "Rows that metrics and intervals which need an order were computed from, if not all.",
         default=None,
@@ -79,13 +79,13 @@ class Evaluation(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers."""
         fields = Result.to_dict(self)
-        for name, own in (("by_group", self.by_group), ("binary", self.binary)):
+        for name, part in (("by_group", self.by_group), ("binary", self.binary)):
             del fields[name]
-            fields |= {} if own is None else {name: own.to_dict()}
+            fields |= {} if part is None else {name: part.to_dict()}
         return fields
 
     def estimates(self) -> dict[str, Estimate]:
-        """Return the metrics of so many classes by name, in the order of the table."""
+        """Return the metrics by name, in the order of the table."""
         is_ordered = self.ranked_probability_score is not None
         names = [*metrics_of(self.n_classes, ordered=is_ordered)]
         if self.largest_share > LARGEST_SHARE:
@@ -108,8 +108,8 @@ class Evaluation(Result):
     def _rows(self, interval: str) -> list[list[str]]:
         """Return the cells of the table; of two classes, what they are judged by comes first."""
         first = {} if self.binary is None else self.binary.estimates()
-        rows = {SHOWN[name][0]: own for name, own in first.items()}
-        rows |= {METRICS[name].title: own for name, own in self.estimates().items()}
+        rows = {SHOWN[name][0]: estimate for name, estimate in first.items()}
+        rows |= {METRICS[name].title: estimate for name, estimate in self.estimates().items()}
         cells = [["metric", "value", f"{100 * self.confidence_level:g} % interval"]]
         for title, (value, low, high) in rows.items():
             text = "-" if math.isnan(value) else f"{value:.5f}"
@@ -139,7 +139,7 @@ def evaluate(
     groups: ArrayLike | None = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -249,22 +249,27 @@ def evaluate(
         confidence_level=float(confidence_level),
         by_group=by_group,
         binary=summarise_rows(rows, float(confidence_level)) if len(source.classes) == 2 else None,
-        largest_share=_look_at_columns(sums.get("confusion"), source),
+        largest_share=_largest_share(sums.get("confusion"), source.classes),
         strategy=strategy,
         n_sampled=None if rows.n_counted is None else rows.n_rows,
         missing=_why_missing(estimates, headline(len(source.classes)).id) if level else (),
     )
 
 
-def _look_at_columns(confusion: Floats | None, source: Source) -> float:
-    """Warn if columns look permuted; return the share of the most frequent class."""
+def _largest_share(confusion: Floats | None, classes: NDArray[Any]) -> float:
+    """Return the share of the most frequent class; warn if columns look permuted."""
     if confusion is None:
         return math.nan
-    weights, counts = confusion[..., 0], confusion[..., 1].sum(axis=1)
-    mismatch = find_mismatch(weights, counts, source.classes)
+    warn_of_mismatch(confusion, classes)
+    weights = confusion[..., 0]
+    return float(weights.sum(axis=1).max() / weights.sum())
+
+
+def warn_of_mismatch(confusion: Floats, classes: NDArray[Any]) -> None:
+    """Warn if the labels fit other columns better, by the sums of ``Confusion``."""
+    mismatch = find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
     if mismatch is not None:
         notices.warn(mismatch)
-    return float(weights.sum(axis=1).max() / weights.sum())
 
 
 def _judge_groups(
@@ -289,7 +294,7 @@ def _judge_groups(
 
 def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
     """Say which metrics have no interval, and why."""
-    without = [name for name, own in estimates.items() if math.isnan(own.low)]
+    without = [name for name, estimate in estimates.items() if math.isnan(estimate.low)]
     few = [name for name in without if name in ROW_MEANS or name == error]
     reasons = {
         "these rows have too few errors, or none": few,
@@ -316,13 +321,13 @@ class Confusion(Statistic):
 
 @dataclass(frozen=True)
 class Intervals:
-    """How metrics and their intervals are computed; a ``level`` of None is no intervals."""
+    """Options of metrics and their intervals; a ``level`` of None is no intervals."""
 
     n_bins: int
     strategy: Literal["uniform", "quantile"] | None
     level: float | None
     n_resamples: int
-    random_state: Any
+    random_state: Seed
 
     def estimates(
         self, source: Source, names: list[str]
@@ -330,7 +335,7 @@ class Intervals:
         """Return some metrics, each with its interval if it has one, and sums over all rows."""
         n_classes = len(source.classes)
         rules = {name: METRICS[name].rule(n_classes, self.n_bins, self.strategy) for name in names}
-        counted = {name: own for name, own in rules.items() if isinstance(own, Statistic)}
+        counted = {name: rule for name, rule in rules.items() if isinstance(rule, Statistic)}
         more = {"confusion": Confusion()} if n_classes <= MOST_CLASSES_CROSSED else {}
         sums = source.add_up(counted | more)
         rows = source if isinstance(source, Predictions) else None
@@ -338,16 +343,24 @@ class Intervals:
         is_enough = self.level is not None and tell_enough(source.in_memory())
         result = {}
         for name, rule in rules.items():
-            if name in ROW_MEANS:
-                result[name] = self._mean(name, sums[name], rows, labels)
-                continue
             if isinstance(rule, Statistic):
                 value = rule.value(sums[name])
             else:
                 value = rule(source.in_memory())
             result[name] = Estimate(value, math.nan, math.nan)
-            if is_enough and name == headline(n_classes).id:
-                _, low, high = self._error(source.in_memory(), name)
+            if self.level is not None and name in ROW_MEANS:
+                metric = METRICS[name]
+                result[name] = mean_interval(
+                    ROW_MEANS[name],
+                    sums[name],
+                    rows,
+                    labels,
+                    self.level,
+                    metric.largest,
+                    metric.larger_is_better,
+                )
+            elif is_enough and name == headline(n_classes).id:
+                _, low, high = self._error_interval(source.in_memory(), name)
                 result[name] = Estimate(value, low, high)
         return result, sums
 
@@ -362,17 +375,8 @@ class Intervals:
             random_state=self.random_state,
         )
 
-    def _mean(
-        self, name: str, sums: Floats, rows: Predictions | None, labels: Floats | None
-    ) -> Estimate:
-        """Return a mean over rows."""
-        if self.level is None:
-            return Estimate(ROW_MEANS[name].value(sums), math.nan, math.nan)
-        largest, is_share = METRICS[name].largest, METRICS[name].larger_is_better
-        return mean_interval(ROW_MEANS[name], sums, rows, labels, self.level, largest, is_share)
-
-    def _error(self, rows: Predictions, name: str) -> Estimate:
-        """Return the calibration error that predictions are judged by."""
+    def _error_interval(self, rows: Predictions, name: str) -> Estimate:
+        """Return the calibration error that predictions are judged by, with its interval."""
         events = rows.events(usual_column(rows.n_classes))
         bins = find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name])
         return error_interval(

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from calibrant._predictions import EventRows, Predictions
     from calibrant.metrics._scores import RowMean
 
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+"""Type of ``random_state``, from which random numbers are drawn."""
+
 MOST_ROWS_MODELLED = 20_000
 """Rows up to which the variance of a mean is also computed from the predictions."""
 
@@ -46,14 +49,14 @@ LEAST_VARIANCE = 4.0
 coins tell as much. By the predictions: samples that happen to have more errors are not chosen."""
 
 CLEAR_VARIANCE = 20.0
-"""The same of the labels, q (1 - q) with q their share of hits, where the predictions have less."""
+"""Sum of q (1 - q) over rows, q the share of hits, that is enough where predictions have less."""
 
 PSEUDO_ROWS = 4.0  # rows labelled by the predictions themselves, in the fit of a recalibration
 FACTORS = np.append(0.0, np.geomspace(0.02, 8.0, 40))
 """True errors that are tried, in units of the observed one."""
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Seed) -> np.random.Generator:
     """Return the random numbers that a caller asked for."""
     try:
         return np.random.default_rng(random_state)
@@ -65,7 +68,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def check_level(confidence_level: Any) -> None:
-    """Refuse what is no confidence level."""
+    """Refuse confidence levels outside [0, 1]."""
     check_number("confidence_level", confidence_level, low=0.0, high=1.0)
 
 
@@ -91,6 +94,46 @@ def tell_enough(rows: Predictions) -> bool:
     return said >= LEAST_VARIANCE or share * (1.0 - share) * n_equal >= CLEAR_VARIANCE
 
 
+def row_sums(terms: Floats, weight: Floats) -> Floats:
+    """Return the sums over rows that a mean of terms and its standard error are made of."""
+    squares, products = weight * weight, weight * terms
+    parts = weight, products, squares, weight * products, products * products
+    return np.array([*(part.sum() for part in parts), len(weight)])
+
+
+def standard_error(
+    mean: Any, weight: Any, squares: Any, of_terms: Any, of_squares: Any, n_rows: Any
+) -> Any:
+    """Return the standard error of a mean, from the sums of w, w^2, w^2 x and w^2 x^2.
+
+    A row is one draw whatever its weight.
+    """
+    variance = np.maximum(of_squares - 2.0 * mean * of_terms + mean * mean * squares, 0.0)
+    return np.sqrt(variance * n_rows / np.maximum(n_rows - 1.0, 1.0)) / weight
+
+
+def student(sums: Floats) -> tuple[float, float, float]:
+    """Return a mean of terms, its standard error and the degrees of freedom, from ``row_sums``.
+
+    Rows of unequal weights tell as much as n of equal weight, of which 1 is the least.
+    """
+    weight, product, squares, of_terms, of_squares, n_rows = sums.tolist()
+    mean = product / weight
+    error = float(standard_error(mean, weight, squares, of_terms, of_squares, n_rows))
+    return mean, error, max(weight * weight / squares - 1.0, 1e-3)
+
+
+def student_interval(sums: Floats, level: float, low: float, high: float) -> Estimate:
+    """Return a mean with Student's interval, inside of [low, high]; one row has none."""
+    mean, error, n_free = student(sums)
+    if sums[-1] < 2:
+        return Estimate(mean, math.nan, math.nan)
+    if error == 0.0:
+        return Estimate(mean, mean, mean)
+    reach = float(stdtrit(n_free, 0.5 + 0.5 * level)) * error
+    return Estimate(mean, min(max(mean - reach, low), mean), max(min(mean + reach, high), mean))
+
+
 def mean_and_error(
     statistic: RowMean, sums: Floats, rows: Predictions | None, labels: Floats | None
 ) -> tuple[float, float, float]:
@@ -99,18 +142,18 @@ def mean_and_error(
     ``labels`` are probabilities of the labels of the rows, if these are in memory.
     """
     weight, product, squares, of_terms, of_squares, n = sums.tolist()
-    mean = product / weight
-    n_equal = weight * weight / squares
-    variance = max(of_squares - 2.0 * mean * of_terms + mean * mean * squares, 0.0)
+    mean, n_equal = product / weight, weight * weight / squares
+    error = float(standard_error(mean, weight, squares, of_terms, of_squares, n))
     if rows is not None and labels is not None:
         table = statistic.table(rows)
         expected = np.einsum("ij,ij->i", labels, table)
         spread = np.einsum("ij,ij->i", labels, table * table) - expected**2
-        mass = rows.weight * rows.weight
         middle = float(rows.weight @ expected) / weight
-        modelled = float(mass @ (np.maximum(spread, 0.0) + (expected - middle) ** 2))
-        variance = max(variance, MODEL_SHARE * modelled + (1.0 - MODEL_SHARE) * variance)
-    return mean, math.sqrt(variance * n / max(n - 1.0, 1.0)) / weight, n_equal
+        terms = np.maximum(spread, 0.0) + (expected - middle) ** 2
+        modelled = float(rows.weight * rows.weight @ terms) * n / max(n - 1.0, 1.0) / weight**2
+        square = error**2
+        error = math.sqrt(max(square, MODEL_SHARE * modelled + (1.0 - MODEL_SHARE) * square))
+    return mean, error, n_equal
 
 
 def log_interval(
@@ -171,7 +214,7 @@ def error_interval(
     *,
     level: float,
     n_resamples: int,
-    random_state: Any,
+    random_state: Seed,
 ) -> Estimate:
     """Return a calibration error in bins, and the true errors that go with it.
 
@@ -202,7 +245,9 @@ def error_interval(
             variance = np.maximum(variance, 0.0) * n / max(n - 2.0, 1.0)
         drawn[i] = np.abs(gaps + np.sqrt(variance) * noise).sum(axis=1) / total
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-    lows, highs = (np.maximum.accumulate(own) for own in np.quantile(drawn, ends, axis=1))
+    lows, highs = (
+        np.maximum.accumulate(quantiles) for quantiles in np.quantile(drawn, ends, axis=1)
+    )
     low = float(np.interp(observed, highs, tried)) if observed > highs[0] else 0.0
     high = float(np.interp(observed, lows, tried)) if observed > lows[0] else 0.0
     if observed > np.quantile(drawn[0], level):  # one-sided, as there is nothing below zero

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions
+    from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
 
@@ -60,7 +61,7 @@ def reliability_curve(
     n_resamples: int = 1000,
     consistency_level: float = 0.95,
     resample_rows: bool = True,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -70,8 +71,8 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, classes, pos_label, random_state, n_jobs
+        As in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
         Whether the largest probability of each row, or the probability of one class, is compared
         with labels. None is the positive (second) class of two, and the confidence for more.
@@ -86,14 +87,8 @@ def reliability_curve(
         Level of the consistency bars.
     resample_rows : bool, default=True
         Whether to resample rows as well as labels.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seed of the random numbers.
-    n_jobs : int, optional
-        Number of threads, as in :func:`evaluate`; results do not depend on it.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -150,7 +145,7 @@ def _null_sums(
     bins: NDArray[Any],
     sums: Floats,
     n_resamples: int,
-    random_state: Any,
+    random_state: Seed,
     replace: bool,
 ) -> Floats:
     """Weight, hits and values in each bin of each resample, with hits drawn from the values."""

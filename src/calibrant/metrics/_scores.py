@@ -16,6 +16,7 @@ from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
 from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
 from calibrant._result import Result, doc, result
+from calibrant.metrics._intervals import row_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from calibrant.scale import Chunks
 
 MIN_PROBABILITY = 1e-12
-"""A label's probability counts as at least this in the likelihood, unless told otherwise."""
+"""A label's probability counts as at least this in the likelihood by default."""
 
 _LEADING_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -42,10 +43,8 @@ def accuracy(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
 
     Returns
     -------
@@ -74,13 +73,11 @@ def negative_log_likelihood(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
     min_probability : float, default=1e-12
         Smaller probabilities of the label are replaced by this, so one exact zero costs 27.6 and
         not infinity. With 0 it costs infinity.
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------
@@ -115,10 +112,8 @@ def brier_score(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
 
     Returns
     -------
@@ -158,10 +153,8 @@ def ranked_probability_score(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
 
     Returns
     -------
@@ -193,10 +186,10 @@ def warn_of_alphabet(classes: NDArray[Any]) -> None:
     in their own order, too.
     """
     words = [str(name) for name in classes if isinstance(name, str)]
-    numbers = [float(found[0]) for word in words if (found := _LEADING_NUMBER.match(word))]
-    is_told = bool(numbers) or any(len(word) < 2 for word in words)
-    is_told &= numbers == sorted(numbers)  # "1", "10", "2" are not
-    if len(words) > 2 and words == sorted(words) and not is_told:
+    numbers = [float(result[0]) for word in words if (result := _LEADING_NUMBER.match(word))]
+    has_own_order = bool(numbers) or any(len(word) < 2 for word in words)
+    has_own_order &= numbers == sorted(numbers)  # "1", "10", "2" are not
+    if len(words) > 2 and words == sorted(words) and not has_own_order:
         notices.warn(
             errors.ColumnOrderWarning(
                 f"classes are in alphabetical order: {errors.some_in_words(classes)}; if their "
@@ -218,10 +211,7 @@ class RowMean(Statistic):
 
     def sums(self, rows: Predictions) -> Floats:
         """Return the sums of weight, weight * term, and (weight * term)^2 and its parts."""
-        weight, terms = rows.weight, self.terms(rows)
-        squares, products = weight * weight, weight * terms
-        parts = weight, products, squares, weight * products, products * products
-        return np.array([*(part.sum() for part in parts), len(weight)])
+        return row_sums(self.terms(rows), rows.weight)
 
     def value(self, sums: Floats) -> float:
         """Return the mean."""
@@ -238,9 +228,9 @@ class Accuracy(RowMean):
 
     def table(self, rows: Predictions) -> Floats:
         """Return 1 in the column of the prediction."""
-        found = np.zeros_like(rows.rows)
-        found[np.arange(rows.n_rows), rows.rows.argmax(axis=1)] = 1.0
-        return found
+        result = np.zeros_like(rows.rows)
+        result[np.arange(rows.n_rows), rows.rows.argmax(axis=1)] = 1.0
+        return result
 
 
 @dataclass(frozen=True)
@@ -294,10 +284,10 @@ class RankedProbability(RowMean):
     def table(self, rows: Predictions) -> Floats:
         """Return the score with every label."""
         sums = np.cumsum(rows.rows[:, :-1], axis=1)
-        found = np.empty_like(rows.rows)
+        result = np.empty_like(rows.rows)
         for c in range(rows.n_classes):
-            found[:, c] = ((sums - (c <= np.arange(sums.shape[1]))) ** 2).mean(axis=1)
-        return np.minimum(found, 1.0)
+            result[:, c] = ((sums - (c <= np.arange(sums.shape[1]))) ** 2).mean(axis=1)
+        return np.minimum(result, 1.0)
 
 
 ROW_MEANS: dict[str, RowMean] = {
@@ -336,10 +326,8 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
 
     Returns
     -------
@@ -361,8 +349,8 @@ def score_decomposition(
     rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
     by_class = [_losses(EventCells.of_rows(rows.events(c))) for c in range(rows.n_classes)]
     whole, refinement, uncertainty = np.mean(by_class, axis=0).tolist()
-    gained, told_apart = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)
-    return ScoreDecomposition(whole, gained, told_apart, uncertainty, refinement)
+    gained, discriminated = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)
+    return ScoreDecomposition(whole, gained, discriminated, uncertainty, refinement)
 
 
 def _losses(cells: EventCells) -> Floats:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows, Predictions
+    from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
 TESTED_METRICS = ("positive", "confidence", "classwise")
@@ -82,7 +83,7 @@ def calibration_test(
     strategy: Literal["uniform", "quantile"] | None = None,
     n_resamples: int = 1000,
     resample_rows: bool | None = None,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -100,8 +101,8 @@ def calibration_test(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, classes, pos_label, random_state, n_jobs
+        As in :func:`evaluate`.
     metric : {None, "positive", "confidence", "classwise"}, default=None
         Test statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
         is "positive" for two classes, and "confidence" for more.
@@ -115,14 +116,8 @@ def calibration_test(
     resample_rows : bool, optional
         Whether to resample rows as well as labels, as published. By default only for
         ``metric="confidence"``: p-values of the others would be too small with few rows.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seed of the random numbers.
-    n_jobs : int, optional
-        Number of threads, as in :func:`evaluate`; results do not depend on it.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double, not two events.
-    classes, pos_label : array-like of shape (n_classes,) and object, optional
-        Label of each column, and of a single column, as in :func:`evaluate`.
 
     Returns
     -------
@@ -259,11 +254,11 @@ def _normal_gaps(
     In each bin the sum of label - prediction and that times the factor are correlated.
     """
     variance = events.weight**2 * events.values * (1.0 - events.values)
-    own, both, of_factor = (
+    of_labels, both, of_factor = (
         np.bincount(bins, terms, n_bins)
         for terms in (variance, variance * factor, variance * factor**2)
     )
-    first = np.sqrt(own)
+    first = np.sqrt(of_labels)
     link = np.divide(both, first, out=np.zeros_like(first), where=first > 0.0)
     rest = np.sqrt(np.maximum(of_factor - link * link, 0.0))
     noise = generator(draws.random_state).standard_normal((2, draws.n_resamples, n_bins))
@@ -294,9 +289,9 @@ class Score(NamedTuple):
     def __call__(self, of_sum: Any, of_factor: Any) -> Any:
         """Return the statistic; infinite for a sum that cannot be, unless it is rounding."""
         total = np.zeros(np.shape(of_sum))
-        for own, variance in ((of_sum, self.of_sum), (of_factor, self.of_factor)):
-            impossible = np.where(np.abs(own) > self.rounding, np.inf, 0.0)
-            total += own * own / variance if variance > self.rounding**2 else impossible
+        for value, variance in ((of_sum, self.of_sum), (of_factor, self.of_factor)):
+            impossible = np.where(np.abs(value) > self.rounding, np.inf, 0.0)
+            total += value * value / variance if variance > self.rounding**2 else impossible
         return total
 
 
@@ -304,7 +299,7 @@ class Draws:
     """Rows drawn with replacement, as many as there are, or each once, and labels of them."""
 
     def __init__(
-        self, n_rows: int, n_resamples: int, random_state: Any, *, replace: bool = True
+        self, n_rows: int, n_resamples: int, random_state: Seed, *, replace: bool = True
     ) -> None:
         self.n_rows, self.n_resamples, self.replace = n_rows, n_resamples, replace
         self.random_state = random_state

@@ -46,13 +46,11 @@ def smooth_ece(
 
     Parameters
     ----------
-    y_true, y_proba : array-like of shape (n_rows,) and of shape (n_rows, n_classes)
-        Labels and predicted probabilities, as in :func:`evaluate`.
+    y_true, y_proba, sample_weight, classes, pos_label
+        As in :func:`evaluate`.
     kind : None, "confidence" or a label, default=None
         Whether the largest probability of each row, or the probability of one class, is compared
         with labels. None is the positive (second) class of two, and the confidence for more.
-    sample_weight, classes, pos_label
-        Weight of each row, label of each column, and of a single one, as in :func:`evaluate`.
 
     Returns
     -------

@@ -1,6 +1,16 @@
 """Monitor whether served probabilities are still calibrated, with few false alarms."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from calibrant._lazy import attach
+
+if TYPE_CHECKING:
+    from calibrant.monitor._monitor import CalibrationMonitor
+    from calibrant.monitor._page import write_page
+    from calibrant.monitor._results import MonitorStatus as MonitorStatus
+    from calibrant.monitor._results import UnlabelledReport as UnlabelledReport
 
 _HOMES = {
     "CalibrationMonitor": "calibrant.monitor._monitor",
@@ -8,5 +18,5 @@ _HOMES = {
 }
 """The module of every public name."""
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605  (a list)
+__all__ = ["CalibrationMonitor", "write_page"]
 __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""What is kept of the past: means with their intervals, sums by period, and the last rows."""
+"""History of a monitor: means with their intervals, sums by period, and the last rows."""
 
 from __future__ import annotations
 

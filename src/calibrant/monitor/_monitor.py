@@ -25,11 +25,14 @@ from calibrant.monitor._reading import (
     read_unlabelled,
 )
 from calibrant.monitor._results import MonitorStatus, report_unlabelled
-from calibrant.monitor._state import from_text, pack, require, to_text, unpack
+from calibrant.monitor._state import from_text, pack, to_text, unpack
 
 if TYPE_CHECKING:
     import os
 
+    from numpy.typing import ArrayLike
+
+    from calibrant._calibrators.base import Calibrator
     from calibrant.monitor._bets import Floats
     from calibrant.monitor._reading import CheckedRows
     from calibrant.monitor._results import Proposal, UnlabelledReport
@@ -40,7 +43,7 @@ MOST_CLASSES_WITH_TERMS = 2000
 
 
 def _check_name(name: str, value: Any) -> str | None:
-    """Refuse what is no name."""
+    """Return a name; refuse other things than text and None."""
     if value is not None and (not isinstance(value, str) or not value):
         raise errors.ParameterError(f"{name}={value!r:.60} must be text, or None")
     return value
@@ -118,7 +121,7 @@ class CalibrationMonitor:
         self,
         alpha: float = 0.01,
         *,
-        classes: Any = None,
+        classes: ArrayLike | None = None,
         run_length: float = 1_000_000,
         min_probability: float = 1e-6,
         model: str | None = None,
@@ -143,11 +146,11 @@ class CalibrationMonitor:
 
     def update(
         self,
-        probabilities: Any,
-        y: Any,
-        time: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
+        probabilities: ArrayLike,
+        y: ArrayLike,
+        time: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
         batch: str | None = None,
         again: bool = False,
@@ -182,9 +185,8 @@ class CalibrationMonitor:
         Raises
         ------
         RepeatedBatchError
-            If a batch of this name is among the last 2048, or one of equal rows, in any order and
-            at the same times if both have times. Rows of fewer than 30 kinds may be equal by
-            chance, and are counted.
+            If a batch of this name is among the last 2048, or one of equal rows, in any order,
+            with equal times. Rows of fewer than 30 kinds may be equal by chance, and are counted.
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
@@ -197,8 +199,8 @@ class CalibrationMonitor:
 
     def update_unlabelled(
         self,
-        probabilities: Any,
-        time: Any = None,
+        probabilities: ArrayLike,
+        time: ArrayLike | None = None,
         *,
         batch: str | None = None,
         again: bool = False,
@@ -275,14 +277,14 @@ class CalibrationMonitor:
             if name not in self._groups:
                 self._begin_group(name)
         paths = np.empty((len(self._groups) + 1, len(p)))
-        for own, (name, evidence) in zip(paths, self._groups.items(), strict=False):
-            own[:] = evidence.log_wealth
+        for path_of_group, (name, evidence) in zip(paths, self._groups.items(), strict=False):
+            path_of_group[:] = evidence.log_wealth
             mine = np.flatnonzero(names == name) if names is not None else ()
             if len(mine):
                 some = p[mine], label[mine], weight[mine]
                 after = evidence.count(make_block(*some, self.min_probability))
                 last = np.searchsorted(mine, np.arange(len(p)), side="right") - 1
-                own[last >= 0] = after[last[last >= 0]]
+                path_of_group[last >= 0] = after[last[last >= 0]]
         paths[-1] = 0.0  # of groups that may still come
         j = np.arange(1, len(paths))
         shares = np.append(-np.log(j * (j + 1.0)), -math.log(len(paths)))
@@ -319,17 +321,17 @@ class CalibrationMonitor:
     def _group_status(self) -> dict[str, dict[str, Any]]:
         """Return the evidence of each group, and whether its share alone is worth an alarm."""
         result = {}
-        for j, (name, own) in enumerate(self._groups.items(), start=1):
+        for j, (name, evidence) in enumerate(self._groups.items(), start=1):
             needed = math.log(2.0 * j * (j + 1.0) / self.alpha) - self._log_stake
             result[name] = {
-                "n_rows": own.n_rows,
-                "log_e_value": own.log_wealth,
+                "n_rows": evidence.n_rows,
+                "log_e_value": evidence.log_wealth,
                 "threshold": needed,
-                "alarm": own.log_largest >= needed,
+                "alarm": evidence.log_largest >= needed,
             }
         return result
 
-    def propose(self, calibrator: Any = None) -> Proposal | None:
+    def propose(self, calibrator: Calibrator | None = None) -> Proposal | None:
         """Fit a recalibration to recent rows, and measure its gain on later rows.
 
         Parameters
@@ -340,9 +342,9 @@ class CalibrationMonitor:
         Returns
         -------
         proposal : Proposal or None
-            Its calibrator takes what is served now: put it behind the model, or fit the model's own
-            method to recent rows (``calibrant fit``). None while fewer than 100 rows are kept, as
-            of more than 400 classes, of which 40,000 cells are.
+            Its calibrator takes the probabilities that are served now: put it behind the model, or
+            fit the model's own method to recent rows (``calibrant fit``). None while fewer than 100
+            rows are kept, as of more than 400 classes, of which 40,000 cells are.
         """
         return self._recent.propose(calibrator, self.classes_)
 
@@ -383,11 +385,11 @@ class CalibrationMonitor:
         content = Path(path).read_bytes()
         try:
             monitor = cls._of_state(from_text(content.decode()))
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            fault = str(error) if isinstance(error, errors.StatisticsError) else repr(error)
-            raise _not_a_state(path, fault[:300]) from error
-        except RecursionError as error:
-            raise _not_a_state(path, "it is nested too deeply") from error
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise errors.StatisticsError(
+                f"{path} is not the state of a monitor: {str(error)[:300]}; restore it from a "
+                "backup, or count all batches again into a new file"
+            ) from error
         if model is not None and monitor.model not in (None, model):
             raise errors.StatisticsError(
                 f"{path} is the state of the model {monitor.model:.12}, not of {model:.12}, whose "
@@ -398,29 +400,10 @@ class CalibrationMonitor:
 
     @classmethod
     def _of_state(cls, state: dict[str, Any]) -> CalibrationMonitor:
-        """Return the monitor of a state, whose parts are of the types and shapes of new ones."""
-        classes, sums, groups = state["classes"], state["_sums"], state["_groups"]
-        require(isinstance(classes, list | None), "its classes are no labels")
-        require(isinstance(groups, dict) and len(groups) <= MOST_GROUPS, "its groups are no names")
-        monitor = cls(
-            state["alpha"],
-            classes=classes,
-            run_length=state["run_length"],
-            min_probability=state["min_probability"],
-            model=state["model"],
-        )
-        monitor._begin(len(sums))
-        for name in groups:
+        """Return the monitor of a state."""
+        monitor = cls(state["alpha"], classes=state["classes"], run_length=state["run_length"])
+        monitor._begin(len(state["_sums"]))
+        for name in state["_groups"]:
             monitor._begin_group(name)
         unpack(monitor, state)
-        if monitor._evidence.n_rows:
-            widths = {len(classes or ()), monitor._recent.p.shape[1], len(sums)}
-            require(len(widths) == 1, f"it is of {errors.some_in_words(sorted(widths))} classes")
         return monitor
-
-
-def _not_a_state(path: Any, fault: str) -> errors.StatisticsError:
-    return errors.StatisticsError(
-        f"{path} is not the state of a monitor: {fault}; restore it from a backup, or count all "
-        "batches again into a new file"
-    )

@@ -1,4 +1,4 @@
-"""``write_page``: what a monitor has found, as one HTML file made of its state alone."""
+"""``write_page``: the state of a monitor as one HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch of a monitor holds, checked before anything of it is counted."""
+"""Batches of a monitor, checked before anything of them is counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
 
 
 class Named(errors.Arguments):
-    """How messages name the arguments of a monitor."""
+    """Names of the arguments of a monitor in messages."""
 
     scores = "probabilities"
     if_logits = "a monitor needs the probabilities that were served, after calibration"
@@ -67,7 +67,7 @@ def _kind(probabilities: Any) -> str:
 
 
 def read_rows(
-    known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
+    classes: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
     batch = gate.check_batch(
@@ -75,7 +75,7 @@ def read_rows(
         y,
         weight,
         kind=_kind(probabilities),
-        classes=known,
+        classes=classes,
         is_chunk=True,
         named=NAMED,
     )
@@ -91,22 +91,22 @@ def read_rows(
     others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
     kept: Any = (None if own is None else own[given > 0] for own in others)
     own = batch.scores, batch.class_index, batch.weight, *kept, _hash_rows(batch.scores)
-    return CheckedRows(*own), check_classes(batch.classes) if known is None else known
+    return CheckedRows(*own), check_classes(batch.classes) if classes is None else classes
 
 
-def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
+def read_unlabelled(classes: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
     """Check rows without labels; the columns are those of the classes, if these are known."""
     p = gate.check_scores(probabilities, _kind(probabilities), named=NAMED)
-    if len(p) == 0 or (known is not None and p.shape[1] != len(known)):
-        classes = "any" if known is None else len(known)
+    if len(p) == 0 or (classes is not None and p.shape[1] != len(classes)):
+        n_classes = "any" if classes is None else len(classes)
         raise errors.ShapeError(
-            f"probabilities has shape {p.shape}; pass at least one row, with {classes} classes"
+            f"probabilities has shape {p.shape}; pass at least one row, with {n_classes} classes"
         )
     order, kind = None, _kind(probabilities)
-    if known is not None and kind in ONE_COLUMN:
-        check_positive(known, single_name(probabilities), told=True, named=NAMED)
-    elif known is not None:
-        order = column_order(column_names(probabilities), known)
+    if classes is not None and kind in ONE_COLUMN:
+        check_positive(classes, single_name(probabilities), told=True, named=NAMED)
+    elif classes is not None:
+        order = column_order(column_names(probabilities), classes)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.intp)
     when = _per_row("time", time, len(p))
@@ -123,7 +123,7 @@ def _hash_rows(p: Floats) -> NDArray[np.uint64]:
 def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     """Refuse classes that a state cannot hold, before anything is counted."""
     plain = str | bool | int | float | np.number | np.bool_
-    wrong = [own for own in classes.ravel() if not isinstance(own, plain)]
+    wrong = [label for label in classes.ravel() if not isinstance(label, plain)]
     if wrong:
         raise errors.LabelError(
             f"the class {wrong[0]!r} is a {type(wrong[0]).__name__}, but a monitor needs text, "
@@ -196,7 +196,7 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
         order = np.argsort(row_hashes(numbered, np.zeros_like(place)), kind="stable")
     if rows.time is not None:
         order = order[np.argsort(rows.time[order], kind="stable")]
-    parts: Any = (None if own is None else np.take(own, order, axis=0) for own in rows)
+    parts: Any = (None if part is None else np.take(part, order, axis=0) for part in rows)
     return CheckedRows(*parts)
 
 
@@ -207,7 +207,7 @@ def _digest(kind: str, data: bytes) -> str:
 
 
 class Digests:
-    """Digests of the last batches: of their names, of their rows, and of rows with times."""
+    """Digests of the last batches: of their names, and of their rows with their times."""
 
     KEPT: ClassVar[tuple[str, ...]] = ("known",)
 
@@ -216,34 +216,26 @@ class Digests:
 
     def add(self, rows: CheckedRows, batch: str | None, *, again: bool) -> None:
         """Remember a batch, or refuse one that was counted before."""
-        hashes, names, checked, kept = rows.key + rows.label.astype(np.uint64), [], [], []
+        digests = {}
         if batch is not None:
-            names = [_digest("unlabelled" if rows.label[0] < 0 else "labelled", batch.encode())]
-        # A batch without times is any of equal rows; one with times is none at other times.
-        if len(np.unique(hashes)) >= FEWEST_KINDS:
-            ordered = np.sort(hashes).tobytes()
-            at_any_time, without_time = _digest("rows", ordered), _digest("no time", ordered)
-            checked = [without_time if rows.time is not None else at_any_time]
-            kept = [at_any_time] if rows.time is not None else [at_any_time, without_time]
+            kind = "unlabelled" if rows.label[0] < 0 else "labelled"
+            digests[_digest(kind, batch.encode())] = f"in the batch {batch!r:.200}"
+        hashes, kind = rows.key + rows.label.astype(np.uint64), "rows"
         if rows.time is not None:
             moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
-            timed = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp))
-            if len(np.unique(timed)) >= FEWEST_KINDS:
-                at_this_time = _digest("time", np.sort(timed).tobytes())
-                checked, kept = [*checked, at_this_time], [*kept, at_this_time]
-        for keys, where in (
-            (names, f"in the batch {batch!r:.200}"),
-            (checked, "in whatever order"),
-        ):
-            if not again and any(key in self.known for key in keys):
+            hashes, kind = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp)), "time"
+        if len(np.unique(hashes)) >= FEWEST_KINDS:
+            digests[_digest(kind, np.sort(hashes).tobytes())] = "in whatever order"
+        for digest, where in digests.items():
+            if digest in self.known and not again:
                 raise errors.RepeatedBatchError(
                     f"these {len(rows.p)} rows were counted before, {where}; a row counts once. If "
                     "they are new rows with equal values, pass time= with both batches, or "
                     "again=True"
                 )
         number = 1 + next(reversed(self.known.values()), 0)
-        for key in (*names, *kept):
-            self.known.pop(key, None)  # so that it is the last one
-            self.known[key] = number
+        for digest in digests:
+            self.known.pop(digest, None)  # so that it is the last one
+            self.known[digest] = number
         while self.known and next(iter(self.known.values())) <= number - MOST_BATCHES:
             del self.known[next(iter(self.known))]

@@ -40,7 +40,9 @@ class MonitorStatus(Result):
         "Accuracy minus confidence of the last rows, with an interval at 1 - alpha for one look."
     )
     n_recent: int = doc("Number of these last rows, at most 2,000.")
-    groups: dict[str, dict[str, Any]] = doc("By group: n_rows, log_e_value, threshold, alarm.")
+    groups: dict[str, dict[str, Any]] = doc(
+        "Evidence by group: n_rows, log_e_value, threshold, alarm."
+    )
 
     def changes_in_words(self) -> str:
         """Return the number of changes, and the rows of the last ones."""
@@ -57,9 +59,12 @@ class MonitorStatus(Result):
         for name in ("accuracy", "confidence", "gap", "recent_gap"):
             value = getattr(self, name)
             numbers |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
-        for group, own in self.groups.items():
+        for group, evidence in self.groups.items():
             name = re.sub(r"\W", "_", group)
-            numbers |= {f"log_e_value_{name}": own["log_e_value"], f"alarm_{name}": own["alarm"]}
+            numbers |= {
+                f"log_e_value_{name}": evidence["log_e_value"],
+                f"alarm_{name}": evidence["alarm"],
+            }
         return {f"calibrant_{k}": float(v) for k, v in numbers.items() if math.isfinite(v)}
 
 

@@ -5,7 +5,7 @@ matplotlib is loaded when something is drawn, and not before.
 
 from calibrant.plots._classwise import ClasswiseSummary as ClasswiseSummary  # for the report
 from calibrant.plots._classwise import compute_classwise, draw_classwise
-from calibrant.plots._decisions import draw_cost_curve, draw_decision_curve, draw_risk_coverage
+from calibrant.plots._decisions import draw_decisions
 from calibrant.plots._display import ReliabilityDisplay
 from calibrant.plots._maps import compute_map, draw_map
 from calibrant.plots._reliability import (
@@ -22,12 +22,10 @@ __all__ = [
     "compute_map",
     "compute_reliability_grid",
     "draw_classwise",
-    "draw_cost_curve",
-    "draw_decision_curve",
+    "draw_decisions",
     "draw_map",
     "draw_reliability",
     "draw_reliability_grid",
-    "draw_risk_coverage",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Which classes are the least honest."""
+"""Calibration errors of all classes, and diagrams of the worst."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import Predictions
-    from calibrant.metrics import ReliabilityCurve
+    from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
 
 FEW = 50
@@ -54,7 +54,7 @@ def compute_classwise(
     n_bins: int = 15,
     diagram_bins: int = 8,
     n_resamples: int = 200,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -120,7 +120,7 @@ def class_curves(
     *,
     n_bins: int = 8,
     n_resamples: int,
-    random_state: Any,
+    random_state: Seed,
 ) -> dict[int, ReliabilityCurve]:
     """Reliability curves of some classes, by column."""
     # Columns are asked for by number: a class may be called "confidence".

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
-    from calibrant.metrics import ReliabilityCurve
+    from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
 
 
@@ -134,7 +134,7 @@ class ReliabilityDisplay:
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         n_resamples: int = 1000,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         name: str | None = None,
@@ -194,7 +194,7 @@ class ReliabilityDisplay:
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         n_resamples: int = 1000,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         pos_label: Any = None,

@@ -1,4 +1,4 @@
-"""What a fitted map does to a probability, as lines: each kind of map has a picture."""
+"""Pictures of fitted maps: lines from the probability before to that after."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MapPicture:
 
     kind: str = doc("Kind of the map.")
     curves: tuple[MapCurve, ...] = doc("Name and coordinates of each line; steps are written out.")
-    note: str = doc("What the picture shows, in one sentence.")
+    note: str = doc("Description of the picture, in one sentence.")
     x_label: str = doc("Names of the axes.", default="probability before")
     y_label: str = doc("Names of the axes.", default="g(probability)")
     is_log: bool = doc("Whether both axes are logarithmic.", default=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike
 
-    from calibrant.metrics import ReliabilityCurve
+    from calibrant.metrics import ReliabilityCurve, Seed
 
 CURVE, REFERENCE = "calibrant-curve", "calibrant-reference"
 BARS, SIZES = "calibrant-bars", "calibrant-sizes"
@@ -41,7 +41,7 @@ def compute_reliability_grid(
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
+    from calibrant.metrics import Seed
 
 
 class Part(NamedTuple):
-    """What was given of the calibration part, or of the test part."""
+    """Arguments of the calibration part, or of the test part."""
 
     scores: Any
     y: Any
@@ -65,7 +66,7 @@ def compare(
     n_resamples: int = 200,
     confidence_level: float = 0.95,
     n_diagrams: int = 12,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     n_jobs: int | None = None,
     sources: Mapping[str, str] | None = None,
     progress: Callable[[int, int, str], None] | None = None,
@@ -219,17 +220,17 @@ def _judge_further(
 ) -> Comparison:
     """Judge groups, decisions and classes, as predictions came and with the methods in view."""
     names = (UNCALIBRATED, comparison.verdict.applied)
-    judged = [own for own in comparison.results if own.method in names]
+    judged = [result for result in comparison.results if result.method in names]
     decisions = judge.decisions(judged, costs, coverage)
     comparison = replace(comparison, by_group=judge.by_group(judged), decisions=decisions)
     return judge.with_diagrams(comparison)
 
 
-def _read_costs(costs: Any, classes: NDArray[Any], is_told: bool) -> NDArray[np.float64] | None:
+def _read_costs(costs: Any, classes: NDArray[Any], is_ordered: bool) -> NDArray[np.float64] | None:
     """Return costs by class and action, which are the same for all rows, if there are any."""
     if costs is None:
         return None
-    matrix = read_costs(costs, classes, is_told=is_told).matrix
+    matrix = read_costs(costs, classes, is_ordered=is_ordered).matrix
     if matrix.ndim == 3:
         raise errors.ParameterError(
             "costs of a comparison are the same for all rows; pass costs that differ by row "
@@ -244,8 +245,8 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
         return None
     used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
     names, codes = gate.read_groups(groups, len(used))
-    found: NDArray[Any] = names[codes[used]]
-    return found
+    result: NDArray[Any] = names[codes[used]]
+    return result
 
 
 def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray[Any]] | None:
@@ -296,7 +297,7 @@ def _with_baseline(
 def _read_parts(
     val: Part, test: Part, kind: str, classes: Any, normalize: str | None
 ) -> tuple[SimplexBatch, SimplexBatch, tuple[str, ...]]:
-    """Check both parts, and keep what is warned of."""
+    """Check both parts, and keep their warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         first = _read(val, kind, classes, normalize, test.y)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 import calibrant
+from calibrant import _drawing as style
 from calibrant._atomic_file import replace_file
+from calibrant._calibrators.features import FeatureCalibrator
+from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import find_method
-from calibrant._pages.shell import render_page
+from calibrant._pages.shell import Markup, render_page
 from calibrant._predictions import usual_column
-from calibrant._text import clean
+from calibrant._text import clean, p_words, percent
 from calibrant.errors import in_words
 from calibrant.metrics import headline
-from calibrant.report import _pictures as pictures
+from calibrant.plots import compute_map, draw_map, draw_reliability
 from calibrant.report._tables import group_table, key_numbers, method_table, worth_table
 from calibrant.report._verdict import describe_claim
 
@@ -26,9 +30,21 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from calibrant.metrics import ReliabilityCurve
     from calibrant.report._results import Comparison, MethodResult
+
+DIAGRAM, MAP = (3.7, 4.3), (3.7, 3.6)
+"""Sizes, in inches; the style sheet scales them."""
+
+RARE = 0.1
+"""Share of the positive class below which its diagrams have logarithmic axes."""
+
+SMALLEST = 1e-5
+"""Lower end of a logarithmic axis at least."""
+
 
 STATIC_CLASSES = 20
 """Rows of the class table that are there without scripts."""
@@ -86,7 +102,7 @@ def build_report(
     if worth is not None:
         sections["worth"] = worth["title"]
     in_view = [comparison.result(method) for method in verdict.in_view]
-    smallest = pictures.lower_end(comparison)
+    smallest = lower_end(comparison)
     return render_page(
         "calibrant.report",
         title=title,
@@ -106,11 +122,11 @@ def build_report(
             **{f"c{j}": _class_diagrams(comparison, in_view[:2], j) for j in comparison.shown},
         },
         maps=[
-            pictures.map_picture(own, f"map-{place}", smallest)
-            for place, own in enumerate(in_view)
-            if own.calibrator is not None
+            map_picture(result, f"map-{place}", smallest)
+            for place, result in enumerate(in_view)
+            if result.calibrator is not None
         ],
-        notes=[(own.method, note) for own in in_view for note in _notes(own)],
+        notes=[(result.method, note) for result in in_view for note in _notes(result)],
         positive=None if usual is None else comparison.classes[usual],
         headline=headline(comparison.n_classes).title,
         class_columns=columns,
@@ -170,8 +186,8 @@ def _page_numbers(comparison: Comparison, columns: list[Any]) -> dict[str, Any]:
         "order": comparison.results[0].classwise.order.tolist(),
         "shown": comparison.shown,
         "columns": [
-            {"digits": digits, "values": [_number(round(v, digits + 1)) for v in own.tolist()]}
-            for _, digits, own in columns
+            {"digits": digits, "values": [_number(round(v, digits + 1)) for v in values.tolist()]}
+            for _, digits, values in columns
         ],
     }
 
@@ -198,9 +214,9 @@ def python_lines(comparison: Comparison, applied: str) -> str:
     inner = set(re.findall(r"\b[A-Z]\w*(?=\()", repr(fresh))) & set(calibrant.__all__)
     names = ", ".join([name, *sorted(inner - {name})])
     weights = ", sample_weight" if comparison.settings["weights"] else ""
-    is_grouped = isinstance(fresh, calibrant.GroupedCalibrator)
+    is_grouped = isinstance(fresh, GroupedCalibrator)
     groups, new_groups = (", groups=groups", ", groups=new_groups") if is_grouped else ("", "")
-    if isinstance(fresh, calibrant.FeatureCalibrator):
+    if isinstance(fresh, FeatureCalibrator):
         groups, new_groups = ", features=features", ", features=new_features"
     return (
         f"from {home} import {names}\n\n"
@@ -252,8 +268,8 @@ def _diagrams(
     usual = usual_column(comparison.n_classes)
     name = None if usual is None else clean(comparison.classes[usual])
     return [
-        pictures.reliability_picture(own.curve, f"{place}-{i}", own.method, name, smallest)
-        for i, own in enumerate(methods)
+        reliability_picture(result.curve, f"{place}-{i}", result.method, name, smallest)
+        for i, result in enumerate(methods)
     ]
 
 
@@ -263,8 +279,8 @@ def _class_diagrams(
     """Return diagrams of one class of many."""
     name = clean(comparison.classes[j])
     return [
-        pictures.reliability_picture(own.classwise.curves[j], f"c{j}-{i}", own.method, name)
-        for i, own in enumerate(methods)
+        reliability_picture(result.classwise.curves[j], f"c{j}-{i}", result.method, name)
+        for i, result in enumerate(methods)
     ]
 
 
@@ -282,3 +298,75 @@ def _notes(result: MethodResult) -> list[str]:
         )
         notes += solver.notes
     return notes
+
+
+def lower_end(comparison: Comparison) -> float:
+    """Return the lower end of logarithmic axes where the positive class is rare, else 0.
+
+    On linear axes all points of a rare class lie in one corner.
+    """
+    if comparison.n_classes != 2 or comparison.results[0].shares.observed[1] >= RARE:
+        return 0.0
+    seen = [result.curve.mean_probability[result.curve.weight > 0] for result in comparison.results]
+    # The median over methods: one that gives almost nothing to some rows would squeeze the others.
+    smallest = float(np.median([x[x > 0].min(initial=1.0) for x in seen]))
+    return float(10.0 ** math.floor(math.log10(min(max(smallest, SMALLEST), 0.1))))
+
+
+def reliability_picture(
+    curve: ReliabilityCurve,
+    place: str,
+    method: str,
+    class_name: str | None,
+    smallest: float = 0.0,
+) -> dict[str, Any]:
+    """Return a reliability diagram of a method, of the confidence or of a class, and its caption.
+
+    ``place`` is its name in the page.
+    """
+    head = "before calibration" if method == "uncalibrated" else f"after {clean(method)}"
+    who = head if class_name is None else f"class {class_name}, {head}"
+    chance = p_words(curve.p_value)
+    error = f"conf-ECE {percent(curve.ece, 2)}"
+    if class_name is not None:
+        error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
+        curve = replace(curve, kind="the class")  # whose name is in the caption
+    bins = [
+        f"{percent(x, 0)} predicted, {percent(y, 0)} observed"
+        for x, y, weight in zip(curve.mean_probability, curve.frequency, curve.weight, strict=True)
+        if weight > 0
+    ]
+    words = f"{error}, {chance}" if chance else error
+
+    def draw(ax: Axes) -> None:
+        draw_reliability(curve, ax, notes=None, smallest=smallest)
+
+    label = f"Reliability diagram of {who}: {words}. {'; '.join(bins)}."
+    return {
+        "svg": Markup(style.to_svg(draw, DIAGRAM, name=place, label=label)),
+        "head": head[0].upper() + head[1:],
+        "class_name": class_name,
+        "words": words,
+    }
+
+
+def map_picture(result: MethodResult, place: str, smallest: float) -> dict[str, Any]:
+    """Return the calibration map of a method; that of two classes has the axes of its diagrams."""
+    calibrator: Any = result.calibrator
+    if isinstance(calibrator, GroupedCalibrator):
+        calibrator = calibrator.for_group(None)
+    if isinstance(calibrator, FeatureCalibrator):
+        calibrator = calibrator.calibrator_
+    picture = compute_map(calibrator)
+    curves = tuple(curve._replace(name=clean(curve.name)) for curve in picture.curves)
+    picture = replace(picture, curves=curves)
+    if picture.kind == "two classes":  # the class is named in the caption
+        picture = replace(picture, x_label="probability before", y_label="probability after")
+        picture = replace(picture, curves=(curves[0]._replace(name="map"),))
+
+    def draw(ax: Axes) -> None:
+        draw_map(picture, ax, show_note=False, smallest=smallest)
+
+    label = f"Calibration map of {clean(result.method)}. {picture.note}"
+    svg = Markup(style.to_svg(draw, MAP, name=place, label=label))
+    return {"svg": svg, "method": result.method, "words": picture.note}

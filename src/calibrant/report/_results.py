@@ -28,14 +28,17 @@ from calibrant.metrics import (
     headline,
     holm,
     reliability_curve,
+    row_sums,
+    student,
 )
 from calibrant.plots import compute_classwise
-from calibrant.report._decisions import Decisions, judge_decisions
 from calibrant.report._tables import (
     DEFAULT,
+    Decisions,
     baseline_of,
     best_texts,
     distinct_rows,
+    judge_decisions,
     key_numbers,
 )
 from calibrant.report._verdict import Verdict, reach_verdict
@@ -57,32 +60,33 @@ if TYPE_CHECKING:
         GroupTable,
         Metric,
         ReliabilityCurve,
+        Seed,
     )
     from calibrant.plots import ClasswiseSummary
 
 
 @result(eq=False, repr=False)
 class MethodResult:
-    """How one method did on the test part."""
+    """Metrics and tests of one method on the test part."""
 
-    method: str = doc("Its short name; 'uncalibrated' for the predictions as they came.")
+    method: str = doc("Short name; 'uncalibrated' for the predictions before calibration.")
     title: str = doc("Name of its class.")
     evaluation: Evaluation = doc("Every metric, with intervals.")
-    difference: Difference | None = doc("Its NLL minus that of the baseline.")
-    curve: ReliabilityCurve = doc("Of what the verdict goes by, with the p-value of its error.")
-    test: CalibrationTest | None = doc("Of two classes; None of more, and without resamples.")
-    shares: ClassShares = doc("How often every class was predicted and came.")
+    difference: Difference | None = doc("NLL of the method minus that of the baseline.")
+    curve: ReliabilityCurve = doc("Reliability curve of the headline error, with its p-value.")
+    test: CalibrationTest | None = doc("Test of the positive class of two; else None.")
+    shares: ClassShares = doc("Predicted and observed share of every class.")
     classwise_test: CalibrationTest | None = doc(
         "None without resamples, of two classes, and of very many rows of many classes."
     )
     mean_confidence: float = doc("Above the accuracy if the predictions are over-confident.")
     classwise: ClasswiseSummary = doc("Errors of all classes; diagrams of some, where in view.")
-    calibrator: Calibrator | None = doc("Fitted.")
+    calibrator: Calibrator | None = doc("Fitted calibrator; None before calibration.")
     fit_seconds: float
     predict_seconds: float
-    warnings: tuple[str, ...] = doc("What was warned of while it was fitted and judged.")
+    warnings: tuple[str, ...] = doc("Warnings of the fit and of the metrics.")
     beside_auto: Difference | None = doc(
-        "Its NLL minus that of AutoCalibrator, if that was compared.", default=None
+        "NLL of the method minus that of AutoCalibrator, if that was compared.", default=None
     )
 
     def __repr__(self) -> str:
@@ -97,7 +101,7 @@ class MethodResult:
 
     @property
     def error(self) -> float:
-        """Its value."""
+        """Value of the headline error."""
         return float(self.evaluation.estimates()[self.headline.id].value)
 
     @property
@@ -114,11 +118,11 @@ class MethodResult:
     @property
     def p_values(self) -> dict[str, float]:
         """Chance of errors as large if the predictions were calibrated; NaN if not tested."""
-        own = self.curve if self.test is None else self.test
-        found = {self.headline.id: own.p_value}
+        tested = self.curve if self.test is None else self.test
+        result = {self.headline.id: tested.p_value}
         if self.classwise_test is not None:
-            found["classwise_ece"] = self.classwise_test.p_value
-        return found
+            result["classwise_ece"] = self.classwise_test.p_value
+        return result
 
 
 @result()
@@ -127,8 +131,8 @@ class Failure:
 
     method: str = doc("As in :class:`MethodResult`.")
     title: str = doc("As in :class:`MethodResult`.")
-    error: str = doc("Class of the error.")
-    message: str = doc("What it said.")
+    error: str = doc("Class name of the exception.")
+    message: str = doc("Message of the exception.")
 
 
 @result(eq=False, repr=False)
@@ -138,18 +142,22 @@ class Comparison:
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
     classes: NDArray[Any] = doc("Label of each column.")
-    val_counts: NDArray[np.int64] = doc("Rows of each class in the calibration part.")
-    test_counts: NDArray[np.int64] = doc("And in the test part.")
+    val_counts: NDArray[np.int64] = doc("Number of rows of each class in the calibration part.")
+    test_counts: NDArray[np.int64] = doc("Number of rows of each class in the test part.")
     shown: tuple[int, ...] = doc("Columns of the classes that have diagrams.")
-    settings: dict[str, Any] = doc("What was asked for: bins, resamples, seed and so on.")
-    sources: dict[str, str] = doc("Names of what was read, such as file names.")
-    versions: dict[str, str] = doc("Of the libraries.")
-    warnings: tuple[str, ...] = doc("What was warned of when the data was read.")
-    created: str = doc("Date and time, UTC.")
-    seconds: float = doc("Of everything.")
-    by_group: dict[str, GroupTable] | None = doc("By method, if groups were given.", default=None)
-    decisions: Decisions | None = doc("If costs or a coverage were given.", default=None)
-    verdict: Verdict = field(init=False, metadata={"doc": "What the numbers say, in words."})
+    settings: dict[str, Any] = doc("Options of the comparison: bins, resamples, seed and so on.")
+    sources: dict[str, str] = doc("Names of the sources of the data, such as files.")
+    versions: dict[str, str] = doc("Versions of the libraries.")
+    warnings: tuple[str, ...] = doc("Warnings about the data.")
+    created: str = doc("Date and time of the comparison, UTC.")
+    seconds: float = doc("Duration of the comparison.")
+    by_group: dict[str, GroupTable] | None = doc(
+        "Metrics by group of some methods, if groups were given.", default=None
+    )
+    decisions: Decisions | None = doc(
+        "Costs and sets, if costs or a coverage were given.", default=None
+    )
+    verdict: Verdict = field(init=False, metadata={"doc": "Method to use, and why."})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", reach_verdict(self))
@@ -157,7 +165,7 @@ class Comparison:
     def __repr__(self) -> str:
         columns = self._columns()
         columns[1:-1] = (
-            [cell if cell[-1] == "*" else f"{cell} " for cell in own] for own in columns[1:-1]
+            [cell if cell[-1] == "*" else f"{cell} " for cell in column] for column in columns[1:-1]
         )
         widths = [max(map(len, column)) for column in columns]
         lines = [
@@ -179,7 +187,7 @@ class Comparison:
             stars = (f"{text}*" if text == best else text for text in texts)
             columns.append([METRICS[name].heading, *stars])
         columns += [
-            [title, *(own.binary_texts[title][0] for own in rows.values())]
+            [title, *(result.binary_texts[title][0] for result in rows.values())]
             for title in self.results[0].binary_texts
         ]
         return [*columns, ["fit, s", *(f"{result.fit_seconds:.2f}" for result in rows.values())]]
@@ -210,7 +218,7 @@ class Comparison:
 
     @property
     def baseline(self) -> str:
-        """What methods are compared with: TS, or Platt scaling of two classes, unless it failed."""
+        """Method that others are compared with: TS, or Platt scaling of two classes."""
         baseline = baseline_of(self.n_classes)
         return baseline if baseline in self.methods else UNCALIBRATED
 
@@ -242,8 +250,8 @@ def _record(result: MethodResult) -> dict[str, Any]:
     record: dict[str, Any] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary
     estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
-    for name, own in estimates.items():
-        record |= {name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
+    for name, estimate in estimates.items():
+        record |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     record |= {f"{name}_p_value": p for name, p in result.p_values.items()}
     gap = result.difference
     record["nll_difference"] = 0.0 if gap is None else gap.value
@@ -265,7 +273,7 @@ class Judge:
         n_bins: int,
         n_resamples: int,
         confidence_level: float,
-        random_state: Any,
+        random_state: Seed,
         groups: NDArray[Any] | None = None,
         features: dict[str, NDArray[Any]] | None = None,
     ) -> None:
@@ -337,10 +345,10 @@ class Judge:
         if self._groups is None:
             return None
         tables: dict[str, GroupTable] = {}
-        for own in judged:
-            after = self._predict(own.method, own.calibrator)
+        for method in judged:
+            after = self._predict(method.method, method.calibrator)
             groups = self._evaluate(after, self._groups).by_group
-            tables |= {} if groups is None else {own.method: groups}
+            tables |= {} if groups is None else {method.method: groups}
         return tables
 
     def decisions(
@@ -349,7 +357,7 @@ class Judge:
         """Measure what decisions cost and how large sets are, before and after, if asked for."""
         if costs is None and coverage is None:
             return None
-        rows = {own.method: self._predict(own.method, own.calibrator) for own in judged}
+        rows = {result.method: self._predict(result.method, result.calibrator) for result in judged}
         return judge_decisions(rows, costs, coverage, self._level)
 
     def _evaluate(self, after: Predictions, groups: NDArray[Any] | None = None) -> Evaluation:
@@ -388,8 +396,8 @@ class Judge:
         """Check predictions for the test part, once for everything that is made of them."""
         test = self._test
         # Labels were checked before: here they are columns, which get their names back.
-        found = read_predictions(test.class_index, rows, test.weight, np.arange(test.n_classes))
-        return replace(found, classes=test.classes)
+        result = read_predictions(test.class_index, rows, test.weight, np.arange(test.n_classes))
+        return replace(result, classes=test.classes)
 
     def _predict(self, method: str, calibrator: Calibrator | None) -> Predictions:
         if method in self._kept or calibrator is None:
@@ -433,38 +441,32 @@ class Judge:
 class Difference:
     """NLL of a method minus that of the baseline, on the same rows."""
 
-    value: float = doc("Below zero if the method is better.")
-    low: float = doc("Of Student's interval; NaN without resamples, and of one row.")
-    high: float
-    p_value: float = doc("Two-sided, of 'there is no difference', by the paired t test.")
-    p_holm: float = doc("The same after Holm's correction for the number of methods compared.")
+    value: float = doc("Difference; below zero if the method is better.")
+    low: float = doc("Lower end of Student's interval; NaN without resamples, and of one row.")
+    high: float = doc("Upper end of this interval.")
+    p_value: float = doc("Two-sided p-value of the paired t test.")
+    p_holm: float = doc("P-value after Holm's correction for the number of methods.")
 
 
 def paired_differences(
     gaps: Sequence[Floats], weight: Floats, level: float | None
 ) -> list[Difference]:
     """Test mean differences of losses, with Holm's correction; a level of None is no test."""
-    found = [paired_difference(gap, weight, level) for gap in gaps]
-    corrected = holm(np.array([own.p_value for own in found])).tolist()
-    return [replace(own, p_holm=p) for own, p in zip(found, corrected, strict=True)]
+    result = [paired_difference(gap, weight, level) for gap in gaps]
+    corrected = holm(np.array([difference.p_value for difference in result])).tolist()
+    return [replace(difference, p_holm=p) for difference, p in zip(result, corrected, strict=True)]
 
 
 def paired_difference(gap: Floats, weight: Floats, level: float | None) -> Difference:
     """Test a mean difference of losses, row by row, by Student's t."""
-    total, n_rows = float(weight.sum()), len(weight)
-    value = float(weight @ gap) / total
-    if level is None or n_rows < 2:
+    value = float(weight @ gap / weight.sum())
+    if level is None or len(gap) < 2:
         p_value = math.nan if level is None else 1.0  # one row tells nothing
         return Difference(value, math.nan, math.nan, p_value, p_value)
-    # A row is one draw whatever its weight: hence the squares.
-    variance = float(np.sum((weight * (gap - value)) ** 2)) * n_rows / (n_rows - 1)
-    error = math.sqrt(variance) / total
+    _, error, n_free = student(row_sums(gap - value, weight))
     if error == 0.0:
         p_value = 1.0 if value == 0.0 else 0.0
         return Difference(value, value, value, p_value, p_value)
-    # As many rows of equal weight tell as much; of very unequal ones, hardly more than one.
-    n_equal = total * total / float(weight @ weight)
-    n_free = max(n_equal - 1.0, 1e-3)
     reach = float(stdtrit(n_free, 0.5 + 0.5 * level)) * error
     p_value = float(2.0 * stdtr(n_free, -abs(value) / error))
     return Difference(value, value - reach, value + reach, p_value, p_value)

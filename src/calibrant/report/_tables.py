@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._text import amount, clean, p_words, percent
+from calibrant import _notices as notices
+from calibrant._result import Estimate, doc, result
+from calibrant._text import amount, clean, money, p_words, percent
 from calibrant._trial import UNCALIBRATED
+from calibrant.decisions import expected_cost, set_sizes, value_of_calibration
 from calibrant.metrics import LARGEST_SHARE, METRICS, SIGNIFICANT, metrics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from calibrant._result import Estimate
-    from calibrant.report._decisions import Decisions
+    from numpy.typing import ArrayLike
+
+    from calibrant._predictions import Predictions
+    from calibrant.decisions import CalibrationValue, ExpectedCost, SetSizes
     from calibrant.report._results import Comparison, MethodResult
 
 BASELINES = {"ts": "temperature scaling", "platt-ovr": "Platt scaling"}
@@ -42,10 +47,10 @@ def cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> 
     return {"sort": sort, "text": text, "notes": [*filter(None, notes)], "is_best": text == best}
 
 
-def _texts(own: Estimate, write: Callable[[float], str]) -> tuple[str, str]:
+def _texts(estimate: Estimate, write: Callable[[float], str]) -> tuple[str, str]:
     """Return a number and its interval as they are printed; "" is for none."""
-    value, low, high = map(write, own)
-    return value, "" if math.isnan(own.low) else f"{low} to {high}"
+    value, low, high = map(write, estimate)
+    return value, "" if math.isnan(estimate.low) else f"{low} to {high}"
 
 
 def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
@@ -56,28 +61,32 @@ def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
     A row is that of its first method, or of the baseline, so that the verdict names one of them.
     """
     rows: list[list[MethodResult]] = []
-    for own in results:
-        same = [row for row in rows if _is_same_fit(own, row[0])]
-        same[0].append(own) if same else rows.append([own])
-    firsts = [next((own for own in row if own.method in BASELINES), row[0]) for row in rows]
-    return {", ".join(own.method for own in row): f for row, f in zip(rows, firsts, strict=True)}
+    for method in results:
+        same = [row for row in rows if _is_same_fit(method, row[0])]
+        same[0].append(method) if same else rows.append([method])
+    firsts = [
+        next((result for result in row if result.method in BASELINES), row[0]) for row in rows
+    ]
+    return {
+        ", ".join(result.method for result in row): f for row, f in zip(rows, firsts, strict=True)
+    }
 
 
-def _is_same_fit(own: MethodResult, first: MethodResult) -> bool:
-    if own.calibrator is None or not isinstance(own.calibrator, type(first.calibrator)):
+def _is_same_fit(result: MethodResult, first: MethodResult) -> bool:
+    if result.calibrator is None or not isinstance(result.calibrator, type(first.calibrator)):
         return False
-    a, b = ([each.value for each in r.evaluation.estimates().values()] for r in (own, first))
+    a, b = ([each.value for each in r.evaluation.estimates().values()] for r in (result, first))
     return np.allclose(a, b, rtol=1e-9, atol=0.0)
 
 
 def best_texts(comparison: Comparison) -> dict[str, str]:
     """Return the best value of each metric that tables of methods have, as it is printed."""
-    found = {}
+    result = {}
     for name in shown_metrics(comparison):
-        own = METRICS[name]
+        metric = METRICS[name]
         values = (getattr(r.evaluation, name).value for r in comparison.results)
-        found[name] = own.text(own.best(values))
-    return found
+        result[name] = metric.text(metric.best(values))
+    return result
 
 
 def shown_metrics(comparison: Comparison) -> list[str]:
@@ -109,7 +118,7 @@ def key_numbers(comparison: Comparison) -> list[dict[str, str]]:
     titles |= {METRICS["accuracy"]: "accuracy"} if accuracy_is_headline(comparison) else {}
     rows = []
     for metric, words in titles.items():
-        first, last = (getattr(own.evaluation, metric.id) for own in (before, after))
+        first, last = (getattr(result.evaluation, metric.id) for result in (before, after))
         unit = "" if metric.factor == 1.0 else " %"
         text, interval = _texts(last, metric.text)
         interval += unit if interval else ""
@@ -132,18 +141,18 @@ def method_table(comparison: Comparison) -> dict[str, Any]:
         *comparison.results[0].binary_texts,
     ]
     rows: list[dict[str, Any]] = []
-    for label, result in distinct_rows(comparison.results).items():
-        cells = [_metric_cell(result, name, text) for name, text in best.items()]
-        cells[after_nll:after_nll] = [_difference_cell(result), *_binary_cells(result)]
-        seconds = "-" if result.calibrator is None else f"{result.fit_seconds:.2f}"
-        cells.append(cell(result.fit_seconds, seconds))
-        row = {"method": result.method, "label": label, "is_chosen": result.method == chosen}
-        words = re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title))
+    for label, method in distinct_rows(comparison.results).items():
+        cells = [_metric_cell(method, name, text) for name, text in best.items()]
+        cells[after_nll:after_nll] = [_difference_cell(method), *_binary_cells(method)]
+        seconds = "-" if method.calibrator is None else f"{method.fit_seconds:.2f}"
+        cells.append(cell(method.fit_seconds, seconds))
+        row = {"method": method.method, "label": label, "is_chosen": method.method == chosen}
+        words = re.split(r"(?<=[a-z])(?=[A-Z])", clean(method.title))
         rows.append({**row, "title": words, "cells": cells})
     first = [row for row in rows if row["method"] in listed]
     others = [row for row in rows if row["method"] not in listed]
-    found = {"heads": [*heads, "fit, s"], "rows": first, "others": others}
-    return found | {"is_shared": len(rows) < len(comparison.results)}
+    table = {"heads": [*heads, "fit, s"], "rows": first, "others": others}
+    return table | {"is_shared": len(rows) < len(comparison.results)}
 
 
 def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
@@ -159,7 +168,7 @@ def _binary_cells(result: MethodResult) -> list[dict[str, Any]]:
     if binary is None:
         return []
     pairs = zip(binary.estimates().values(), binary.texts().values(), strict=True)
-    return [cell(own.value, text, [interval]) for own, (text, interval) in pairs]
+    return [cell(estimate.value, text, [interval]) for estimate, (text, interval) in pairs]
 
 
 def _difference_cell(result: MethodResult) -> dict[str, Any]:
@@ -181,41 +190,112 @@ def group_table(comparison: Comparison) -> dict[str, Any] | None:
     names[2:] = [f"{name}, %" for name in names[2:]]
     rows = []
     for g in after:
-        pairs = [(own, of.estimates[own.id]) for own in (nll, error) for of in (before[g.group], g)]
+        pairs = [
+            (metric, of.estimates[metric.id])
+            for metric in (nll, error)
+            for of in (before[g.group], g)
+        ]
         cells = [cell(g.n_rows, f"{g.n_rows:,}", ["few"] * g.has_few_rows)]
-        cells += [_with_interval(estimate, own.text) for own, estimate in pairs]
+        cells += [_with_interval(estimate, metric.text) for metric, estimate in pairs]
         cells.append(cell(g.adjusted_p_value, f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
         rows.append({"name": g.group, "cells": cells})
-    found = {"heads": ["test rows", *names, "p after, corrected"], "rows": rows}
-    return found | {"is_chance": not after.rows[0].adjusted_p_value <= SIGNIFICANT}
+    result = {"heads": ["test rows", *names, "p after, corrected"], "rows": rows}
+    return result | {"is_chance": not after.rows[0].adjusted_p_value <= SIGNIFICANT}
 
 
-def worth_table(found: Decisions | None) -> dict[str, Any] | None:
+@result()
+class Decisions:
+    """Costs of decisions and sizes of sets, before calibration and after."""
+
+    method: str = doc("Method after calibration, that of the verdict.")
+    value: CalibrationValue | None = doc("Cost that calibration saves; None without costs.")
+    costs: dict[str, ExpectedCost] = doc("Expected cost by method; empty without costs.")
+    sets: dict[str, SetSizes] = doc("Sizes of sets by method; empty without a coverage.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers by name."""
+        result: dict[str, Any] = {"method": self.method}
+        result["value"] = None if self.value is None else self.value.to_dict()
+        for name in ("costs", "sets"):
+            result[name] = {method: each.to_dict() for method, each in getattr(self, name).items()}
+        return result
+
+    def describe(self) -> list[str]:
+        """Describe the saving, and how often sets hold the label, a sentence each."""
+        lines = []
+        if self.value is not None:
+            saved = self.value.total
+            chance = ", which may be chance" if saved.low <= 0.0 <= saved.high else ""
+            words = f"saves {money(saved)}"
+            if saved.value < 0.0:
+                words = f"loses {money(Estimate(-saved.value, -saved.high, -saved.low))}"
+            lines.append(
+                f"{self.method} {words} in {self.value.n_decisions:,.0f} decisions{chance}; it "
+                f"decides otherwise for {percent(self.value.changed)} of the rows."
+            )
+            first, *_, last = [money(each.realised) for each in self.costs.values()] * 2
+            lines.append(f"A decision costs {first} before calibration and {last} after.")
+        return [*lines, *(f"{method}: {each}" for method, each in self.sets.items())]
+
+
+def judge_decisions(
+    judged: Mapping[str, Predictions],
+    costs: ArrayLike | None,
+    coverage: float | None,
+    confidence_level: float,
+) -> Decisions:
+    """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
+    methods = [*judged]
+    first, last = judged[methods[0]], judged[methods[-1]]
+    columns = np.arange(first.n_classes)
+    value, paid, sets = None, {}, {}
+    if costs is not None:
+        with notices.kept():  # of the order of columns metrics have warned
+            for method, rows in judged.items():
+                paid[method] = expected_cost(rows, costs=costs, confidence_level=confidence_level)
+            value = value_of_calibration(
+                first.class_index,
+                first.rows,
+                last.rows,
+                costs,
+                confidence_level=confidence_level,
+                sample_weight=first.weight,
+                classes=columns,
+            )
+    if coverage is not None:
+        for method, rows in judged.items():
+            sets[method] = set_sizes(
+                rows.class_index, rows.rows, coverage, sample_weight=rows.weight, classes=columns
+            )
+    return Decisions(methods[-1], value, paid, sets)
+
+
+def worth_table(result: Decisions | None) -> dict[str, Any] | None:
     """Heads and rows of what decisions cost and how large sets are, before and after."""
-    if found is None:
+    if result is None:
         return None
-    title = "What it is worth" if found.costs else "Sets of classes"
-    heads = ["cost of a decision", "promised by the probabilities"] if found.costs else []
-    for own in [*found.sets.values()][:1]:
-        heads += [f"sets for {100 * own.coverage:g} % that hold the label", "classes in a set"]
+    title = "What it is worth" if result.costs else "Sets of classes"
+    heads = ["cost of a decision", "promised by the probabilities"] if result.costs else []
+    for sets in [*result.sets.values()][:1]:
+        heads += [f"sets for {100 * sets.coverage:g} % that hold the label", "classes in a set"]
     rows = []
-    for method in found.costs or found.sets:
+    for method in result.costs or result.sets:
         cells = []
-        if found.costs:
-            cost = found.costs[method]
+        if result.costs:
+            cost = result.costs[method]
             cells += [
                 _with_interval(each, partial(amount, scale=each.value))
                 for each in (cost.realised, cost.predicted)
             ]
-        if found.sets:
-            sets = found.sets[method]
+        if result.sets:
+            sets = result.sets[method]
             cells.append(_with_interval(sets.measured, percent))
             cells.append(cell(sets.mean_size, f"{sets.mean_size:.2f}"))
         rows.append({"name": method, "cells": cells})
-    saved = found.describe()[0] if found.costs else ""
+    saved = result.describe()[0] if result.costs else ""
     return {"title": title, "heads": heads, "rows": rows, "saved": saved}
 
 
-def _with_interval(own: Estimate, write: Callable[[float], str]) -> dict[str, Any]:
-    text, interval = _texts(own, write)
-    return cell(own.value, text, [interval])
+def _with_interval(estimate: Estimate, write: Callable[[float], str]) -> dict[str, Any]:
+    text, interval = _texts(estimate, write)
+    return cell(estimate.value, text, [interval])

@@ -1,4 +1,4 @@
-"""What the numbers say, in plain words."""
+"""The verdict of a comparison, in plain words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LITTLE = "little or nothing"
 
 @result()
 class Verdict:
-    """How calibrated the predictions are and which method to use, in words.
+    """Verdict of a comparison: how calibrated the predictions are, and which method to use.
 
     ``AutoCalibrator`` is the default where it was compared. Another method is chosen only if its
     NLL is lower by at least 0.5 % and the difference is significant after a correction for the
@@ -47,8 +47,8 @@ class Verdict:
     in_view: tuple[str, ...] = doc("Methods with diagrams: 'uncalibrated' and at most two others.")
     listed: tuple[str, ...] = doc("Methods that a long table shows first.")
     headline: str = doc("The finding in a sentence.")
-    findings: tuple[str, ...] = doc("What it rests on, a sentence each.")
-    cautions: tuple[str, ...] = doc("What may make it wrong.")
+    findings: tuple[str, ...] = doc("Evidence for the headline, a sentence each.")
+    cautions: tuple[str, ...] = doc("Reasons to doubt the verdict.")
 
 
 def reach_verdict(comparison: Comparison) -> Verdict:
@@ -62,13 +62,13 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     effect = [] if baseline is None else [_effect_of(before, baseline)]
     lead = _lead(comparison, baseline or before, best) + _beside_auto(best, auto)
     # What a reader looks for first, beside the predictions as they came.
-    rows = [own.method for own in distinct_rows(comparison.results).values()]
+    rows = [result.method for result in distinct_rows(comparison.results).values()]
     first = dict.fromkeys([chosen.method, DEFAULT, name, best.method, *rows])
-    others = [own for own in first if own in comparison.methods and own != UNCALIBRATED]
+    others = [result for result in first if result in comparison.methods and result != UNCALIBRATED]
     listed = comparison.methods
     if len(listed) > MOST_LISTED:
         wanted = {UNCALIBRATED, chosen.method, best.method, *BASELINES, *LISTED}
-        listed = tuple(own for own in listed if own in wanted)
+        listed = tuple(result for result in listed if result in wanted)
     return Verdict(
         chosen=chosen.method,
         applied=others[0] if others else UNCALIBRATED,
@@ -109,12 +109,12 @@ def _choose(
 def _is_off(result: MethodResult) -> bool:
     """Whether one of the tests finds an error, corrected for how many there are."""
     tests = [*result.p_values.values(), float(result.shares.p_holm.min())]
-    known = [p_value for p_value in tests if not math.isnan(p_value)]
-    return min(known) * len(known) < SIGNIFICANT
+    p_values = [p_value for p_value in tests if not math.isnan(p_value)]
+    return min(p_values) * len(p_values) < SIGNIFICANT
 
 
 def _lead_of(result: MethodResult) -> float:
-    """How much lower its NLL is than the baseline's; 0 where that may be chance."""
+    """Return the NLL of the baseline minus that of a method; 0 where that may be chance."""
     return -_clear_value(result.difference)
 
 
@@ -137,7 +137,7 @@ def _direction(result: MethodResult) -> str:
     findings = binary.findings if binary is not None and _is_off(result) else ()
     if binary is not None and "reversed" in findings:
         return f"The predictions are reversed (AUC {binary.auc.value:.3f})"
-    stretch = next((own for own in findings if own.startswith("too ")), "")
+    stretch = next((finding for finding in findings if finding.startswith("too ")), "")
     if binary is not None and stretch:
         stretch = f"{stretch} (slope {binary.slope.value:.2f})"
     if off and binary is not None:
@@ -284,7 +284,7 @@ def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult
     cautions = list(dict.fromkeys([*comparison.warnings, *before.warnings, *chosen.warnings]))
     n_rows = comparison.settings["n_test"]
     if n_rows < FEW_ROWS:
-        cautions.append(f"Only {n_rows} rows to judge on: hardly anything can be told apart.")
+        cautions.append(f"Only {n_rows} rows to judge on: hardly any difference is significant.")
     if len(comparison.results) > 2:
         cautions.append(
             "The method was chosen on the same test part on which it was judged, so its numbers "
@@ -298,7 +298,7 @@ def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult
 
 
 def describe_claim(result: MethodResult) -> str:
-    """Say what predictions claim and what is so, in the number that they are judged by."""
+    """Compare predicted and observed, in the number that predictions are judged by."""
     if len(result.shares.classes) == 2:
         name, said, seen = class_words(result.shares, 1)
         return f"Says {said} for class {name} on average, observed {seen}"
