@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._cli.reading import Reading
-    from calibrant.monitor import CalibrationMonitor, MonitorStatus, UnlabelledReport
 
 EXIT_ALARM, EXIT_REPEATED = 6, 7
 
@@ -73,8 +72,7 @@ def monitor_command(
     times = None if time is None else values_of(served.rows.beside[time])
     rows, batch = served.probabilities, _identity(new, reading.part)
     with only_one(state):
-        monitor = _open(state, alpha, calibrator)
-        found: MonitorStatus | UnlabelledReport | None = None
+        monitor, found = _open(state, alpha, calibrator), None
         try:
             with naming(new):
                 if served.y is None:
@@ -110,7 +108,7 @@ def _identity(new: Path, part: str | None) -> str | None:
     return f"{new.resolve()} {part or ''} {digest}"
 
 
-def _open(state: Path, alpha: float | None, calibrator: Any) -> CalibrationMonitor:
+def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
     """Go on from a state, or begin one."""
     from calibrant.model_file import digest
     from calibrant.monitor import CalibrationMonitor
@@ -118,11 +116,10 @@ def _open(state: Path, alpha: float | None, calibrator: Any) -> CalibrationMonit
     classes, model = calibrator.classes_, digest(calibrator)
     if not state.exists():
         return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes, model=model)
-    monitor = CalibrationMonitor.load(state, model=model)
-    begun = [] if monitor.classes_ is None else monitor.classes_.tolist()
-    if alpha not in (None, monitor.alpha) or begun != classes.tolist():
+    monitor: Any = CalibrationMonitor.load(state, model=model)
+    if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(
-            f"{state} was started with --alpha {monitor.alpha} and {len(begun)} "
+            f"{state} was started with --alpha {monitor.alpha} and {len(monitor.classes_)} "
             "classes, which cannot change later; use the same, or start another state file"
         )
     return monitor

@@ -9,8 +9,6 @@ from calibrant._lazy import attach
 if TYPE_CHECKING:
     from calibrant.monitor._monitor import CalibrationMonitor
     from calibrant.monitor._page import write_page
-    from calibrant.monitor._results import MonitorStatus as MonitorStatus
-    from calibrant.monitor._results import UnlabelledReport as UnlabelledReport
 
 _HOMES = {
     "CalibrationMonitor": "calibrant.monitor._monitor",
