@@ -126,7 +126,7 @@ BUDGETS = {
     "_kernels": 3_650,
     "_maps": 1_650,
     "_objectives": 1_250,
-    "_solvers": 4_300,
+    "_solvers": 4_400,
     "_calibrators": 5_600,
     "metrics": 3_950,
     "plots report": 3_200,
