@@ -362,7 +362,7 @@ def test_the_share_grows_with_what_is_gained_for_certain(n_rows):
     sure = gain - 1.25 * np.sqrt(n_rows) * gains.std()
     assert n_dealings == (2 if n_rows == 240 else 1)
     assert choice.gain == pytest.approx(gain, rel=1e-4)
-    assert choice.share == pytest.approx(sure / (sure + 2.0), rel=1e-4)
+    assert choice.share == pytest.approx(sure / (sure + 4.0), rel=1e-4)
 
 
 def test_few_rows_are_dealt_twice():

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Learnt = Callable[[Array], Array]
 
-RIDGE = 1.5
+RIDGE = 0.5
 """Nats that a power which is 1 away from the score alone costs."""
 
-DOUBT, CLEAR_GAIN = 1.25, 2.0
+DOUBT, CLEAR_GAIN = 1.25, 4.0
 """Standard errors that are taken off the held-out gain of the features; the rest, in nats, at which
 the pool has half of the weight."""
 
