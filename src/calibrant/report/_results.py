@@ -22,6 +22,7 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import (
     METRICS,
     LogLoss,
+    calibration_segments,
     calibration_test,
     class_shares,
     evaluate,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         GroupTable,
         Metric,
         ReliabilityCurve,
+        SegmentTable,
     )
     from calibrant.plots import ClasswiseSummary
 
@@ -148,6 +150,7 @@ class Comparison:
     created: str = doc("Date and time, UTC.")
     seconds: float = doc("Of everything.")
     by_group: dict[str, GroupTable] | None = doc("By method, if groups were given.", default=None)
+    segments: dict[str, SegmentTable] | None = doc("If features were given.", default=None)
     decisions: Decisions | None = doc("If costs or a coverage were given.", default=None)
     verdict: Verdict = field(init=False, metadata={"doc": "What the numbers say, in words."})
 
@@ -342,6 +345,16 @@ class Judge:
             groups = self._evaluate(after, self._groups).by_group
             tables |= {} if groups is None else {own.method: groups}
         return tables
+
+    def by_segment(self, judged: list[MethodResult]) -> dict[str, SegmentTable] | None:
+        """Find segments of the test part that some methods predict wrongly, if it has features."""
+        if self._features is None:
+            return None
+        rows = {own.method: self._predict(own.method, own.calibrator) for own in judged}
+        return {
+            method: calibration_segments(after, features=self._features, random_state=self._seed)
+            for method, after in rows.items()
+        }
 
     def decisions(
         self, judged: list[MethodResult], costs: ArrayLike | None, coverage: float | None
