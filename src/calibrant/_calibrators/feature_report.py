@@ -148,7 +148,9 @@ def _importances(
     def predict(shown: np.ndarray) -> list[np.ndarray]:
         learnt = [search.learnt[name][some].copy() for name in choice.names]
         for i, fold in enumerate(names):
-            own = folds == fold
+            own = folds == fold  # none of those of a second dealing
+            if not own.any():
+                continue
             for rows, name in zip(learnt, choice.names, strict=True):
                 rows[own] = search.fits[name][i](np.ascontiguousarray(shown[own]))
         return learnt
