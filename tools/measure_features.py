@@ -123,7 +123,7 @@ def ours(train, frame):
 
 def stacked(model, train, frame):
     """Fit a classifier to log-odds and features, with 0/1 columns for text."""
-    from calibrant._features import encode_columns, learn_columns, read_columns
+    from calibrant._gate import encode_columns, learn_columns, read_columns
     from calibrant._maps.features import learner_inputs
 
     known = learn_columns(read_columns(frame, len(frame)))

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 RIDGE = 0.5
 """Nats that a power which is 1 away from the score alone costs."""
 
-DOUBT, CLEAR_GAIN = 1.25, 4.0
-"""Standard errors that are taken off the held-out gain of the features; the rest, in nats, at which
-the pool has half of the weight."""
+DOUBT, CLEAR_GAIN = 2.0, 4.0
+"""Held-out gain of the features at which the pool has half of the weight: in standard errors where
+it is uncertain, and in nats where it is certain."""
 
 SHARPNESS_PRICE, PRICE_OF_FEW = 30.0, 1000.0
 """The result is raised to the power s for the price, in nats, of (a + b / E) log(s)^2, with E the
@@ -177,8 +177,8 @@ class FeatureSearch:
         """Return the powers of the largest held-out likelihood, and the share of the pool.
 
         With G the gain of the pool over the score alone, raised to the power that suits it best,
-        less ``DOUBT`` of its standard errors, the share is G / (G + ``CLEAR_GAIN``): what boldness
-        or chance gains is not the features' merit.
+        and s its standard error, the share is 1 / (1 + (DOUBT s / G)^3 + CLEAR_GAIN / G): what
+        boldness or chance gains is not the features' merit.
         """
         batch, names = self.judged.batch, list(self.learnt)
         weight = batch.weight / self._n_dealings
@@ -189,9 +189,10 @@ class FeatureSearch:
         own = np.arange(batch.n_rows), batch.class_index
         gains = np.log(softmax(logs @ powers)[own]) - np.log(softmax(logs[:, :, :1] @ alone)[own])
         gain = float(weight @ gains)
-        variance = float(weight @ (gains - gain / weight.sum()) ** 2)
-        sure = gain - DOUBT * np.sqrt(variance)
-        share = float(sure / (sure + CLEAR_GAIN)) if sure > 0.0 else 0.0
+        error = float(np.sqrt(weight @ (gains - gain / weight.sum()) ** 2))
+        share = 0.0
+        if gain > LEAST_SHARE:  # the share is less than that otherwise
+            share = 1.0 / (1.0 + (DOUBT * error / gain) ** 3 + CLEAR_GAIN / gain)
         kept = powers[1:] >= LEAST_SHARE
         if share < LEAST_SHARE or not kept.any():
             return Choice([], np.ones(1), 0.0, 1.0, max(gain, 0.0), report)
