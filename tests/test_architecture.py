@@ -127,14 +127,14 @@ BUDGETS = {
     "_maps": 1_650,
     "_objectives": 1_250,
     "_solvers": 4_400,
-    "_calibrators": 5_600,
+    "_calibrators": 5_650,
     "metrics": 3_950,
-    "plots report": 3_200,
+    "plots report": 3_250,
     "decisions monitor judge": 3_900,
     "scale": 1_200,
     "model_file": 1_500,
     "export": 2_450,
-    "_files _cli": 6_050,
+    "_files _cli": 6_100,
     "study": 3_950,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md

@@ -14,15 +14,23 @@ and ``summary FILE ...`` makes tables of such lines.
     ``CalibratedClassifierCV``, around three classifiers trained on the validation part.
 ``signals``
     Answers of language models: a stated confidence, with further signals and the subject.
+``rivals DATA [PART]``
+    Classifiers of two classes of ``tabular``, or answers where DATA is that of ``signals``: also
+    plain stacking (boosting, and logistic regression, on log-odds and features) and mcgrad 0.1.5
+    with its defaults, if it can be imported; seconds are those of the processor, interleaved. All
+    probabilities are bounded by 1e-6. ``summary_of_rivals FILE ...`` makes a table of the lines.
 """
 
+import contextlib
 import json
+import logging
 import sys
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from calibrant import AutoCalibrator, FeatureCalibrator
 from calibrant.metrics import brier_score, negative_log_likelihood
@@ -64,6 +72,120 @@ def read(path):
     return [(probabilities(data[f"{p}_probs"]), data[f"{p}_labels"].astype(int)) for p in parts]
 
 
+def of_signals(path):
+    """Return both parts of answers with their signals, the subject as text."""
+    data, parts = np.load(path, allow_pickle=False), read(path)
+    columns = []
+    for part in ("val", "test"):
+        groups = data["group_names"][data[f"{part}_groups"]].astype(object)
+        columns.append(np.column_stack([data[f"{part}_features"].astype(object), groups]))
+    return parts, columns
+
+
+def rivals(folder, part="0/1"):
+    """Print losses and seconds of all that read features beside the scores of two classes."""
+    place, n_parts = map(int, part.split("/"))
+    methods = {"features": ours, "boosting": stacked_trees, "logistic": stacked_linear}
+    with contextlib.suppress(ImportError):
+        import mcgrad  # noqa: F401
+
+        methods["mcgrad"] = mcgrad_of
+    logging.disable(logging.CRITICAL)
+    for path in sorted(Path(folder).glob("*.npz"))[place::n_parts]:
+        if (path.parent / "features").exists():
+            (train, test), name = read(path), f"{path.stem.rpartition('_')[0]}.npz"
+            table = np.load(path.parent / "features" / name)
+            columns = [table["val_features"], table["test_features"]]
+        else:
+            (train, test), columns = of_signals(path)
+        if train[0].shape[1] > 2 or len(np.unique(train[1])) < 2:
+            continue
+        alone = AutoCalibrator(classes=[0, 1]).fit(*train).predict_proba(test[0])[:, 1]
+        found = {"name": path.stem, "n_rows": len(train[1]), "nll_alone": loss(alone, test[1])}
+        frames = [pd.DataFrame(own).infer_objects().rename(columns=str) for own in columns]
+        for method, fit in methods.items():
+            started = time.process_time()
+            predict = fit(train, frames[0])
+            found[f"seconds_{method}"] = time.process_time() - started
+            found[f"nll_{method}"] = loss(predict(test[0], frames[1]), test[1])
+        print(json.dumps(found), flush=True)
+
+
+def loss(p, y):
+    p = np.clip(p, 1e-6, 1 - 1e-6)
+    return -float(np.mean(np.log(np.where(y == 1, p, 1 - p))))
+
+
+def ours(train, frame):
+    fitted = FeatureCalibrator(classes=[0, 1]).fit(*train, features=frame)
+    return lambda scores, new: fitted.predict_proba(scores, features=new)[:, 1]
+
+
+def stacked(model, train, frame):
+    """Fit a classifier to log-odds and features, with 0/1 columns for text."""
+    from calibrant._gate import encode_columns, learn_columns, read_columns
+    from calibrant._maps.features import learner_inputs
+
+    known = learn_columns(read_columns(frame, len(frame)))
+
+    def inputs(scores, own):
+        columns = encode_columns(read_columns(own, len(own)), known)
+        return learner_inputs(scores, "probabilities", columns)
+
+    model.fit(inputs(train[0], frame), train[1])
+    return lambda scores, new: model.predict_proba(inputs(scores, new))[:, 1]
+
+
+def stacked_trees(train, frame):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return stacked(HistGradientBoostingClassifier(random_state=0), train, frame)
+
+
+def stacked_linear(train, frame):
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    steps = SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=500)
+    return stacked(make_pipeline(*steps), train, frame)
+
+
+def mcgrad_of(train, frame):
+    from mcgrad.methods import MCGrad
+
+    numbers = [name for name in frame if frame[name].dtype.kind in "biuf"]
+    names = {
+        "categorical_feature_column_names": [name for name in frame if name not in numbers],
+        "numerical_feature_column_names": numbers,
+    }
+    model, (scores, y) = MCGrad(), train
+    model.fit(frame.assign(score=scores[:, 1], label=y), "score", "label", **names)
+    return lambda new_scores, new: model.predict(
+        new.assign(score=new_scores[:, 1]), "score", **names
+    )
+
+
+def summary_of_rivals(*paths):
+    rows = [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+    print("| method | files | NLL | worst | better than it | its seconds, times ours |")
+    for method in ("alone", "boosting", "logistic", "mcgrad"):
+        some = [row for row in rows if f"nll_{method}" in row]
+        if not some:
+            continue
+        nll, own = (np.array([row[f"nll_{m}"] for row in some]) for m in (method, "features"))
+        alone = np.array([row["nll_alone"] for row in some])
+        times = [row.get(f"seconds_{method}", np.nan) / row["seconds_features"] for row in some]
+        print(
+            f"| {method} | {len(some)} | {np.exp(np.mean(np.log(nll / alone))):.3f} | "
+            f"{np.max(nll / alone):.2f} | {np.sum(own < nll)} | {np.median(times):.2f} "
+            f"({np.min(times):.2f} to {np.max(times):.2f}) |"
+        )
+    own = np.array([row["nll_features"] / row["nll_alone"] for row in rows])
+    print(f"| features | {len(rows)} | {np.exp(np.mean(np.log(own))):.3f} | {own.max():.2f} | | |")
+
+
 def tabular(folder, part="0/1"):
     place, n_parts = map(int, part.split("/"))
     for path in sorted(Path(folder).glob("*.npz"))[place::n_parts]:
@@ -78,12 +200,7 @@ def tabular(folder, part="0/1"):
 
 def signals(folder):
     for path in sorted(Path(folder).glob("*.npz")):
-        data, (train, test) = np.load(path, allow_pickle=False), read(path)
-        names = data["group_names"]
-        columns = []
-        for part in ("val", "test"):
-            groups = names[data[f"{part}_groups"]].astype(object)
-            columns.append(np.column_stack([data[f"{part}_features"].astype(object), groups]))
+        (train, test), columns = of_signals(path)
         judge(path.stem, "signals", train, test, *columns)
 
 
@@ -162,5 +279,5 @@ def summary(*paths):
 
 if __name__ == "__main__":
     CASES = {"tabular": tabular, "signals": signals, "classifiers": classifiers}
-    CASES["summary"] = summary
+    CASES |= {"summary": summary, "rivals": rivals, "summary_of_rivals": summary_of_rivals}
     CASES[sys.argv[1]](*sys.argv[2:])

@@ -307,8 +307,11 @@ def test_held_out_rows_of_auto_are_those_of_fits_without_them():
     rows = in_order(check_batch(scores, y), np.zeros((500, 1)))
     search = FeatureSearch(rows, 5)
     search.fit_score(AutoCalibrator())
-    judged = search.judged.batch
-    literal = out_of_fold(AutoCalibrator(), judged, search.folds)
+    literal = np.empty_like(search.score)
+    for dealing in (0, 1):  # rows are few, and dealt twice
+        own = search.dealing == dealing
+        folds = search.folds[own] - search.folds[own].min()
+        literal[own] = out_of_fold(AutoCalibrator(), search.judged.batch.take(own), folds)
     np.testing.assert_allclose(search.score.sum(axis=1), 1.0)
     assert abs(search.loss(search.score) - search.loss(literal)) < 0.01 * search.loss(literal)
 
@@ -329,7 +332,53 @@ def test_no_other_sharpness_is_better():
         return search.loss(power / power.sum(axis=1, keepdims=True)) + price * np.log(s) ** 2
 
     assert choice.sharpness != 1.0
-    assert all(value(choice.sharpness) <= value(s) + 1e-6 for s in np.linspace(0.5, 2.0, 61))
+    best = choice.sharpness ** (1.0 / choice.share)  # it is drawn to 1 as the share falls
+    assert all(value(best) <= value(s) + 1e-6 for s in np.linspace(0.5, 2.0, 61))
+
+
+@pytest.mark.parametrize("n_rows", [240, 1200])
+def test_the_share_grows_with_what_is_gained_for_certain(n_rows):
+    """Its literal formula, with the gain of every row and the standard error of their sum."""
+    scores, y, features = draw(n_rows)
+    search = FeatureSearch(in_order(check_batch(scores, y), encode(features)), 4)
+    search.fit_score(TemperatureScaling())
+    search.fit_learners({"linear": Ridge()})
+    choice = search.choose(20.0)
+    logs = np.log(np.stack([search.score, search.learnt["linear"]], axis=-1))
+    labels = search.judged.batch.class_index
+
+    def gains_of(power):
+        """What the rows gain over the scores alone, raised to a power."""
+        pool, alone = np.exp(logs @ choice.powers), np.exp(logs[:, :, 0] * power)
+        both = [
+            np.log((p / p.sum(axis=1, keepdims=True))[np.arange(len(p)), labels])
+            for p in (pool, alone)
+        ]
+        return both[0] - both[1]
+
+    gains = min((gains_of(power) for power in np.linspace(0.5, 2.0, 3001)), key=np.sum)
+    n_dealings = len(labels) / n_rows
+    gain = gains.sum() / n_dealings
+    error = np.sqrt(n_rows) * gains.std()
+    assert n_dealings == (2 if n_rows == 240 else 1)
+    assert choice.gain == pytest.approx(gain, rel=1e-4)
+    assert choice.share == pytest.approx(1 / (1 + (2.0 * error / gain) ** 3 + 4.0 / gain), rel=1e-3)
+
+
+def test_few_rows_are_dealt_twice():
+    """Each dealing has every row once, and no learner has seen the rows that it predicts."""
+    scores, y, features = draw(120)
+    search = FeatureSearch(in_order(check_batch(scores, y), encode(features)), 4)
+    search.fit_learners({"linear": Ridge()})
+    first, second = search.dealing == 0, search.dealing == 1
+    assert first.sum() == second.sum() == search.n_rows == 120
+    assert len(np.unique(search.folds[first])) == 4
+    assert len(np.unique(search.folds[second])) == 5
+    inputs = [np.sort(search.judged.inputs[own], axis=0) for own in (first, second)]
+    np.testing.assert_array_equal(*inputs)
+    others = search.judged.take(second & (search.folds != 6))
+    expected = others.fit(Ridge())(search.judged.inputs[search.folds == 6])
+    np.testing.assert_array_equal(search.learnt["linear"][search.folds == 6], expected)
 
 
 def encode(features):
@@ -397,13 +446,14 @@ def test_another_learner_is_used_but_not_saved():
     found = FeatureCalibrator(learner=learner, cv=3).fit(scores, y, features=features)
     assert found.report_.learners == ("RandomForestClassifier",)
     assert found.share_ > 0.5
-    with pytest.raises(errors.ModelFileError, match="RandomForestClassifier"):
+    remedy = "learner is a RandomForestClassifier, which cannot be saved; fit without learner="
+    with pytest.raises(errors.ModelFileError, match=remedy):
         model_file.dumps(found)
 
 
 def test_what_cannot_be_exported_is_refused_by_name():
     pytest.importorskip("onnx")
-    with pytest.raises(errors.ExportError, match="calibrator_"):
+    with pytest.raises(errors.ExportError, match=r"FeatureCalibrator .*; export calibrator_"):
         export.to_onnx(fit())
 
 

@@ -45,6 +45,7 @@ class FeatureReport:
     n_rows : int
         Number of held-out rows: all, or a sample.
     n_folds : int
+        Number of folds, of two dealings where rows are few.
     score_nll : float
         Mean NLL of the calibrator of the scores alone.
     nll : float
@@ -74,7 +75,7 @@ class FeatureReport:
     @property
     def why(self) -> str:
         """Explanation of the result in a few sentences."""
-        judged = f"{self.n_rows:,} held-out rows, {self.n_folds}-fold cross-validation"
+        judged = f"{self.n_rows:,} held-out rows, {self.n_folds} folds"
         if not self.learners:
             return (
                 f"The features add nothing to the scores that is certain ({judged}): the result is "
@@ -118,11 +119,11 @@ class FeatureReport:
 
 def report_of(search: FeatureSearch, choice: Choice, columns: list[FeatureColumn]) -> FeatureReport:
     """Return the report of a search and its choice."""
-    total = float(search.judged.batch.weight.sum())
+    total = float(search.judged.batch.weight[search.dealing == 0].sum())
     learnt = [search.learnt[name] for name in choice.names]
     combined = search.combine(choice, learnt, slice(None))
     return FeatureReport(
-        n_rows=search.judged.batch.n_rows,
+        n_rows=search.n_rows,
         n_folds=int(search.folds.max()) + 1,
         score_nll=search.loss(search.score) / total,
         nll=search.loss(combined) / total,
@@ -138,16 +139,18 @@ def _importances(
     search: FeatureSearch, choice: Choice, columns: list[FeatureColumn]
 ) -> list[Importance]:
     """Return by how much the NLL of held-out rows grows when a feature is shuffled among them."""
-    some = np.arange(min(search.judged.batch.n_rows, MOST_ROWS))
+    some = np.arange(min(search.n_rows, MOST_ROWS))  # of the first dealing
     inputs, folds = search.judged.inputs[some], search.folds[some]
-    weight = float(search.judged.batch.weight[some].sum())
+    weight = float(search.judged.batch.weight[some].sum()) / (1 + search.dealing.max())
     names = np.unique(search.folds)
     order = np.random.default_rng(0).permutation(len(some))
 
     def predict(shown: np.ndarray) -> list[np.ndarray]:
         learnt = [search.learnt[name][some].copy() for name in choice.names]
         for i, fold in enumerate(names):
-            own = folds == fold
+            own = folds == fold  # none of those of a second dealing
+            if not own.any():
+                continue
             for rows, name in zip(learnt, choice.names, strict=True):
                 rows[own] = search.fits[name][i](np.ascontiguousarray(shown[own]))
         return learnt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Learnt = Callable[[Array], Array]
 
-RIDGE = 3.0
+RIDGE = 0.5
 """Nats that a power which is 1 away from the score alone costs."""
 
-CLEAR_GAIN = 6.0
-"""Held-out gain of the features, in nats, at which the pool has half of the weight."""
+DOUBT, CLEAR_GAIN = 2.0, 4.0
+"""Held-out gain of the features at which the pool has half of the weight: in standard errors where
+it is uncertain, and in nats where it is certain."""
 
 SHARPNESS_PRICE, PRICE_OF_FEW = 30.0, 1000.0
 """The result is raised to the power s for the price, in nats, of (a + b / E) log(s)^2, with E the
 held-out loss: a pool that is held to the scores is too timid, and few errors do not prove it."""
+
+FEW_CELLS = 2000
+"""Number of scores below which rows are dealt twice, as the gain depends on how they are dealt."""
 
 LEAST_SHARE = 1e-3
 """A pool of a smaller weight, and a learner of a smaller power, are left out."""
@@ -101,10 +105,15 @@ class Choice:
 class FeatureSearch:
     """Learners and a calibrator of the scores alone, fitted without each fold and judged on it.
 
+    Few rows are dealt twice, to other folds the second time.
+
     Attributes
     ----------
     judged : FeatureRows
-        Rows that are judged: all, or a sample; ``folds`` has the fold of each.
+        Rows that are judged: all, or a sample; those of the second dealing after those of the
+        first. ``folds`` has the fold of each, ``dealing`` its dealing, 0 or 1.
+    n_rows : int
+        Number of rows of one dealing.
     score : ndarray
         Probabilities of these rows by the calibrator of the scores alone.
     fits : dict of str to list
@@ -115,66 +124,83 @@ class FeatureSearch:
 
     def __init__(self, rows: FeatureRows, n_folds: int) -> None:
         self._all = rows
-        n_rows = min(rows.batch.n_rows, most_judged(rows.batch.n_classes))
-        some = rows.batch.take(slice(0, n_rows))  # a random sample, as the order is by hashes
-        row, self.folds, weight = some.deal(n_folds)
+        n_judged = min(rows.batch.n_rows, most_judged(rows.batch.n_classes))
+        some = rows.batch.take(slice(0, n_judged))  # a random sample, as the order is by hashes
+        self._judges_all = n_judged == rows.batch.n_rows
+        # Another number of folds is another dealing by content.
+        numbers = [n_folds, n_folds + 1] if some.scores.size < FEW_CELLS else [n_folds]
+        dealt = [some.deal(number) for number in numbers]
+        row, weight = (np.concatenate([own[i] for own in dealt]) for i in (0, 2))
         self.judged = FeatureRows(replace(some.take(row), weight=weight), rows.inputs[row])
-        self._judges_all = n_rows == rows.batch.n_rows
-        self.score = np.empty((0, 0))
+        self.folds = np.concatenate([own[1] + i * n_folds for i, own in enumerate(dealt)])
+        self.dealing = np.repeat(np.arange(len(dealt)), [len(own[0]) for own in dealt])
+        self._n_dealings, self.n_rows = len(dealt), len(dealt[0][0])
+        self.score = np.empty((len(row), rows.batch.n_classes))
         self.fits: dict[str, list[Learnt]] = {}
         self.learnt: dict[str, Array] = {}
 
     def fit_score(self, calibrator: Calibrator) -> Calibrator:
         """Fit the calibrator of the scores alone to all rows, and without each fold."""
-        rows, judged = parts.on_simplex(self._all.batch), self.judged.batch
-        if isinstance(calibrator, AutoCalibrator):
-            dealt = Dealt(judged, self.folds, self._judges_all)
-            search = Search(rows, calibrator.cv, dealt)
-            fitted = parts.fit_part(calibrator, rows, search=search)
-            self.score = fitted._held_out(search)  # noqa: SLF001  (ours)
-        else:
-            fitted = parts.fit_part(calibrator, rows)
-            self.score = parts.out_of_fold(calibrator, judged, self.folds)
-        return fitted
+        rows = parts.on_simplex(self._all.batch)
+        fitted = None
+        for i in range(self._n_dealings):
+            own = self.dealing == i
+            judged, folds = self.judged.batch.take(own), self.folds[own] - self.folds[own].min()
+            if isinstance(calibrator, AutoCalibrator):
+                search = Search(rows, calibrator.cv, Dealt(judged, folds, self._judges_all))
+                fit = parts.fit_part(calibrator, rows, search=search)
+                self.score[own] = fit._held_out(search)  # noqa: SLF001  (ours)
+            else:
+                fit = fitted or parts.fit_part(calibrator, rows)
+                self.score[own] = parts.out_of_fold(calibrator, judged, folds)
+            fitted = fitted or fit
+        return cast("Calibrator", fitted)
 
     def fit_learners(self, learners: dict[str, Any]) -> None:
         """Fit every learner without each fold; one that cannot be fitted without some is left out.
 
         A learner needs two classes at least.
         """
-        names = np.unique(self.folds)
-        trained = [self.judged.take(self.folds != fold) for fold in names]
-        if len(names) < 2 or any(len(np.unique(t.batch.class_index)) < 2 for t in trained):
+        owners = [self.folds == fold for fold in np.unique(self.folds)]
+        others = [(self.dealing == self.dealing[own][0]) & ~own for own in owners]
+        trained = [self.judged.take(rows) for rows in others]
+        if len(owners) < 2 or any(len(np.unique(t.batch.class_index)) < 2 for t in trained):
             return
-        tasks = [(name, i) for name in learners for i in range(len(names))]
+        tasks = [(name, i) for name in learners for i in range(len(owners))]
         found = threads.each(lambda task: trained[task[1]].fit(learners[task[0]]), tasks)
         for (name, i), fit in zip(tasks, found, strict=True):
-            own = self.folds == names[i]
             self.fits.setdefault(name, []).append(fit)
-            self.learnt.setdefault(name, np.empty_like(self.score))[own] = fit(
-                self.judged.inputs[own]
-            )
+            learnt = self.learnt.setdefault(name, np.empty_like(self.score))
+            learnt[owners[i]] = fit(self.judged.inputs[owners[i]])
 
     def choose(self, caution: float) -> Choice:
         """Return the powers of the largest held-out likelihood, and the share of the pool.
 
         With G the gain of the pool over the score alone, raised to the power that suits it best,
-        the share is G / (G + ``CLEAR_GAIN``): what mere boldness gains is not the features' merit.
+        and s its standard error, the share is 1 / (1 + (DOUBT s / G)^3 + CLEAR_GAIN / G): what
+        boldness or chance gains is not the features' merit.
         """
         batch, names = self.judged.batch, list(self.learnt)
+        weight = batch.weight / self._n_dealings
         logs = bounded_logs([self.score, *self.learnt.values()])
-        rows = logs, batch.class_index, batch.weight
+        rows = logs, batch.class_index, weight
         powers, report = solve_log_pool(*rows, strength=caution, ridge=RIDGE)
         alone, _ = solve_log_pool(logs[:, :, :1], *rows[1:], strength=0.0, ridge=0.0)
-        gain = self.loss(softmax(logs[:, :, :1] @ alone)) - self.loss(softmax(logs @ powers))
-        share = gain / (gain + CLEAR_GAIN) if gain > 0.0 else 0.0
+        own = np.arange(batch.n_rows), batch.class_index
+        gains = np.log(softmax(logs @ powers)[own]) - np.log(softmax(logs[:, :, :1] @ alone)[own])
+        gain = float(weight @ gains)
+        error = float(np.sqrt(weight @ (gains - gain / weight.sum()) ** 2))
+        share = 0.0
+        if gain > LEAST_SHARE:  # the share is less than that otherwise
+            share = 1.0 / (1.0 + (DOUBT * error / gain) ** 3 + CLEAR_GAIN / gain)
         kept = powers[1:] >= LEAST_SHARE
         if share < LEAST_SHARE or not kept.any():
             return Choice([], np.ones(1), 0.0, 1.0, max(gain, 0.0), report)
         used = [name for name, is_used in zip(names, kept, strict=True) if is_used]
         found = Choice(used, powers[np.append(True, kept)], share, 1.0, gain, report)
         mean = self.combine(found, [self.learnt[name] for name in used], slice(None))
-        return replace(found, sharpness=self._sharpness(mean))
+        # Where the features say little, the result is that of the scores: so is its sharpness.
+        return replace(found, sharpness=self._sharpness(mean) ** share)
 
     def _sharpness(self, mean: Array) -> float:
         """Return the power s of least loss of mean^s, with its price."""
@@ -197,4 +223,4 @@ class FeatureSearch:
         """Return the NLL of some of the judged rows, in nats."""
         batch = self.judged.batch.take(rows)
         own = probabilities[np.arange(batch.n_rows), batch.class_index]
-        return -float(batch.weight @ np.log(np.maximum(own, 1e-300)))
+        return -float(batch.weight @ np.log(np.maximum(own, 1e-300))) / self._n_dealings

@@ -98,16 +98,24 @@ class Archive:
                 raise TypeError(type(array))
         return array
 
-    def load_column(self, name: str, prefix: str, option: str) -> NDArray[Any]:
-        """Return an array with a value for each row, of a part if there are parts."""
+    def load_column(self, name: str, prefix: str, option: str, n_dims: int = 1) -> NDArray[Any]:
+        """Return an array with a value for each row, of a part if there are parts.
+
+        ``matrix[j]`` is column j of a matrix; one is returned whole if ``n_dims`` is 2.
+        """
+        stem, bracket, number = name.removesuffix("]").rpartition("[")
+        is_cell = name.endswith("]") and bracket != "" and number.isdecimal()
         known = [own for own in (f"{prefix}{name}", name) if own in self.names]
+        if not known and is_cell:
+            matrix = self.load_column(stem, prefix, option, 2)
+            if matrix.ndim == 2 and int(number) < matrix.shape[1]:
+                return matrix[:, int(number)]
         if not known:
             has = some_in_words(self.names)
             raise PredictionFileError(f"{self.path} has no array {name!r} ({option}); it has {has}")
         column = self.load(known[0])
-        check_array(
-            column, f"{self.path}: {known[0]}", column.ndim == 1, f"write a list ({option})"
-        )
+        fits = 1 <= column.ndim <= n_dims
+        check_array(column, f"{self.path}: {known[0]}", fits, f"write a list ({option})")
         return column
 
     def load_classes(self, n_columns: int) -> list[str] | None:

@@ -67,7 +67,8 @@ def _open_npz(path: Path, request: Request, stack: ExitStack) -> Source:
     kind = kind_of(request.kind, n_columns, str(path), ARRAYS[stem])
     classes = archive.load_classes(2 if kind in ONE_COLUMN else n_columns)
     beside = {
-        own: archive.load_column(own, prefix, option) for own, option in request.beside.items()
+        own: archive.load_column(own, prefix, option, 2 if option == "--features" else 1)
+        for own, option in request.beside.items()
     }
     for own, column in beside.items():
         if len(column) != len(scores):

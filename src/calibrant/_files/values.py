@@ -183,7 +183,10 @@ def values_of(column: Any) -> NDArray[Any]:
 def features_of(
     beside: Mapping[str, Any], names: Iterable[str], known: Sequence[FeatureColumn] = ()
 ) -> pd.DataFrame:
-    """Return columns that stand beside the scores; text where a model was fitted to text."""
+    """Return columns that stand beside the scores; text where a model was fitted to text.
+
+    A matrix ``x`` is the columns ``x[0]``, ``x[1]``, ...
+    """
     import pandas as pd
 
     is_text = {column.name for column in known if not column.is_number}
@@ -193,6 +196,8 @@ def features_of(
         if name in is_text:
             texts = _texts(plain_values(column))
             found[name] = [text if text.strip() else None for text in texts]
+        elif getattr(column, "ndim", 1) == 2:  # an array of an npz file
+            found |= {f"{name}[{j}]": values for j, values in enumerate(column.T)}
         else:
             found[name] = values_of(column)
     return pd.DataFrame(found)

@@ -87,8 +87,8 @@ def _(map_: GroupedMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
 @write_map.register
 def _(map_: FeatureMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
     raise errors.ExportError(
-        "a graph of scores cannot read features beside them; export calibrator_, the calibrator of "
-        "the scores alone, or predict with the model file"
+        "FeatureCalibrator reads features, which a graph of scores does not have; export "
+        "calibrator_, the calibrator of the scores alone, or predict with the model file"
     )
 
 

@@ -197,10 +197,11 @@ class Writer:
             array = np.asarray(value)
             if array.ndim == 1:
                 return {"vector": self.vector(array)}
+        remedy = "use numbers, strings, lists of them or arrays of one dimension"
+        if hasattr(value, "predict_proba"):  # a classifier of another library
+            remedy = f"fit without {name}=, or pickle the calibrator"
         raise ModelFileError(
-            f"{name} is a {type(value).__name__}, which cannot be saved; use numbers, strings, "
-            "lists of them or arrays of one dimension",
-            "savable",
+            f"{name} is a {type(value).__name__}, which cannot be saved; {remedy}", "savable"
         )
 
     def sample(self, calibrator: Any) -> dict[str, Any]:

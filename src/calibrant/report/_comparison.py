@@ -218,11 +218,15 @@ def _judge_further(
     costs: NDArray[np.float64] | None,
     coverage: float | None,
 ) -> Comparison:
-    """Judge groups, decisions and classes, as predictions came and with the methods in view."""
+    """Judge groups, segments, decisions and classes of the methods in view, and without any."""
     names = (UNCALIBRATED, comparison.verdict.applied)
     judged = [result for result in comparison.results if result.method in names]
-    decisions = judge.decisions(judged, costs, coverage)
-    comparison = replace(comparison, by_group=judge.by_group(judged), decisions=decisions)
+    comparison = replace(
+        comparison,
+        by_group=judge.by_group(judged),
+        segments=judge.by_segment(judged),
+        decisions=judge.decisions(judged, costs, coverage),
+    )
     return judge.with_diagrams(comparison)
 
 

@@ -54,6 +54,7 @@ SECTIONS = {
     "methods": "Methods",
     "diagrams": "Diagrams",
     "classes": "Classes",
+    "segments": "Segments",
     "groups": "Groups",
     "worth": "What it is worth",
     "apply": "How to apply it",
@@ -97,7 +98,7 @@ def build_report(
     usual = usual_column(comparison.n_classes)
     columns = _class_columns(comparison)
     groups, worth = group_table(comparison), worth_table(comparison.decisions)
-    on_demand = {"groups": groups, "worth": worth}
+    on_demand = {"groups": groups, "segments": comparison.segments, "worth": worth}
     sections = {name: words for name, words in SECTIONS.items() if on_demand.get(name, words)}
     if worth is not None:
         sections["worth"] = worth["title"]

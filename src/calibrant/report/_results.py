@@ -22,6 +22,7 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import (
     METRICS,
     LogLoss,
+    calibration_segments,
     calibration_test,
     class_shares,
     evaluate,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         Metric,
         ReliabilityCurve,
         Seed,
+        SegmentTable,
     )
     from calibrant.plots import ClasswiseSummary
 
@@ -153,6 +155,9 @@ class Comparison:
     seconds: float = doc("Duration of the comparison.")
     by_group: dict[str, GroupTable] | None = doc(
         "Metrics by group of some methods, if groups were given.", default=None
+    )
+    segments: dict[str, SegmentTable] | None = doc(
+        "Segments whose predictions are wrong, by method, if features were given.", default=None
     )
     decisions: Decisions | None = doc(
         "Costs and sets, if costs or a coverage were given.", default=None
@@ -350,6 +355,16 @@ class Judge:
             groups = self._evaluate(after, self._groups).by_group
             tables |= {} if groups is None else {method.method: groups}
         return tables
+
+    def by_segment(self, judged: list[MethodResult]) -> dict[str, SegmentTable] | None:
+        """Find segments of the test part that some methods predict wrongly, if it has features."""
+        if self._features is None:
+            return None
+        rows = {one.method: self._predict(one.method, one.calibrator) for one in judged}
+        return {
+            method: calibration_segments(after, features=self._features, random_state=self._seed)
+            for method, after in rows.items()
+        }
 
     def decisions(
         self, judged: list[MethodResult], costs: ArrayLike | None, coverage: float | None
