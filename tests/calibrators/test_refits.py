@@ -8,7 +8,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from calibrant import CalibratedClassifier, TemperatureScaling
-from calibrant._gate import _simplex as simplex
+from calibrant import _gate as gate
 from calibrant.errors import ShapeError
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate
@@ -28,16 +28,16 @@ def test_a_refit_in_the_middle_of_a_prediction_changes_nothing_in_it(cls, monkey
     calibrator = make(cls).fit(p, y)
     wanted = calibrator.predict_proba(p)
     labels = calibrator.predict(p)
-    check_scores = simplex.check_scores
+    check_rows = gate.check_rows
 
     def refit(*arguments):
-        monkeypatch.setattr(simplex, "check_scores", check_scores)
+        monkeypatch.setattr(gate, "check_rows", check_rows)
         calibrator.fit(*others)
-        return check_scores(*arguments)
+        return check_rows(*arguments)
 
     for method, expected in (("predict_proba", wanted), ("predict", labels)):
         calibrator.fit(p, y)
-        monkeypatch.setattr(simplex, "check_scores", refit)
+        monkeypatch.setattr(gate, "check_rows", refit)
         assert getattr(calibrator, method)(p).tobytes() == expected.tobytes()
         assert len(calibrator.classes_) == 5
 
