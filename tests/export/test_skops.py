@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import calibrant
 from calibrant import errors, model_file, study
+from calibrant._calibrators.methods import saved_methods
 from calibrant.datasets import simulated_scores
 from calibrant.export import trusted_types
 from conftest import methods_alone
@@ -32,6 +33,7 @@ PIPELINE = make_pipeline(StandardScaler(), LogisticRegression())
 EVERYTHING = {
     **{name: cls() for name, cls in methods_alone().items()},
     "annealing": study.Annealing(),
+    **{name: cls() for name, cls in saved_methods(study=True).items() if name.endswith("-paper")},
     "chain": calibrant.Chain(PARTS),
     "mixture": calibrant.Mixture(PARTS),
     "prior-shift": calibrant.PriorShift(),
