@@ -113,3 +113,26 @@ def test_more_repeats_than_can_be_dealt_are_spread(monkeypatch):
     table = fold_table(p, y, weight)
     np.testing.assert_allclose(table[::2], 2e29)
     assert np.count_nonzero(table[1::2]) == 20
+
+
+@pytest.mark.parametrize("most", [1 << 17, 0])
+def test_a_weight_is_a_repetition_however_repeats_are_dealt(monkeypatch, most):
+    monkeypatch.setattr(row_order, "MOST_DEALT_SINGLY", most)
+    p, y = simulate(60, 3)
+    times = np.random.default_rng(0).integers(1, 9, 60)
+    once = fold_table(p, y, times.astype(float))
+    many = fold_table(np.repeat(p, times, axis=0), np.repeat(y, times))
+    row = np.repeat(np.arange(60), times)
+    np.testing.assert_array_equal(once, [many[row == i].sum(axis=0) for i in range(60)])
+
+
+def test_repeats_that_are_drawn_at_once_follow_the_law_of_dealing(monkeypatch):
+    """Mean and variance of a row's repeats in a fold, over many rows; equal folds of a class."""
+    monkeypatch.setattr(row_order, "MOST_DEALT_SINGLY", 0)
+    one = np.linspace(0.01, 0.99, 4000)
+    p, y = np.column_stack([1.0 - one, one]), np.arange(4000) % 2
+    table = fold_table(p, y, np.full(4000, 20.0))
+    np.testing.assert_array_equal(table.sum(axis=1), 20.0)
+    for label in (0, 1):
+        assert np.ptp(table[y == label].sum(axis=0)) <= 1
+    assert table.var() == pytest.approx(20 * 0.2 * 0.8, rel=0.05)

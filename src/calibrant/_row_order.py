@@ -268,14 +268,17 @@ def _draw_repeats(
 ) -> NDArray[np.float64]:
     """Repeats of each row in each fold, drawn at once: by the law of dealing them one by one.
 
-    What a fold gets of a stratum's repeats, out of those that are left, is hypergeometric. The
+    What a fold gets of a stratum's repeats, out of those that are left, is hypergeometric. Rows of
+    one group share what is drawn for it, so that a weight of 2 is the row given twice. The
     generator of a stratum is seeded by its content, so that names of classes make no difference.
     """
-    drawn = np.zeros((len(whole), n_folds))
-    keys = row_hashes(np.column_stack([group, whole]), np.zeros(len(whole), dtype=np.intp))
-    starts = starts_of_runs(strata)
-    for start, end in zip(starts, np.append(starts[1:], len(strata)), strict=True):
-        left = whole[start:end].copy()
+    starts = np.flatnonzero(np.append(True, (np.diff(group) != 0) | (np.diff(strata) != 0)))
+    pools = np.add.reduceat(whole, starts)
+    drawn = np.zeros((len(pools), n_folds), dtype=np.int64)
+    keys = row_hashes(np.column_stack([group[starts], pools]), np.zeros(len(pools), dtype=np.intp))
+    first = starts_of_runs(strata[starts])
+    for start, end in zip(first, np.append(first[1:], len(pools)), strict=True):
+        left = pools[start:end].copy()
         rng = np.random.default_rng(int(keys[start:end].sum()))
         for fold in range(n_folds - 1):
             n_drawn = int(left.sum()) // (n_folds - fold)
@@ -283,4 +286,11 @@ def _draw_repeats(
             drawn[start:end, fold] = some
             left -= some
         drawn[start:end, -1] = left
-    return drawn
+    # The repeats of a group lie in a line, fold after fold, and its rows take them in their order.
+    pool = np.repeat(np.arange(len(pools)), np.diff(np.append(starts, len(whole))))
+    end_of_row = np.cumsum(whole) - (np.cumsum(pools) - pools)[pool]
+    end_of_fold = np.cumsum(drawn, axis=1)[pool]
+    low = np.maximum((end_of_row - whole)[:, None], end_of_fold - drawn[pool])
+    shared = np.minimum(end_of_row[:, None], end_of_fold) - low
+    share: NDArray[np.float64] = np.maximum(shared, 0).astype(np.float64)
+    return share

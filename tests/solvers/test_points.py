@@ -144,3 +144,11 @@ def test_isotonic_regression_is_of_all_rows():
     fitted = OneVsRestIsotonic(prior_strength=0.0, min_probability=0.0).fit(p, y)
     theirs = IsotonicRegression().fit(p[:, 1], y).predict(p[:, 1])
     np.testing.assert_allclose(fitted.predict_proba(p)[:, 1], theirs, atol=1e-12)
+
+
+def test_the_report_says_that_points_were_fitted():
+    p, y = simulate(2 * MOST_POINTS + 1000)
+    notes = TemperatureScaling().fit(p, y).solver_report_.notes
+    assert notes[-1].endswith(f" weighted points of {len(y):,} rows")
+    few = TemperatureScaling().fit(p[:1000], y[:1000]).solver_report_.notes
+    assert not any("points" in note for note in few)

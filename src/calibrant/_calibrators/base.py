@@ -364,6 +364,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         What is ``known`` of it already goes to ``_solve``.
         """
         gate.check_floor(self.min_probability, batch.n_classes)
+        n_given = batch.n_rows
         if self._most_points:
             batch = to_points(batch, self._most_points)
         n_rows, n_classes = batch.n_rows, batch.n_classes
@@ -375,7 +376,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
         most = 1 if batch.scores.size < threads.FEW_CELLS else room
         with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
-            return about | self._solve(batch, **known)
+            fitted: dict[str, Any] = about | self._solve(batch, **known)
+        if n_rows < n_given:  # the certificate is that of the points
+            report: SolverReport = fitted["solver_report_"]
+            note = f"fitted to {n_rows:,} weighted points of {n_given:,} rows"
+            fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
+        return fitted
 
     @staticmethod
     def _with_range(report: SolverReport, batch: SimplexBatch) -> SolverReport:

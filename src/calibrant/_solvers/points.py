@@ -4,11 +4,13 @@ A row of two probabilities is one number, its odds p_1 / p_0. Rows of equal odds
 the weights of both labels. Where there are more distinct odds than points, neighbours share a
 point, whose score is their weighted mean: a method fits 20,000 points instead of a million rows.
 
-What this costs is bounded. Rows of a cell differ by at most W in their log-odds z. A map whose
-slope in z is at most s takes them to log-odds that differ by at most s W; the log-loss has a second
-derivative of at most 1/4 there, and its first-order terms cancel at the mean, so a row loses at
-most (s W)^2 / 32. A cell has 1 / 20,000 of the weight, and W is near 1e-3 where most rows are: 3e-8
-nats. In the tails W is at most 1/16, which bounds the loss of any row by 1.3e-4 s^2.
+What this costs is of second order. Rows of a cell differ by at most W in their log-odds z, and a
+map of slope s in z takes them to log-odds f that differ by at most s W. About the mean of f the
+log-loss of a row changes by (sigma(f) - y) (f_i - f) + r with r at most (s W)^2 / 32, as its second
+derivative is at most 1/4. The linear term vanishes on average over a cell but for the covariance of
+y with z, which is of the size of W^2, too. A cell has 1 / 20,000 of the weight, and W is near 1e-3
+where most rows are; in the tails it is at most 1/16. ``tests/solvers/test_points.py`` judges fits
+on new rows.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ MOST_POINTS = 20_000
 
 SMOOTH_POINTS = 2048
 """Points for a map of a few parameters. What it loses by them is of second order: the mean of a
-cell moves the parameters by some WIDTH ** 2 / 12, and the loss by the square of that."""
+cell of width W moves the parameters by some W ** 2 / 12, and the loss by the square of that."""
 
 BITS = 48
 """Low bits of the odds in which rows of one cell may differ: above them are four of the mantissa,
