@@ -470,8 +470,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             mapped = found(checked, *(values[rows] for values in self._by_row))
             return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
+        parts = list(gate.small_chunks(len(matrix), self.n_features_in_))
+        if len(parts) == 1:  # to ask joblib for its threads takes longer than to map a row
+            threads.check_jobs("n_jobs", self.n_jobs)
+            yield work(parts[0])
+            return
         with threads.jobs(self.n_jobs):
-            parts = list(gate.small_chunks(len(matrix), self.n_features_in_))
             yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
@@ -514,7 +518,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _take(self) -> Self:
         """Return the fitted calibrator as it is now."""
         taken = take_state(self)
-        check_is_fitted(taken, "classes_")
+        if "classes_" not in vars(taken):
+            check_is_fitted(taken, "classes_")  # raises; it is slow, as it asks for all tags
         return taken
 
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:

@@ -133,6 +133,9 @@ def _reshaped(array: NDArray[Any], kind: str) -> str:
 
 def output_dtype(scores: Any) -> np.dtype[Any]:
     """Float32 for results on float32 and float16 input, else float64."""
+    if isinstance(scores, np.ndarray):  # at once: what follows takes longer than to map a row
+        is_narrow = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
+        return np.dtype(np.float32 if is_narrow else np.float64)
     dtypes: Any = [getattr(scores, "dtype", np.dtype(np.float64))]
     if library(scores) == "pyarrow" and hasattr(scores, "schema"):
         dtypes = scores.schema.types

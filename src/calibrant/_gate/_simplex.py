@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -430,6 +431,15 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
         )
 
 
+@cache
+def _physical_memory() -> int | None:
+    """Return the bytes of memory of this machine, if the system says."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def check_memory(n_bytes: int, purpose: str) -> int | None:
     """Refuse an allocation above the memory there is, before it is tried.
 
@@ -444,10 +454,10 @@ def check_memory(n_bytes: int, purpose: str) -> int | None:
                 f"the environment variable CALIBRANT_MAX_MEMORY is {limit!r}, not a number of bytes"
             ) from None
     else:
-        try:
-            available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, ValueError, OSError):  # not every system tells
+        known = _physical_memory()
+        if known is None:
             return None
+        available = known
     if n_bytes > available:
         raise errors.MemoryLimitError(
             f"{purpose} needs {n_bytes / 2**30:.1f} GiB; the limit is {available / 2**30:.1f} "

@@ -49,7 +49,12 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Flo
 
 def _of_stages(promise: str, combine: Callable[[Iterable[bool]], bool] = all) -> Any:
     """Return a property that holds if it does for all of the stages, or for any."""
-    return property(lambda self: combine(getattr(stage, promise) for stage in self.stages))
+
+    def look_up(self: _ComposedMap) -> bool:
+        return combine(getattr(stage, promise) for stage in self.stages)
+
+    # Kept by each map: they are nested, and to ask all of them takes longer than to map a row.
+    return cached_property(look_up)
 
 
 class _ComposedMap(CalibrationMap):
@@ -64,14 +69,23 @@ class _ComposedMap(CalibrationMap):
 
     def takes(self, n_classes: int) -> bool:
         """Whether every stage takes rows of so many classes."""
+        if n_classes not in self._taken:
+            self._taken[n_classes] = self._can_take(n_classes)
+        return self._taken[n_classes]
+
+    @cached_property
+    def _taken(self) -> dict[int, bool]:
+        return {}
+
+    def _can_take(self, n_classes: int) -> bool:
         return all(stage.takes(n_classes) for stage in self.stages)
 
-    @property
-    def n_classes(self) -> int | None:
+    @cached_property
+    def n_classes(self) -> int | None:  # type: ignore[override]
         """Number of classes; None if any will do."""
         return next((s.n_classes for s in self.stages if s.n_classes is not None), None)
 
-    @property
+    @cached_property
     def kind(self) -> str:  # type: ignore[override]
         """Kind of scores that the first stage takes."""
         return self.stages[0].kind
@@ -94,9 +108,9 @@ class Stage(_ComposedMap):
         require(isinstance(self.map, CalibrationMap), "map is not a calibration map")
         check_number(self, "floor", low=0.0, high=1.0)
 
-    def takes(self, n_classes: int) -> bool:
+    def _can_take(self, n_classes: int) -> bool:
         """Whether the map takes rows of so many classes, and each of them can have the floor."""
-        return self.floor * n_classes <= 1.0 and _ComposedMap.takes(self, n_classes)
+        return self.floor * n_classes <= 1.0 and self.map.takes(n_classes)
 
     @cached_property
     def stages(self) -> tuple[CalibrationMap, ...]:  # type: ignore[override]
@@ -169,7 +183,7 @@ class MixtureMap(_ComposedMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         rows = self._check_rows(rows)
-        out = np.zeros_like(rows)
+        out = np.zeros(rows.shape)
         done: dict[int, Floats] = {}
         for weight, first, later in self.paths:
             if weight == 0:

@@ -98,7 +98,7 @@ class AffineMap(LinearMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         logits = self._logits(rows, self.zero_logit)
-        mapped = np.zeros_like(logits)
+        mapped = np.zeros(logits.shape)
         if self.coef.ndim == 1:
             map_logits(logits, logits, 0.0, self.coef, self.intercept, mapped)
         else:
@@ -155,9 +155,9 @@ class StructuredMap(LinearMap):
         if self.kind == "logits":  # as at fit: the scale times a large logit would overflow
             logits -= logits.max(axis=1, keepdims=True)
         x, own = bounded_features(self.scale * logits, self.bound, self.origin), self.coef
-        mapped = np.zeros_like(x)
+        mapped = np.zeros(x.shape)
         if own.ndim == 2:
-            nothing = np.zeros_like(self.intercept)
+            nothing = np.zeros(self.intercept.shape)
             affine_rows(x, self._transposed, nothing, mapped)
             own = nothing
         map_logits(logits, x, self.inverse_temperature, own, self.intercept, mapped)
@@ -168,7 +168,7 @@ class StructuredMap(LinearMap):
 def bounded_features(logits: Floats, bound: float, origin: float | None) -> Floats:
     """Return log(softmax + bound) of each row, less its mean, or less ``origin``."""
     if origin is None:
-        out = np.empty_like(logits)
+        out = np.empty(logits.shape)
         bounded_logs(logits, bound, out)
         return out
     out = log_probabilities(logits.copy(), "logits")
