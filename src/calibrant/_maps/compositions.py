@@ -81,7 +81,7 @@ class _ComposedMap(CalibrationMap):
         return all(stage.takes(n_classes) for stage in self.stages)
 
     @cached_property
-    def n_classes(self) -> int | None:  # type: ignore[override]
+    def n_classes(self) -> int | None:
         """Number of classes; None if any will do."""
         return next((s.n_classes for s in self.stages if s.n_classes is not None), None)
 
