@@ -10,20 +10,20 @@ from scipy.optimize import approx_fprime
 from calibrant._gate._simplex import check_batch
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._objectives.base import projected_gradient
-from calibrant._solvers.affine import fit_affine
-from calibrant._solvers.monotone_spline import fit_spline
+from calibrant._solvers.affine import solve_affine
+from calibrant._solvers.monotone_spline import solve_monotone_spline
 from calibrant._solvers.normalization_aware.prior import build_likelihood
-from calibrant._solvers.structured import fit_structured
-from calibrant._solvers.temperature import fit_temperature
+from calibrant._solvers.structured import solve_structured
+from calibrant._solvers.temperature import solve_temperature
 from conftest import simulate
 
 FITS = {
-    "temperature": fit_temperature,
-    "vector": partial(fit_affine, full=False, prior_strength=100.0),
-    "matrix": partial(fit_affine, full=True, penalty=RidgePenalty(0.1, 0.1)),
-    "diagonal": partial(fit_structured, full=False),
-    "structured": partial(fit_structured, full=True),
-    "spline": partial(fit_spline, n_knots=4),
+    "temperature": solve_temperature,
+    "vector": partial(solve_affine, full=False, prior_strength=100.0),
+    "matrix": partial(solve_affine, full=True, penalty=RidgePenalty(0.1, 0.1)),
+    "diagonal": partial(solve_structured, full=False),
+    "structured": partial(solve_structured, full=True),
+    "spline": partial(solve_monotone_spline, n_knots=4),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS.keys())
 with_zeros = pytest.mark.parametrize("zeros", [False, True])
@@ -70,7 +70,7 @@ def test_products_with_the_hessian_are_those_of_differences(name):
 
 def test_the_hessian_of_the_spline_is_that_of_differences():
     batch = data(200)
-    found = fit_spline(batch, n_knots=4)
+    found = solve_monotone_spline(batch, n_knots=4)
     rows, point = rows_of(found.objective, batch), found.point * 1.1 + 0.05
     numeric = np.array(
         [
@@ -85,7 +85,7 @@ def test_the_hessian_of_the_spline_is_that_of_differences():
 @with_zeros
 def test_the_moments_of_temperature_scaling_are_those_of_differences(zeros):
     batch = data(200, zeros=zeros)
-    rows = rows_of(fit_temperature(batch).objective, batch)
+    rows = rows_of(solve_temperature(batch).objective, batch)
     at = rows.moments(0.7, 0.4)
     (a, b), (c, d) = (
         (rows.moments(0.7 + x, 0.4 + y), rows.moments(0.7 - x, 0.4 - y))

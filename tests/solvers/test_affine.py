@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant._gate._simplex import check_batch
 from calibrant._objectives.affine import RidgePenalty
-from calibrant._solvers.affine import fit_affine, solve_affine
+from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.temperature import solve_temperature
 from conftest import load_real, real_files, simulate
 
@@ -27,7 +27,7 @@ def test_agrees_with_a_general_solver(full):
     """The same problem by BFGS with numerical gradients, from another start."""
     batch = problem(150, 3)
     z = np.log(batch.scores)
-    found, report = solve_affine(batch, full=full, tol=1e-8)
+    found, report, *_ = solve_affine(batch, full=full, tol=1e-8)
     n = 9 if full else 3
 
     def loss(x):
@@ -44,7 +44,7 @@ def test_agrees_with_a_general_solver(full):
 def test_matrix_agrees_with_logistic_regression():
     batch = problem()
     z = np.log(batch.scores)
-    found, _ = solve_affine(batch, full=True, tol=1e-8)
+    found, _, *_ = solve_affine(batch, full=True, tol=1e-8)
     other = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(z, batch.class_index)
     np.testing.assert_allclose(found(batch.scores), other.predict_proba(z), atol=1e-4)
 
@@ -62,10 +62,10 @@ def test_real_files_improve_on_temperature_scaling_in_training(name):
     """Vector scaling contains temperature scaling, and matrix scaling contains vector scaling."""
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    zero = solve_temperature(batch)[0].zero_logit
+    zero = solve_temperature(batch).map.zero_logit
     z = np.log(np.maximum(batch.scores, np.exp(zero)))
-    vector, report = solve_affine(batch, full=False)
-    matrix, _ = solve_affine(batch, full=True, max_rounds=50)
+    vector, report, *_ = solve_affine(batch, full=False)
+    matrix, _, *_ = solve_affine(batch, full=True, max_rounds=50)
     assert report.converged
     temperature = min(
         mean_nll(batch, softmax(beta * z, axis=1)) for beta in np.linspace(0.1, 2, 39)
@@ -81,11 +81,11 @@ def test_a_class_that_is_never_mistaken_has_no_minimum_without_a_prior(full):
     p, y = simulate(400, 4)
     p[:, 3] = np.where(y == 3, 0.9, 1e-3 * p[:, 3])
     batch = check_batch(p, y, normalize="rows")
-    _, free = solve_affine(batch, full=full, prior_strength=0.0)
+    _, free, *_ = solve_affine(batch, full=full, prior_strength=0.0)
     assert not free.converged
     assert math.isinf(free.violation)
     assert "prior_strength" in str(free.complaint)
-    held, report = solve_affine(batch, full=full, prior_strength=1000.0)
+    held, report, *_ = solve_affine(batch, full=full, prior_strength=1000.0)
     assert report.converged
     assert np.abs(held.coef).max() < 5.0
 
@@ -94,8 +94,8 @@ def test_pseudo_observations_are_rows_labelled_by_temperature_scaling():
     """The minimum has the gradient of n rows and s soft-labelled ones, s as many as are left."""
     p, y = simulate(300, 4)
     batch = check_batch(p, y)
-    start, _ = solve_temperature(batch)
-    fit = fit_affine(batch, full=False, prior_strength=50.0, tol=1e-10)
+    start = solve_temperature(batch).map
+    fit = solve_affine(batch, full=False, prior_strength=50.0, tol=1e-10)
     rows = fit.objective.row_loss(batch, 300.0)
     _, gradient = rows.value(fit.point)
     _, at_start = rows.value(fit.objective.start)

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarni
 
 
 def temperature_of(batch):
-    return solve_temperature(batch)[0]
+    return solve_temperature(batch).map
 
 
 def fit(batch, *, prior_strength=0.0, **options):
     """Spline, without pseudo-observations unless they are asked for."""
-    return solve_monotone_spline(batch, prior_strength=prior_strength, **options)
+    return solve_monotone_spline(batch, prior_strength=prior_strength, **options)[:2]
 
 
 def features(values, knots):

@@ -14,12 +14,12 @@ FORMS = pytest.mark.parametrize("full", [False, True])
 
 
 def temperature_of(batch):
-    return solve_temperature(batch)[0]
+    return solve_temperature(batch).map
 
 
 def fit(batch, *, prior_strength=0.0, **options):
     """Structured scaling, without pseudo-observations unless they are asked for."""
-    return solve_structured(batch, prior_strength=prior_strength, **options)
+    return solve_structured(batch, prior_strength=prior_strength, **options)[:2]
 
 
 def features(z, scale, bound):

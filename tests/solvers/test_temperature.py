@@ -45,7 +45,7 @@ def penalised(batch, strength, beta, delta):
 def test_real_files_reach_the_optimum(name):
     """The slopes, recomputed here with numpy from the scores, vanish or point over a bound."""
     batch = check_batch(*load_real(name)["val"])
-    found, report = solve_temperature(batch, prior_strength=0.0)
+    found, report, *_ = solve_temperature(batch, prior_strength=0.0)
     assert report.converged
     p = batch.scores
     z = np.where(p > 0, np.log(np.where(p > 0, p, 1.0)), found.zero_logit)
@@ -65,7 +65,7 @@ def test_agrees_with_a_general_solver(seed, scale, k):
     rng = np.random.default_rng(seed)
     z, weight = rng.normal(0, scale, (30, k)), rng.uniform(0.5, 2, 30)
     y = np.where(rng.random(30) < 0.6, z.argmax(axis=1), rng.integers(0, k, 30))
-    found, report = solve_temperature(logits_batch(z, y, weight), prior_strength=0.0)
+    found, report, *_ = solve_temperature(logits_batch(z, y, weight), prior_strength=0.0)
     other = minimize_scalar(
         lambda b: mean_nll(z, y, weight, b), bounds=(0, 50 / scale), method="bounded"
     )
@@ -87,7 +87,7 @@ def test_zeros_agree_with_a_general_solver_in_two_numbers(seed, k, strength):
     p, weight = coarse(rng, 60, k), rng.uniform(0.5, 2, 60)
     y = np.where(rng.random(60) < 0.5, p.argmax(axis=1), rng.integers(0, k, 60))
     batch = check_batch(p, y, weight, classes=np.arange(k))
-    found, report = solve_temperature(batch, prior_strength=strength)
+    found, report, *_ = solve_temperature(batch, prior_strength=strength)
     drawn = [float(note.split()[6]) for note in report.notes if "shrunk" in note]
     strength = drawn[0] if drawn else 0.0  # to three digits
 
@@ -109,27 +109,27 @@ def test_a_zero_is_read_as_its_labels_say():
     rng = np.random.default_rng(0)
     p = np.tile([0.6, 0.4, 0.0], (1000, 1))
     y = np.where(rng.random(1000) < 0.1, 2, (rng.random(1000) < 0.4).astype(int))
-    found, _ = solve_temperature(check_batch(p, y))
+    found = solve_temperature(check_batch(p, y)).map
     out = found(p[:1])[0]
     assert out[2] == pytest.approx(np.mean(y == 2), abs=0.002)
     assert out[2] < out[1] < out[0]
-    common, _ = solve_temperature(check_batch(p, np.where(rng.random(1000) < 0.9, 2, y)))
+    common = solve_temperature(check_batch(p, np.where(rng.random(1000) < 0.9, 2, y))).map
     assert np.all(np.diff(common(p[:1])[0]) <= 0)
 
 
 def test_without_an_error_there_is_no_minimum_and_no_convergence():
     z = np.array([[2.0, 0.0], [0.0, 1.0]])
     for scale in (1.0, 1e-9, 1e90):
-        found, report = solve_temperature(logits_batch(scale * z, [0, 1]), prior_strength=0.0)
+        found, report, *_ = solve_temperature(logits_batch(scale * z, [0, 1]), prior_strength=0.0)
         assert math.isfinite(found.inverse_temperature)
         assert found.inverse_temperature * scale > 15
         assert not report.converged
         assert "no finite minimum" in str(report.complaint)
     gaps = np.array([[1.0, 0.0], [1e-8, 0.0]])
-    found, report = solve_temperature(logits_batch(gaps, [0, 0]), prior_strength=0.0)
+    found, report, *_ = solve_temperature(logits_batch(gaps, [0, 0]), prior_strength=0.0)
     assert "no finite minimum" in report.notes[0]
     assert not report.converged
-    found, report = solve_temperature(logits_batch(gaps, [0, 0]))
+    found, report, *_ = solve_temperature(logits_batch(gaps, [0, 0]))
     assert report.converged
 
 
@@ -137,7 +137,7 @@ def test_the_pull_is_a_stationary_point_of_its_logarithm():
     """Near s / (1 + s D) pseudo-observations the slope of NLL + log(1 + s D) / W vanishes."""
     p, y = simulate(100, 5)
     batch = check_batch(p, y)
-    found, _ = solve_temperature(batch)
+    found = solve_temperature(batch).map
 
     def value(beta):
         z = log_softmax(beta * np.log(p), axis=1)
@@ -160,5 +160,5 @@ def test_zeros_are_read_as_by_the_fit(kind, zero_probability, with_zeros):
     with np.errstate(divide="ignore"):
         scores = p if kind == "probabilities" else np.log(p)
     batch = check_batch(scores, y, kind=kind, classes=np.arange(4))
-    found, _ = solve_temperature(batch, zero_probability=zero_probability)
+    found = solve_temperature(batch, zero_probability=zero_probability).map
     assert read_zero(batch, zero_probability) == found.zero_logit

@@ -175,7 +175,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _solve(self, batch: SimplexBatch, *_: Any, **known: Any) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
         found = self._solver(batch, **self._options(), **known)
-        return dict(zip(self._found, found, strict=True))
+        return dict(zip(self._found, found, strict=False))  # a ScalingFit has more
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Count the numbers that the data must tell, as far as nothing else keeps them apart."""

@@ -153,8 +153,8 @@ class _AffineScaling(LogitCalibrator):
         options = self._options()
         penalty = RidgePenalty(options.pop("ridge"), options.pop("odir", 0.0))
         full = self._fits_matrix(batch.n_classes)
-        found = solve_affine(batch, full=full, penalty=penalty, **options)
-        return dict(zip(self._found, found, strict=True))
+        result = solve_affine(batch, full=full, penalty=penalty, **options)
+        return {"map_": result.map, "solver_report_": result.report}
 
 
 class VectorScaling(_AffineScaling):

@@ -8,7 +8,7 @@ from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.logits import StructuredMap
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
-from calibrant._solvers.structured import fit_structured, refit_structured
+from calibrant._solvers.structured import refit_structured, solve_structured
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -132,7 +132,7 @@ class StructuredScaling(LogitCalibrator):
         like: StructuredFit | None = None,
     ) -> StructuredFit:
         """Fit a checked calibration set, to return what fits to parts of it begin with."""
-        return fit_structured(
+        return solve_structured(
             batch,
             full=self._fits_matrix(batch.n_classes),
             strength=None if isinstance(self.strength, str) else float(self.strength),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
@@ -49,12 +49,7 @@ STEEPEST_START = 64.0
 certain, and nothing can be learnt from there."""
 
 
-def solve_affine(batch: SimplexBatch, **options: Any) -> tuple[AffineMap, SolverReport]:
-    """Return map and report of ``fit_affine``."""
-    return fit_affine(batch, **options)[:2]
-
-
-def fit_affine(
+def solve_affine(
     batch: SimplexBatch,
     *,
     full: bool,
@@ -78,7 +73,7 @@ def fit_affine(
     batch = merge_rows(batch)
     total = float(batch.weight.sum())
     if temperature is None:
-        temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+        temperature = solve_temperature(batch, zero_probability=zero_probability).map
     objective = _freeze(batch, temperature, penalty or RidgePenalty(), full=full)
     problem = _AffineProblem(objective.row_loss(batch, total), objective)
     start = objective.start

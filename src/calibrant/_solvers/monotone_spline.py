@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -51,12 +51,7 @@ LARGEST_SCALE = 1e8
 """Logarithms of rows that differ by less than its inverse are equal but for rounding."""
 
 
-def solve_monotone_spline(batch: SimplexBatch, **options: Any) -> tuple[SplineMap, SolverReport]:
-    """Return map and report of ``fit_spline``."""
-    return fit_spline(batch, **options)[:2]
-
-
-def fit_spline(
+def solve_monotone_spline(
     batch: SimplexBatch,
     *,
     n_knots: int = 12,
@@ -78,7 +73,7 @@ def fit_spline(
     total = float(batch.weight.sum())
     notes: tuple[str, ...] = ()
     if temperature is None:
-        temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+        temperature = solve_temperature(batch, zero_probability=zero_probability).map
     objective, rows = _freeze(batch, temperature, n_knots)
     if strength is None:
         strength = choose_strength(rows, batch)

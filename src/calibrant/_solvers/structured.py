@@ -62,11 +62,6 @@ classifiers a fit takes at most 80 products. Weights that count rows as millions
 the penalties, and the optimum of many classes is then so far out that thousands do not reach it."""
 
 
-def solve_structured(batch: SimplexBatch, **options: Any) -> tuple[StructuredMap, SolverReport]:
-    """Return map and report of ``fit_structured``."""
-    return fit_structured(batch, **options)[:2]
-
-
 def refit_structured(
     batch: SimplexBatch, whole: StructuredFit, weight: float, **options: Any
 ) -> tuple[StructuredMap, SolverReport]:
@@ -77,12 +72,12 @@ def refit_structured(
     """
     penalties = weight / float(batch.weight.sum()) * whole.objective.penalty_weights
     objective = replace(whole.objective, penalty_weights=penalties)
-    return fit_structured(
+    return solve_structured(
         batch, full=objective.full, objective=objective, start=whole.point, **options
     )[:2]
 
 
-def fit_structured(
+def solve_structured(
     batch: SimplexBatch,
     *,
     full: bool,
@@ -115,7 +110,7 @@ def fit_structured(
     is_new = objective is None
     if objective is None:
         if temperature is None:
-            temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+            temperature = solve_temperature(batch, zero_probability=zero_probability).map
         objective, rows = _freeze(batch, temperature, bound, full=full)
     else:
         rows = objective.row_loss(batch, total)

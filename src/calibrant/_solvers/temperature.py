@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,12 +55,7 @@ ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
 
 
-def solve_temperature(batch: SimplexBatch, **options: Any) -> tuple[TemperatureMap, SolverReport]:
-    """Return map and report of ``fit_temperature``."""
-    return fit_temperature(batch, **options)[:2]
-
-
-def fit_temperature(
+def solve_temperature(
     batch: SimplexBatch,
     *,
     prior_strength: float = AT_SCORES,
@@ -105,7 +100,7 @@ def fit_temperature(
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
     """Log-probability that an exact zero is read as: that of the fit, if there is one to fit."""
     reads_zeros, zero_logit = find_zeros(batch, zero_probability)
-    return solve_temperature(batch)[0].zero_logit if reads_zeros else zero_logit
+    return solve_temperature(batch).map.zero_logit if reads_zeros else zero_logit
 
 
 @dataclass(frozen=True, slots=True)

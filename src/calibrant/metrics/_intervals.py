@@ -77,7 +77,7 @@ def model_labels(rows: Predictions) -> Floats | None:
     if rows.n_rows > MOST_ROWS_MODELLED or rows.n_rows < 2:
         return None
     batch = SimplexBatch(rows.rows, "probabilities", rows.class_index, rows.weight, rows.classes)
-    return solve_temperature(batch)[0](rows.rows)
+    return solve_temperature(batch).map(rows.rows)
 
 
 def tell_enough(rows: Predictions) -> bool:

@@ -36,7 +36,7 @@ def fit(batch, strength, **options):
 
 def regularised(batch, strength, beta=None):
     """Row weights and targets of the objective with a prior, from its definition."""
-    found, _ = solve_temperature(batch)
+    found = solve_temperature(batch).map
     beta = found.inverse_temperature if beta is None else beta
     prior = reference.temperature_scaled(batch.scores, beta, np.exp(found.zero_logit))
     return reference.with_pseudo_observations(
@@ -125,7 +125,7 @@ def test_a_strong_prior_gives_temperature_scaling():
     batch = batch_of(rows, labels)
     _, step, report = fit(batch, 1e9)
     assert report.converged
-    beta = solve_temperature(batch)[0].inverse_temperature
+    beta = solve_temperature(batch).map.inverse_temperature
     scaled = rows**beta / (rows**beta).sum(axis=1, keepdims=True)
     fitted = step(rows) / step(rows).sum(axis=1, keepdims=True)
     own = np.arange(1000), labels

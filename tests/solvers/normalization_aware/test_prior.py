@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def prior_of(batch, rows, share):
-    return TemperaturePrior.of(batch, rows, share, solve_temperature(batch)[0])
+    return TemperaturePrior.of(batch, rows, share, solve_temperature(batch).map)
 
 
 def test_folds_share_out_every_row_and_leave_something_to_fit():
@@ -69,7 +69,7 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     prior = prior_of(batch, rows, share)
     choice = cross_validate(rows, prior, share)
     np.testing.assert_array_equal(choice.strengths, STRENGTHS)
-    scaled = solve_temperature(batch)[0](batch.scores[rows.order])
+    scaled = solve_temperature(batch).map(batch.scores[rows.order])
     losses, distances = np.zeros((2, len(STRENGTHS)))
     for i, strength in enumerate(STRENGTHS):
         for fold in range(N_FOLDS):

@@ -107,7 +107,7 @@ def build_likelihood(
         target = rows.positives(rows.weight)
         return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
     if temperature is None:
-        temperature, _ = solve_temperature(batch)
+        temperature = solve_temperature(batch).map
     choice, share = None, None
     chosen = choice_rows(batch) if prior_strength is None else None
     if chosen is not None:

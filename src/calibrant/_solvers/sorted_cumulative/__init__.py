@@ -43,6 +43,6 @@ def solve_sorted_cumulative(
         )
     function, report = fit_map(rows, max_rank, raise_to_even=raise_to_even)
     if temperature is None:
-        temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+        temperature = solve_temperature(batch, zero_probability=zero_probability).map
     scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
     return RankedSteps(function, prior_share, scale, zero_logit, batch.kind), report, choice

@@ -110,7 +110,7 @@ def held_out(
         function, _ = fit_map(rows.take(rest), max_rank, raise_to_even=raise_to_even)
         held, row = batch.take(out), np.arange(np.count_nonzero(out))
         plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(held.scores)
-        temperature, _ = solve_temperature(batch.take(rest), zero_probability=zero_probability)
+        temperature = solve_temperature(batch.take(rest), zero_probability=zero_probability).map
         scaled = temperature(held.scores)
         own[out], prior[out] = plain[row, held.class_index], scaled[row, held.class_index]
         part = looked_at[out]
