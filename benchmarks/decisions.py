@@ -4,7 +4,7 @@
 directories one line of JSON, those that are there are not measured again, then a summary.
 ``python benchmarks/decisions.py --simulate 2000`` counts broken promises in simulated draws.
 
-Of each file ``AutoCalibrator`` is fitted to the validation part for costs and cumulative sets. What
+Of each file ``AutoCalibrator`` is fitted to the validation part for costs. What
 has a guarantee needs rows that nothing was fitted to: there it is fitted to one half of the
 validation part, and the threshold or the quantile is found on the other half.
 """
@@ -29,7 +29,6 @@ from calibrant import AutoCalibrator
 from calibrant.decisions import (
     ConformalSets,
     expected_cost,
-    prediction_sets,
     risk_coverage,
     threshold_for,
 )
@@ -96,23 +95,16 @@ def measure(parts):
     held_out = half.predict_proba(val[second]), y_val[second]
     by_half = half.predict_proba(test)
     costs = [
-        [
-            expected_cost(y_test, rows, matrix, n_resamples=0, **keep).realised.value
-            for rows in (test, whole)
-        ]
+        [expected_cost(y_test, rows, matrix, **keep).realised.value for rows in (test, whole)]
         for matrix in cost_matrices(len(classes))
     ]
     promised = {"accuracy": ACCURACY, "confidence_level": CONFIDENCE, **keep}
-    cumulative = prediction_sets(whole, COVERAGE, y_true=y_test, **keep)
     return {
         "classes": len(classes),
         "rows": [len(val), len(test)],
         "costs": costs,
         "raw threshold": broken(threshold_for(y_val, val, **promised), test, y_test),
         "threshold": broken(threshold_for(*held_out[::-1], **promised), by_half, y_test),
-        "cumulative raw": prediction_sets(test, COVERAGE, y_true=y_test, **keep).measured,
-        "cumulative": cumulative.measured,
-        "cumulative size": float(cumulative.sizes.mean()),
         "lac": conformal("lac", held_out, by_half, y_test, classes),
         "aps": conformal("aps", held_out, by_half, y_test, classes),
         "raw lac": conformal("lac", (val, y_val), test, y_test, classes),
@@ -144,10 +136,6 @@ def summarize(lines):
         rate = np.mean([line[name]["hits"] / line[name]["rows"] for line in lines])
         size = np.mean([line[name]["size"] for line in lines])
         print(f"mean coverage {rate:.4f}, mean size {size:.2f}")
-    for name in ("cumulative raw", "cumulative"):
-        own = np.array([line[name] for line in lines])
-        print(f"{name}: mean coverage {own[:, 0].mean():.4f}; ", end="")
-        print(f"whole 95 % interval below {COVERAGE}: {np.sum(own[:, 2] < COVERAGE)}")
 
 
 def simulate(n_draws):

@@ -91,7 +91,6 @@ METRICS = {
     "decision_curve": decisions.decision_curve,
     "risk_coverage": decisions.risk_coverage,
     "threshold_for": lambda y, p, **told: decisions.threshold_for(y, p, accuracy=0.8, **told),
-    "prediction_sets": lambda y, p, **told: decisions.prediction_sets(p, 0.9, y_true=y, **told),
     "ConformalSets": conformal,
 }
 """Functions of labels and probabilities, called with them."""

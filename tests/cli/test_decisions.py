@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import Chain, PriorShift, TemperatureScaling, model_file
 from calibrant._cli.main import run
-from calibrant.decisions import CostSensitive, expected_cost, prediction_sets
+from calibrant.decisions import CostSensitive, expected_cost
 from calibrant.metrics import evaluate
 from calibrant.report import compare
 from conftest import simulate
@@ -43,28 +43,25 @@ def scores(frame):
     return frame[["no", "yes"]]
 
 
-def test_evaluate_tells_costs_groups_and_sets(credit, capsys):
+def test_evaluate_tells_costs_and_groups(credit, capsys):
     home, _, test = credit
-    words = ["--costs", home / "costs.csv", "--groups", "region", "--coverage", "0.9"]
+    words = ["--costs", home / "costs.csv", "--groups", "region"]
     found = json.loads(call(capsys, "evaluate", home / "test.csv", *words, "--json"))
     y, p = test["label"], scores(test)
     own = expected_cost(y, p, [[0, 1], [20, 0]])
     assert found["cost"] == json.loads(json.dumps(own.to_dict()))
-    sets = prediction_sets(p, 0.9, y_true=y)
-    assert found["sets"]["measured"]["value"] == sets.measured.value
     by_group = evaluate(y, p, groups=test["region"], n_resamples=200).by_group
     assert found["by_group"]["worst"] == by_group.worst
     text = call(capsys, "evaluate", home / "test.csv", *words)
     assert "Mean cost per decision" in text
     assert "Worst group" in text
-    assert "Sets for 90%" in text
 
 
-def test_compare_tells_costs_groups_and_sets(credit, capsys, tmp_path):
+def test_compare_tells_costs_and_groups(credit, capsys, tmp_path):
     home, val, test = credit
     page = tmp_path / "report.html"
     words = ["compare", home / "val.csv", home / "test.csv", "--methods", "ts,grouped"]
-    words += ["--costs", home / "costs.csv", "--groups", "region", "--coverage", "0.9"]
+    words += ["--costs", home / "costs.csv", "--groups", "region"]
     found = json.loads(call(capsys, *words, "--report", page, "--json"))
     own = compare(
         val["label"],
@@ -75,7 +72,6 @@ def test_compare_tells_costs_groups_and_sets(credit, capsys, tmp_path):
         costs=[[0, 1], [20, 0]],
         groups_val=val["region"],
         groups_test=test["region"],
-        coverage=0.9,
     )
     assert found["decisions"] == json.loads(json.dumps(own.decisions.to_dict()))
     assert found["by_group"].keys() == own.by_group.keys()

@@ -12,7 +12,6 @@ from calibrant.decisions import (
     cost_curve,
     decision_curve,
     expected_cost,
-    prediction_sets,
     risk_coverage,
     threshold_for,
     value_of_calibration,
@@ -29,7 +28,6 @@ FUNCTIONS = {
     "cost_curve": lambda y, p, **told: cost_curve(y, p, PAIR, **told),
     "risk_coverage": risk_coverage,
     "threshold_for": lambda y, p, **told: threshold_for(y, p, recall=0.5, **told),
-    "prediction_sets": lambda y, p, **told: prediction_sets(p, 0.8, y_true=y, **told),
     "ConformalSets": lambda y, p, **told: ConformalSets(0.8).fit(p, y, **told).predict_set(p),
     "CostSensitive": lambda y, p, **told: CostSensitive(PAIR).fit(p, y, **told).expected_costs(p),
 }
@@ -153,10 +151,3 @@ def test_a_column_beside_two_wants_classes():
         value_of_calibration(y, POSITIVE, both(POSITIVE), PAIR, pos_label="bad")
     found = value_of_calibration(y, POSITIVE, both(POSITIVE), PAIR, classes=["good", "bad"])
     assert found.changed == 0.0
-
-
-def test_sets_of_a_column_without_labels_want_classes():
-    with pytest.raises(errors.ParameterError, match=r"without y_true.*classes=\[other, 'bad'\]"):
-        prediction_sets([0.9, 0.2], pos_label="bad")
-    sets = prediction_sets([0.9, 0.2], 0.8, classes=["good", "bad"])
-    assert [own.tolist() for own in sets.labels()] == [["bad"], ["good"]]

@@ -16,7 +16,7 @@ from calibrant import (
 from calibrant import _gate as gate
 from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
-from calibrant.decisions import expected_cost, prediction_sets, value_of_calibration
+from calibrant.decisions import expected_cost, value_of_calibration
 from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.metrics._cumulative import holm
@@ -336,7 +336,7 @@ def test_bad_groups_are_an_error_at_once(parts, part):
 
 
 def test_decisions_are_those_of_the_functions():
-    """Costs by name, weights and a coverage, before calibration and with the method applied."""
+    """Costs by name and weights, before calibration and with the method applied."""
     bold, y = simulated_scores(1200)
     names = np.array(["ant", "bee", "cow"])[y]
     frame = pd.DataFrame([[1, 0, 1], [0, 5, 5], [1, 1, 0]], ["bee", "ant", "cow"], list("abc"))
@@ -348,7 +348,6 @@ def test_decisions_are_those_of_the_functions():
         bold[600:],
         ["ts"],
         costs=frame,
-        coverage=0.9,
         sample_weight_test=weight,
         n_resamples=50,
     ).decisions
@@ -360,19 +359,12 @@ def test_decisions_are_those_of_the_functions():
     assert found.costs["ts"].realised == pytest.approx(saved.after)
     paid = expected_cost(names[600:], after, frame, **told)
     assert found.costs["ts"].predicted == pytest.approx(paid.predicted)
-    sets = prediction_sets(after, 0.9, y_true=names[600:], sample_weight=weight)
-    assert found.sets["ts"].measured == pytest.approx(sets.measured)
-    assert found.sets["ts"].mean_size == pytest.approx(np.average(sets.sizes, weights=weight))
-    assert len(found.describe()) == 4
+    assert len(found.describe()) == 2
 
 
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [({"costs": [[0, 1]]}, "shape"), ({"coverage": 0}, "coverage"), ({"coverage": 90}, "coverage")],
-)
-def test_wrong_costs_and_coverages_are_refused_before_any_fit(option, words):
+def test_wrong_costs_are_refused_before_any_fit():
     bold, y = simulated_scores(100)
     seen = []
-    with pytest.raises(ParameterError, match=words):
-        compare(y, bold, y, bold, "ts", **option, progress=lambda *told: seen.append(told))
+    with pytest.raises(ParameterError, match="shape"):
+        compare(y, bold, y, bold, "ts", costs=[[0, 1]], progress=lambda *told: seen.append(told))
     assert not seen

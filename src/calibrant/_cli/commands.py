@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 
 BAD_ROWS = click.Choice(["raise", "skip", "nan"])
 
-coverage_option = click.option(
-    "--coverage",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Measure sets of the most probable classes whose probabilities sum to this share.",
-)
-
 TEST_DRAWS = 5
 """Draws of the calibration test for each resample behind the intervals."""
 
@@ -69,7 +63,6 @@ TEST_DRAWS = 5
     "--ordered", is_flag=True, help="Add the ranked probability score, for ordered classes."
 )
 @costs_option
-@coverage_option
 @jobs_option
 @json_option
 def evaluate(
@@ -81,7 +74,6 @@ def evaluate(
     seed: int,
     ordered: bool,
     costs: Path | None,
-    coverage: float | None,
     as_json: bool,
 ) -> None:
     """Measure the calibration of the probabilities in FILE.
@@ -107,7 +99,7 @@ def evaluate(
             file,
             usual_part="test",
             positive_last=True,
-            needs_whole={"--costs": costs, "--coverage": coverage},
+            needs_whole={"--costs": costs},
             progress=advance,
             beside=None if cost_file is None else cost_file.beside,
         )
@@ -137,7 +129,7 @@ def evaluate(
                 )
             if isinstance(data, Aligned):
                 decided, lines = _judge_decisions(
-                    data, rows, cost_file, coverage, reading.positive, has_intervals=resamples > 0
+                    data, rows, cost_file, reading.positive, has_intervals=resamples > 0
                 )
                 segments, words = _find_segments(data, rows, reading.features, seed)
                 decided, lines = decided | segments, lines + words
@@ -160,19 +152,18 @@ def _judge_decisions(
     found: Aligned,
     rows: Predictions,
     cost_file: CostFile | None,
-    coverage: float | None,
     positive: str | None,
     *,
     has_intervals: bool,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Measure what decisions cost, and how often sets hold the label; as numbers and in words.
+    """Measure what decisions cost, as numbers and in words.
 
     ``rows`` are those of the file, as metrics have them.
     """
     from calibrant import _notices as notices
     from calibrant._gate import ONE_COLUMN
     from calibrant._text import money
-    from calibrant.decisions import expected_cost, set_sizes
+    from calibrant.decisions import expected_cost
 
     result: dict[str, Any] = {}
     lines = []
@@ -194,10 +185,6 @@ def _judge_decisions(
         result["cost"] = cost.to_dict()
         words = f"{money(cost.realised)}; predicted by the probabilities: {money(cost.predicted)}"
         lines.append(f"Mean cost per decision: {words}.")
-    if coverage is not None:
-        sets = set_sizes(found.y, found.probabilities(), coverage, classes=found.classes)
-        result["sets"] = sets.to_dict()
-        lines.append(str(sets).capitalize())
     return result, lines
 
 
@@ -309,7 +296,6 @@ def apply_command(
 @click.option("--test-labels", type=file_argument, help="npy file with the labels of TEST.")
 @click.option("--seed", default=0, help="Seed of the resampling and the split.")
 @costs_option
-@coverage_option
 @jobs_option
 @json_option
 def compare(
@@ -322,7 +308,6 @@ def compare(
     test_labels: Path | None,
     seed: int,
     costs: Path | None,
-    coverage: float | None,
     as_json: bool,
 ) -> None:
     """Fit every method to VAL and compare them on TEST.
@@ -369,7 +354,6 @@ def compare(
             features_val=fit_to.features(reading.features),
             features_test=judge_on.features(reading.features),
             costs=table,
-            coverage=coverage,
             random_state=seed,
             sources=sources,
             progress=advance,

@@ -11,10 +11,7 @@ from calibrant.decisions._curves import CostCurve as CostCurve
 from calibrant.decisions._curves import DecisionCurve as DecisionCurve
 from calibrant.decisions._curves import RiskCoverage as RiskCoverage
 from calibrant.decisions._curves import cost_curve, decision_curve, risk_coverage
-from calibrant.decisions._sets import ConformalSets, prediction_sets
-from calibrant.decisions._sets import SetSizes as SetSizes
-from calibrant.decisions._sets import check_coverage as check_coverage
-from calibrant.decisions._sets import set_sizes as set_sizes
+from calibrant.decisions._sets import ConformalSets
 from calibrant.decisions._thresholds import threshold_for
 
 # Names with "as" are for the report and the command; they are no part of the public interface.
@@ -24,7 +21,6 @@ __all__ = [
     "cost_curve",
     "decision_curve",
     "expected_cost",
-    "prediction_sets",
     "risk_coverage",
     "threshold_for",
     "value_of_calibration",

@@ -1,4 +1,4 @@
-"""Sets of classes that hold the label: by the probabilities, or with a guarantee by labels."""
+"""``ConformalSets``: sets of classes that hold the label with a guaranteed probability."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.stats import binomtest
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, choice, leading
-from calibrant._gate import check_weights
 from calibrant._predictions import read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._costs import add_up, rows_of
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant._predictions import Predictions
-
-ROUNDING = 1e-12
-"""Sums of probabilities that differ by less are equal."""
 
 
 @result(eq=False, repr=False)
@@ -53,12 +48,14 @@ class PredictionSets(Result):
         return np.split(self.classes[np.nonzero(self.members)[1]], ends)
 
     def __repr__(self) -> str:
-        sizes = self.sizes
-        facts = f"{len(sizes)} rows, coverage={self.coverage:g}, mean size {sizes.mean():.3g}"
-        if self.held is None:
-            return f"PredictionSets({facts}, sizes {sizes.min()} to {sizes.max()})"
-        value, low, high = self.measured
-        return f"PredictionSets({facts}, measured coverage {value:.4f} [{low:.4f}, {high:.4f}])"
+        facts = (
+            f"{len(self.members)} rows, coverage={self.coverage:g}, "
+            f"mean size {self.sizes.mean():.3g}"
+        )
+        if self.held is not None:
+            value, low, high = self.measured
+            facts += f", measured coverage {value:.4f} [{low:.4f}, {high:.4f}]"
+        return f"PredictionSets({facts})"
 
 
 def mass_above(rows: Floats) -> Floats:
@@ -67,9 +64,10 @@ def mass_above(rows: Floats) -> Floats:
     values = np.take_along_axis(rows, order, axis=1)
     above = np.zeros_like(values)
     np.cumsum(values[:, :-1], axis=1, out=above[:, 1:])
+    # Cells that tie have the sum of the first of them.
     place = np.zeros(values.shape, dtype=np.int64)
     place[:, 1:] = np.where(values[:, 1:] < values[:, :-1], np.arange(1, rows.shape[1]), 0)
-    first = np.maximum.accumulate(place, axis=1)  # of those that tie
+    first = np.maximum.accumulate(place, axis=1)
     result = np.empty_like(rows)
     np.put_along_axis(result, order, np.take_along_axis(above, first, axis=1), axis=1)
     return result
@@ -77,85 +75,6 @@ def mass_above(rows: Floats) -> Floats:
 
 SCORES: dict[str, Callable[[Floats], Floats]] = {"lac": lambda rows: 1.0 - rows, "aps": mass_above}
 """Nonconformity scores of each cell."""
-
-
-def _make(
-    predictions: Predictions, is_labelled: bool, weight: Any, coverage: float, rule: Any
-) -> PredictionSets:
-    """Return the sets of cells whose score is below a limit, with their coverage of the labels."""
-    score, most = rule
-    parts = gate.chunks(*predictions.rows.shape)  # since scores need several copies
-    members = np.concatenate([score(predictions.rows[part]) <= most for part in parts])
-    held, measured = None, Estimate(math.nan, math.nan, math.nan)
-    if is_labelled:
-        held = members[np.arange(len(members)), predictions.class_index]
-        w = check_weights(weight, len(held))
-        w = w / w.max()
-        size = float(w.sum())
-        value = min(float(w[held].sum()) / size, 1.0)
-        n = size * size / float(w @ w)  # as many rows of equal weight tell as much
-        low = betaincinv(n * value, n - n * value + 1.0, 0.025) if value > 0.0 else 0.0
-        high = betaincinv(n * value + 1.0, n - n * value, 0.975) if value < 1.0 else 1.0
-        measured = Estimate(value, float(low), float(high))
-    return PredictionSets(members, predictions.classes.copy(), float(coverage), held, measured)
-
-
-def prediction_sets(
-    y_proba: ArrayLike,
-    coverage: float = 0.9,
-    *,
-    y_true: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    pos_label: Any = None,
-) -> PredictionSets:
-    """Return sets of the most probable classes, whose probabilities sum to ``coverage`` or more.
-
-    The sets contain the label that often if the cumulative probabilities are calibrated, as by
-    ``SortedCumulativeIsotonic``; pass ``y_true`` to measure it. :class:`ConformalSets` has a
-    guarantee.
-
-    Parameters
-    ----------
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
-        a single column is the positive class of two, as in scikit-learn.
-    coverage : float, default=0.9
-        Requested share of sets that contain the label, in (0, 1].
-    y_true : array-like of shape (n_rows,), optional
-        True labels, to measure the coverage.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights of rows in the measured coverage.
-    classes, pos_label : optional
-        Label of each column, and that of a single column, as of :func:`calibrant.metrics.evaluate`.
-
-    Returns
-    -------
-    PredictionSets
-        Boolean matrix (``members``), ``sizes``, ``labels()`` and the measured coverage. Tied
-        classes are in a set together.
-
-    Examples
-    --------
-    >>> from calibrant.decisions import prediction_sets
-    >>> sets = prediction_sets([[0.6, 0.3, 0.1], [0.95, 0.03, 0.02]], 0.9, y_true=[1, 0])
-    >>> sets.members
-    array([[ True,  True, False],
-           [ True, False, False]])
-    >>> sets
-    PredictionSets(2 rows, coverage=0.9, mean size 1.5, measured coverage 1.0000 [0.1581, 1.0000])
-    """
-    check_coverage(coverage)
-    rule = mass_above, math.nextafter(coverage - ROUNDING, 0.0)
-    predictions = rows_of(y_proba, y_true, classes, pos_label)
-    return _make(predictions, y_true is not None, sample_weight, coverage, rule)
-
-
-def check_coverage(coverage: Any) -> None:
-    """Refuse a share of sets that is none, or nothing."""
-    gate.check_number("coverage", coverage, low=0.0, high=1.0)
-    if coverage == 0:
-        raise errors.ParameterError("coverage=0 is too small; pass a share above 0, such as 0.9")
 
 
 class ConformalSets(Parameters, BaseEstimator):
@@ -170,9 +89,8 @@ class ConformalSets(Parameters, BaseEstimator):
         Requested share of sets that contain the label, in (0, 1].
     score : {"lac", "aps"}, default="lac"
         Conformity score. "lac": one minus the probability of a class, which gives the smallest sets
-        on average; some may be empty. "aps": the sum of all larger probabilities, which gives the
-        sets of :func:`prediction_sets` at another level; the most probable class is always
-        included.
+        on average; some may be empty. "aps": the sum of all larger probabilities; the most probable
+        class is always included.
 
     Attributes
     ----------
@@ -235,7 +153,7 @@ class ConformalSets(Parameters, BaseEstimator):
         self : object
         """
         self._check_parameters()
-        check_coverage(self.coverage)
+        gate.check_number("coverage", self.coverage, low=math.ulp(0.0), high=1.0)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
         add_up(predictions, {})  # warns if its columns look permuted
         n_rows, score = predictions.n_rows, SCORES[self.score]
@@ -243,6 +161,7 @@ class ConformalSets(Parameters, BaseEstimator):
         for part in gate.chunks(*predictions.rows.shape):
             cells = score(predictions.rows[part])
             scores[part] = cells[np.arange(len(cells)), predictions.class_index[part]]
+        # Without the tolerance, 0.9 * 10 rounds up to the tenth row.
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
         if rank > n_rows:
             warnings.warn(
@@ -256,13 +175,7 @@ class ConformalSets(Parameters, BaseEstimator):
         self.classes_, self.n_rows_ = predictions.classes, n_rows
         return self
 
-    def predict_set(
-        self,
-        y_proba: ArrayLike,
-        y_true: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-    ) -> PredictionSets:
+    def predict_set(self, y_proba: ArrayLike, y_true: ArrayLike | None = None) -> PredictionSets:
         """Return the set of each row, and the measured coverage if labels are given.
 
         Parameters
@@ -271,45 +184,21 @@ class ConformalSets(Parameters, BaseEstimator):
             Probabilities, columns in the order of ``classes_``.
         y_true : array-like of shape (n_rows,), optional
             Labels.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of rows in the measured coverage.
 
         Returns
         -------
         PredictionSets
         """
         check_is_fitted(self)
-        rule = SCORES[self.score], self.quantile_
         predictions = rows_of(y_proba, y_true, self.classes_)
-        return _make(predictions, y_true is not None, sample_weight, self.coverage, rule)
-
-
-@result()
-class SetSizes(Result):
-    """Sets of the most probable classes of one method."""
-
-    coverage: float = doc("Share of the sets that are to hold the label.")
-    measured: Estimate = doc("Share of them that do.")
-    mean_size: float = doc("Classes in a set, on average.")
-
-    def __str__(self) -> str:
-        share = self.measured
-        return (
-            f"sets for {100 * self.coverage:g}%: they hold the label of {share.value:.1%} "
-            f"({share.low:.1%} .. {share.high:.1%}) of the rows, with {self.mean_size:.2f} classes "
-            "on average."
-        )
-
-
-def set_sizes(
-    y: ArrayLike,
-    rows: ArrayLike,
-    coverage: float,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-) -> SetSizes:
-    """Measure how many sets of the most probable classes hold the label, and how large they are."""
-    result = prediction_sets(rows, coverage, y_true=y, sample_weight=sample_weight, classes=classes)
-    weight = check_weights(sample_weight, len(result.sizes))
-    return SetSizes(coverage, result.measured, float(weight @ result.sizes / weight.sum()))
+        score, rows = SCORES[self.score], predictions.rows
+        # In parts, since scores need several copies of the rows.
+        parts = gate.chunks(*rows.shape)
+        members = np.concatenate([score(rows[part]) <= self.quantile_ for part in parts])
+        held, measured = None, Estimate(math.nan, math.nan, math.nan)
+        if y_true is not None:
+            held = members[np.arange(len(members)), predictions.class_index]
+            interval = binomtest(int(held.sum()), len(held)).proportion_ci()
+            measured = Estimate(float(held.mean()), float(interval.low), float(interval.high))
+        classes = predictions.classes.copy()
+        return PredictionSets(members, classes, float(self.coverage), held, measured)

@@ -21,7 +21,7 @@ from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
-from calibrant.decisions import check_coverage, read_costs
+from calibrant.decisions import read_costs
 from calibrant.report._results import Comparison, Failure, Judge, MethodResult
 from calibrant.report._tables import baseline_of
 
@@ -61,7 +61,6 @@ def compare(
     features_val: Any = None,
     features_test: Any = None,
     costs: ArrayLike | Mapping[str, float] | None = None,
-    coverage: float | None = None,
     n_bins: int = 15,
     n_resamples: int = 200,
     confidence_level: float = 0.95,
@@ -103,9 +102,6 @@ def compare(
     costs : array-like of shape (n_classes, n_actions), data frame or mapping, optional
         As :func:`calibrant.decisions.expected_cost` takes them: what decisions cost before
         calibration and with the method of the verdict, and what that saves in 1,000 decisions.
-    coverage : float, optional
-        Requested coverage of :func:`calibrant.decisions.prediction_sets`, whose measured coverage
-        and size are reported.
     n_bins : int, default=15
         Number of bins.
     n_resamples : int, default=200
@@ -162,8 +158,6 @@ def compare(
         normalize,
     )
     table = _read_costs(costs, val.classes, classes is not None or scores in gate.ONE_COLUMN)
-    if coverage is not None:
-        check_coverage(coverage)
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
     fit_features = _used_features(features_val, sample_weight_val, val.n_rows)
     compared = _with_baseline(wanted, val.n_classes, scores)
@@ -208,7 +202,7 @@ def compare(
             created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
             seconds=0.0,
         )
-        comparison = _judge_further(comparison, judge, table, coverage)
+        comparison = _judge_further(comparison, judge, table)
     return replace(comparison, seconds=perf_counter() - started)
 
 
@@ -216,7 +210,6 @@ def _judge_further(
     comparison: Comparison,
     judge: Judge,
     costs: NDArray[np.float64] | None,
-    coverage: float | None,
 ) -> Comparison:
     """Judge groups, segments, decisions and classes of the methods in view, and without any."""
     names = (UNCALIBRATED, comparison.verdict.applied)
@@ -225,7 +218,7 @@ def _judge_further(
         comparison,
         by_group=judge.by_group(judged),
         segments=judge.by_segment(judged),
-        decisions=judge.decisions(judged, costs, coverage),
+        decisions=judge.decisions(judged, costs),
     )
     return judge.with_diagrams(comparison)
 

@@ -159,9 +159,7 @@ class Comparison:
     segments: dict[str, SegmentTable] | None = doc(
         "Segments whose predictions are wrong, by method, if features were given.", default=None
     )
-    decisions: Decisions | None = doc(
-        "Costs and sets, if costs or a coverage were given.", default=None
-    )
+    decisions: Decisions | None = doc("What decisions cost, if costs were given.", default=None)
     verdict: Verdict = field(init=False, metadata={"doc": "Method to use, and why."})
 
     def __post_init__(self) -> None:
@@ -366,14 +364,12 @@ class Judge:
             for method, after in rows.items()
         }
 
-    def decisions(
-        self, judged: list[MethodResult], costs: ArrayLike | None, coverage: float | None
-    ) -> Decisions | None:
-        """Measure what decisions cost and how large sets are, before and after, if asked for."""
-        if costs is None and coverage is None:
+    def decisions(self, judged: list[MethodResult], costs: ArrayLike | None) -> Decisions | None:
+        """Measure what decisions cost, before and after, if costs were given."""
+        if costs is None:
             return None
         rows = {result.method: self._predict(result.method, result.calibrator) for result in judged}
-        return judge_decisions(rows, costs, coverage, self._level)
+        return judge_decisions(rows, costs, self._level)
 
     def _evaluate(self, after: Predictions, groups: NDArray[Any] | None = None) -> Evaluation:
         return evaluate(

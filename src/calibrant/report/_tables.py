@@ -13,7 +13,7 @@ from calibrant import _notices as notices
 from calibrant._result import Estimate, doc, result
 from calibrant._text import amount, clean, money, p_words, percent
 from calibrant._trial import UNCALIBRATED
-from calibrant.decisions import expected_cost, set_sizes, value_of_calibration
+from calibrant.decisions import expected_cost, value_of_calibration
 from calibrant.metrics import LARGEST_SHARE, METRICS, SIGNIFICANT, metrics_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._predictions import Predictions
-    from calibrant.decisions import CalibrationValue, ExpectedCost, SetSizes
+    from calibrant.decisions import CalibrationValue, ExpectedCost
     from calibrant.report._results import Comparison, MethodResult
 
 BASELINES = {"ts": "temperature scaling", "platt-ovr": "Platt scaling"}
@@ -205,95 +205,72 @@ def group_table(comparison: Comparison) -> dict[str, Any] | None:
 
 @result()
 class Decisions:
-    """Costs of decisions and sizes of sets, before calibration and after."""
+    """What decisions cost, before calibration and after."""
 
     method: str = doc("Method after calibration, that of the verdict.")
-    value: CalibrationValue | None = doc("Cost that calibration saves; None without costs.")
-    costs: dict[str, ExpectedCost] = doc("Expected cost by method; empty without costs.")
-    sets: dict[str, SetSizes] = doc("Sizes of sets by method; empty without a coverage.")
+    value: CalibrationValue = doc("Cost that calibration saves.")
+    costs: dict[str, ExpectedCost] = doc("Expected cost by method.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers by name."""
-        result: dict[str, Any] = {"method": self.method}
-        result["value"] = None if self.value is None else self.value.to_dict()
-        for name in ("costs", "sets"):
-            result[name] = {method: each.to_dict() for method, each in getattr(self, name).items()}
-        return result
+        costs = {method: cost.to_dict() for method, cost in self.costs.items()}
+        return {"method": self.method, "value": self.value.to_dict(), "costs": costs}
 
     def describe(self) -> list[str]:
-        """Describe the saving, and how often sets hold the label, a sentence each."""
-        lines = []
-        if self.value is not None:
-            saved = self.value.total
-            chance = ", which may be chance" if saved.low <= 0.0 <= saved.high else ""
-            words = f"saves {money(saved)}"
-            if saved.value < 0.0:
-                words = f"loses {money(Estimate(-saved.value, -saved.high, -saved.low))}"
-            lines.append(
-                f"{self.method} {words} in {self.value.n_decisions:,.0f} decisions{chance}; it "
-                f"decides otherwise for {percent(self.value.changed)} of the rows."
-            )
-            first, *_, last = [money(each.realised) for each in self.costs.values()] * 2
-            lines.append(f"A decision costs {first} before calibration and {last} after.")
-        return [*lines, *(f"{method}: {each}" for method, each in self.sets.items())]
+        """Describe the saving and the costs, a sentence each."""
+        saved = self.value.total
+        chance = ", which may be chance" if saved.low <= 0.0 <= saved.high else ""
+        words = f"saves {money(saved)}"
+        if saved.value < 0.0:
+            words = f"loses {money(Estimate(-saved.value, -saved.high, -saved.low))}"
+        first, *_, last = [money(each.realised) for each in self.costs.values()] * 2
+        saving = (
+            f"{self.method} {words} in {self.value.n_decisions:,.0f} decisions{chance}; it "
+            f"decides otherwise for {percent(self.value.changed)} of the rows."
+        )
+        return [saving, f"A decision costs {first} before calibration and {last} after."]
 
 
 def judge_decisions(
-    judged: Mapping[str, Predictions],
-    costs: ArrayLike | None,
-    coverage: float | None,
-    confidence_level: float,
+    judged: Mapping[str, Predictions], costs: ArrayLike, confidence_level: float
 ) -> Decisions:
     """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
     methods = [*judged]
     first, last = judged[methods[0]], judged[methods[-1]]
-    columns = np.arange(first.n_classes)
-    value, paid, sets = None, {}, {}
-    if costs is not None:
-        with notices.kept():  # of the order of columns metrics have warned
-            for method, rows in judged.items():
-                paid[method] = expected_cost(rows, costs=costs, confidence_level=confidence_level)
-            value = value_of_calibration(
-                first.class_index,
-                first.rows,
-                last.rows,
-                costs,
-                confidence_level=confidence_level,
-                sample_weight=first.weight,
-                classes=columns,
-            )
-    if coverage is not None:
-        for method, rows in judged.items():
-            sets[method] = set_sizes(
-                rows.class_index, rows.rows, coverage, sample_weight=rows.weight, classes=columns
-            )
-    return Decisions(methods[-1], value, paid, sets)
+    with notices.kept():  # of the order of columns metrics have warned
+        paid = {
+            method: expected_cost(rows, costs=costs, confidence_level=confidence_level)
+            for method, rows in judged.items()
+        }
+        value = value_of_calibration(
+            first.class_index,
+            first.rows,
+            last.rows,
+            costs,
+            confidence_level=confidence_level,
+            sample_weight=first.weight,
+            classes=np.arange(first.n_classes),
+        )
+    return Decisions(methods[-1], value, paid)
 
 
 def worth_table(result: Decisions | None) -> dict[str, Any] | None:
-    """Heads and rows of what decisions cost and how large sets are, before and after."""
+    """Heads and rows of what decisions cost, before and after."""
     if result is None:
         return None
-    title = "What it is worth" if result.costs else "Sets of classes"
-    heads = ["cost of a decision", "promised by the probabilities"] if result.costs else []
-    for sets in [*result.sets.values()][:1]:
-        heads += [f"sets for {100 * sets.coverage:g} % that hold the label", "classes in a set"]
     rows = []
-    for method in result.costs or result.sets:
-        cells = []
-        if result.costs:
-            cost = result.costs[method]
-            cells += [
-                _with_interval(each, partial(amount, scale=each.value))
-                for each in (cost.realised, cost.predicted)
-            ]
-        if result.sets:
-            sets = result.sets[method]
-            cells.append(_with_interval(sets.measured, percent))
-            cells.append(cell(sets.mean_size, f"{sets.mean_size:.2f}"))
+    for method, cost in result.costs.items():
+        cells = [
+            _with_interval(each, partial(amount, scale=each.value))
+            for each in (cost.realised, cost.predicted)
+        ]
         rows.append({"name": method, "cells": cells})
-    saved = result.describe()[0] if result.costs else ""
-    return {"title": title, "heads": heads, "rows": rows, "saved": saved}
+    return {
+        "title": "What it is worth",
+        "heads": ["cost of a decision", "promised by the probabilities"],
+        "rows": rows,
+        "saved": result.describe()[0],
+    }
 
 
 def _with_interval(estimate: Estimate, write: Callable[[float], str]) -> dict[str, Any]:
