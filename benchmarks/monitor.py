@@ -1,7 +1,6 @@
 """Measure the monitor: false alarms, run length, delays, real rows with a time, speed, state.
 
-``python benchmarks/monitor.py PART ...`` with parts of ``false-alarms``, ``delays``, ``changes``,
-``speed``, ``state`` and ``creditcards`` (which needs ``--data DIR`` with
+``python benchmarks/monitor.py PART ...`` with parts of ``false-alarms``, ``delays``, ``speed``, ``state`` and ``creditcards`` (which needs ``--data DIR`` with
 ``time/creditcards_nannyml.npz``); ``--streams`` is the number of simulated streams. Everything is
 seeded.
 """
@@ -50,15 +49,13 @@ def false_alarms(n_streams, alpha=0.05, run_length=1000.0, n_rows=20_000):
         k = (2, 3, 10)[seed % 3]
         rng = np.random.default_rng([1, seed])
         p, y = honest_stream(rng, n_rows, k)
-        groups = rng.integers(0, 4, n_rows) if seed % 2 else None
         monitor = CalibrationMonitor(alpha, classes=range(k), run_length=run_length)
-        start, first = 0, n_rows
+        start = 0
         while start < n_rows:
             rows = slice(start, start + int(np.exp(rng.uniform(0.0, np.log(5000.0)))))
-            own = None if groups is None else groups[rows]
-            status = monitor.update(p[rows], y[rows], groups=own)
-            first = min([first, *status.changes])
+            status = monitor.update(p[rows], y[rows])
             start = rows.stop
+        first = status.change_row or n_rows
         covered = status.gap.low <= 0.0 <= status.gap.high
         found[k].append((status.alarm, first, covered))
         if seed % 100 == 99:
@@ -92,7 +89,7 @@ def shifted_stream(rng, shift, n_before, n_after, k=3):
     q = p ** powers.get(shift, 1.0)
     if shift == "prior of one class x 2":
         q[:, -1] *= np.where(began[:, 0], 2.0, 1.0)
-    return p, draw(rng, q), group
+    return p, draw(rng, q)
 
 
 def chunk_errors(p, y):
@@ -113,7 +110,7 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
     excess = []
     for seed in range(5 * n_streams):
         rng = np.random.default_rng([2, seed])
-        errors = chunk_errors(*shifted_stream(rng, "none", n_before, n_after)[:2])
+        errors = chunk_errors(*shifted_stream(rng, "none", n_before, n_after))
         base = errors[: n_before // CHUNK]
         excess.append((errors[len(base) :].max() - base.mean()) / base.std(ddof=1))
     fair = float(np.quantile(excess, 0.99))
@@ -130,7 +127,6 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
     for shift in shifts:
         found = {
             "e-process": [],
-            "e-process, groups": [],
             "detector": [],
             "ece 3 sd": [],
             "ece fair": [],
@@ -138,16 +134,12 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
         early = 0
         for seed in range(n_streams):
             rng = np.random.default_rng([3, shifts.index(shift), seed])
-            p, y, group = shifted_stream(rng, shift, n_before, n_after)
-            rows = np.arange(len(p))  # their time
-            plain = CalibrationMonitor(0.01).update(p, y, rows)
-            grouped = CalibrationMonitor(0.01).update(p, y, rows, groups=group)
-            for name, status in (("e-process", plain), ("e-process, groups", grouped)):
-                row = status.alarm_row or n_before + 2 * n_after
-                early += row <= n_before
-                found[name].append(row - n_before)
-            late = [row for row in plain.changes if row > n_before]
-            found["detector"].append((late or [n_before + 2 * n_after])[0] - n_before)
+            p, y = shifted_stream(rng, shift, n_before, n_after)
+            status = CalibrationMonitor(0.01).update(p, y, np.arange(len(p)))  # their time
+            row = status.alarm_row or n_before + 2 * n_after
+            early += row <= n_before
+            found["e-process"].append(row - n_before)
+            found["detector"].append((status.change_row or n_before + 2 * n_after) - n_before)
             errors = chunk_errors(p, y)
             base, rest = errors[: n_before // CHUNK], errors[n_before // CHUNK :]
             for name, limit in (("ece 3 sd", 3.0), ("ece fair", fair)):
@@ -163,15 +155,15 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
 def creditcards(data):
     """Fit to the first 30,000 rows; 60,000 honest rows follow, and then the change."""
     z = np.load(data / "time" / "creditcards_nannyml.npz")
-    names = ("probs", "labels", "groups", "time")
-    p, y, g, when = (np.concatenate([z[f"val_{n}"], z[f"test_{n}"]]) for n in names)
+    names = ("probs", "labels", "time")
+    p, y, when = (np.concatenate([z[f"val_{n}"], z[f"test_{n}"]]) for n in names)
     p, fitted, change = p.astype(np.float64), 30_000, 90_000
     table = {}
     for calibrator in (TemperatureScaling(), AutoCalibrator()):
         calibrator.fit(p[:fitted], y[:fitted])
         served = calibrator.predict_proba(p[fitted:])
-        labels, groups, at = y[fitted:], g[fitted:], change - fitted
-        for told in ("", ", groups", ", no time"):
+        labels, at = y[fitted:], change - fitted
+        for told in ("", ", no time"):
             monitor = CalibrationMonitor(0.01)
             for i in range(0, len(served), CHUNK):
                 rows = slice(i, i + CHUNK)
@@ -179,7 +171,6 @@ def creditcards(data):
                     served[rows],
                     labels[rows],
                     None if told == ", no time" else when[fitted:][rows],
-                    groups=groups[rows] if told == ", groups" else None,
                 )
                 if i + CHUNK == at:
                     before = status
@@ -188,8 +179,7 @@ def creditcards(data):
                 "alarm_before": before.alarm,
                 "largest_e_value_before": float(np.exp(before.largest_log_e_value)),
                 "rows_from_change_to_alarm": status.alarm_row - at,
-                "rows_from_change_to_detector": status.changes[0] - at,  # of at most 100 kept
-                "groups_with_alarm": [n for n, own in status.groups.items() if own["alarm"]],
+                "rows_from_change_to_detector": status.change_row - at,
             }
         hit = (
             (calibrator.predict_proba(p).argmax(axis=1) == y)
@@ -209,26 +199,6 @@ def creditcards(data):
                 "false_alarms_in_60_honest_chunks": int(alarms[:n_honest].sum()),
                 "rows_from_change_to_alarm": CHUNK * (int(alarms[n_honest:].argmax()) + 1),
             }
-    return table
-
-
-def changes(n_streams, n_before=5000, n_after=20_000):
-    """Changes found in honest rows, in a shift that stays, and in honest rows after it."""
-    table = {}
-    for shift in ("temperature 0.7", "prior of one class x 2"):
-        found = np.zeros((n_streams, 3))
-        for seed in range(n_streams):
-            rng = np.random.default_rng([4, seed])
-            p, y, _ = shifted_stream(rng, shift, n_before, n_after)
-            q, z, _ = shifted_stream(rng, "none", n_before, n_after)
-            p, y = np.concatenate([p, q]), np.concatenate([y, z])
-            monitor = CalibrationMonitor(classes=range(3))
-            for start in range(0, len(p), CHUNK):
-                status = monitor.update(p[start : start + CHUNK], y[start : start + CHUNK])
-            ends = np.array([n_before, n_before + n_after])
-            found[seed] = np.bincount(np.searchsorted(ends, status.changes), minlength=3)
-        counts = [np.bincount(own.astype(int)).tolist() for own in found.T]
-        table[shift] = dict(zip(("before", "during", "after"), counts, strict=True))
     return table
 
 
@@ -265,18 +235,16 @@ def speed(n_rows=1_000_000, k=10):
 def state():
     """Bytes of the largest states."""
     sizes = {}
-    for k, n_groups in ((2, 0), (10, 0), (10, 32), (16, 32), (1000, 32), (2000, 0)):
+    for k in (2, 10, 16, 1000, 2000):
         rng = np.random.default_rng(k)
         monitor = CalibrationMonitor(classes=range(k))
         for _ in range(2100):
             p = rng.dirichlet(np.full(k, 0.6), 30)
-            groups = rng.integers(0, n_groups, 30) if n_groups else None
-            monitor.update(p, draw(rng, p), time=rng.random(30), groups=groups)
+            monitor.update(p, draw(rng, p), time=rng.random(30))
         with tempfile.TemporaryDirectory() as directory:
-            monitor.save(Path(directory) / "state.json")
-            sizes[f"{k} classes, {n_groups} groups"] = (
-                (Path(directory) / "state.json").stat().st_size
-            )
+            path = Path(directory) / "state.json"
+            monitor.save(path)
+            sizes[f"{k} classes"] = path.stat().st_size
     return sizes
 
 
@@ -290,7 +258,6 @@ def main():
     parts = {
         "false-alarms": lambda: false_alarms(told.streams),
         "delays": lambda: delays(told.streams),
-        "changes": lambda: changes(told.streams),
         "speed": speed,
         "state": state,
         "creditcards": lambda: creditcards(told.data),

@@ -45,8 +45,7 @@ print(f"alarm in the night of day {alarm + 1}, {late} rows after the change")
 # %%
 # From the predictions of the last three days :class:`~calibrant.PriorShift` estimates the new class
 # frequencies, without any label, and changes the predictions of the days after that. (Where more
-# than frequencies has changed, labels are needed: ``monitor.propose()`` fits a recalibration to the
-# last ones.)
+# than frequencies has changed, labels are needed: fit the calibrator again to the last ones.)
 
 old, old_y = (np.concatenate(part) for part in zip(*days[:20], strict=True))
 recent = np.concatenate([p for p, _ in days[alarm - 2 : alarm + 1]])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant import TemperatureScaling, errors
+from calibrant import errors
 from calibrant.monitor import CalibrationMonitor, write_page
 from calibrant.monitor._history import MeanSequence
 from monitor.streams import honest, shifted
@@ -30,10 +30,10 @@ def test_containers_labels_and_columns_agree(rows):
     frame = pd.DataFrame(p, columns=NAMES, index=np.arange(400)[::-1])[["cow", "ant", "bee"]]
     labels = pd.Series(NAMES[y], index=np.arange(400) + 7)
     with pytest.warns(errors.ColumnOrderWarning):
-        named = CalibrationMonitor().update(frame, labels, groups=pd.Series(["x"] * 400))
+        named = CalibrationMonitor().update(frame, labels)
     one_hot = CalibrationMonitor().update(p.tolist(), np.eye(3)[y])
-    assert one_hot.log_e_value == pytest.approx(plain.log_e_value, abs=1e-12)
-    assert named.groups["x"]["log_e_value"] == pytest.approx(plain.log_e_value, abs=1e-12)
+    for status in (named, one_hot):
+        assert status.log_e_value == pytest.approx(plain.log_e_value, abs=1e-12)
 
 
 def test_intervals_hold_at_all_times():
@@ -43,24 +43,10 @@ def test_intervals_hold_at_all_times():
         p, y = honest(np.random.default_rng([7, seed]), 1000, 2)
         gap, found = MeanSequence(-1.0, 1.0), []
         for values in np.split((p.argmax(axis=1) == y) - p.max(axis=1), 20):
-            gap.count(values, np.ones(50))
+            gap.count(values)
             found.append(gap.estimate(0.05))
         missed += any(not one.low <= 0.0 <= one.high for one in found)
     assert missed <= 16
-
-
-def test_weight_zero_is_no_row(rows):
-    p, y = rows
-    weight = (np.arange(400) % 2).astype(float)
-    kept = CalibrationMonitor().update(p[1::2], y[1::2], time=np.arange(200))
-    monitor = CalibrationMonitor()
-    status = monitor.update(p, y, np.arange(400.0), weight, np.repeat(["x", "y"], 200))
-    assert status.n_rows == 200
-    assert status.accuracy == pytest.approx(kept.accuracy)
-    timed = CalibrationMonitor().update(p, y, np.arange(400), sample_weight=weight)
-    assert timed.log_e_value == pytest.approx(kept.log_e_value)
-    small = CalibrationMonitor().update(p, y, sample_weight=np.full(400, 1e-6))
-    assert abs(small.log_e_value) < 1e-3
 
 
 def test_what_came_though_it_was_impossible_is_bounded_evidence():
@@ -73,31 +59,16 @@ def test_what_came_though_it_was_impossible_is_bounded_evidence():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"sample_weight": [2.0] * 400}, errors.WeightError, r"sample_weight\[0\] is 2.0.*at most"),
-        ({"groups": ["a"] * 399}, errors.ShapeError, r"groups has shape \(399,\)"),
-        ({"groups": np.arange(400)}, errors.ParameterError, "400 distinct values.*merge rare"),
         ({"time": [1.0, 2.0]}, errors.ShapeError, "time has shape"),
-        (
-            {"time": ["2026-01-05"] * 7 + ["monday"] * 393},
-            errors.DataError,
-            r"time\[7\].*monday.*as",
-        ),
-        (
-            {"time": ["2026-01-05", "NaT"] * 200},
-            errors.NonFiniteError,
-            r"time\[1\] is NaT, not a time; pass",
-        ),
-        (
-            {"time": [1.0, np.nan] * 200},
-            errors.NonFiniteError,
-            r"time\[1\] is nan, not a time; pass",
-        ),
+        ({"time": ["2026-01-05"] * 7 + ["monday"] * 393}, errors.DataError, "monday.*as"),
+        ({"time": ["2026-01-05", "NaT"] * 200}, errors.NonFiniteError, r"time\[1\] is missing"),
+        ({"time": [1.0, np.nan] * 200}, errors.NonFiniteError, r"time\[1\] is missing; pass"),
         ({"y": DATES[[0, 1, 2, 0] * 100]}, errors.LabelError, "class .*2026.*to text"),
-        ({"y": DATES.astype(object)[[0, 1, 2, 0] * 100]}, errors.LabelError, "date, .*to text"),
         ({"y": NAMES[[0] * 400]}, errors.LabelError, "classes= .*CalibrationMonitor"),
         ({"y": [0, 1, np.nan, 2] * 100}, errors.LabelError, r"y\[2\]"),
         ({"probabilities": np.ones((400, 3))}, errors.RowSumError, r"probabilities\[0\] sums to 3"),
         ({"probabilities": np.empty((0, 3)), "y": []}, errors.ShapeError, "0 sample"),
+        ({"batch": 7}, errors.ParameterError, "batch=7 must be text"),
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(rows, options, error, words):
@@ -114,17 +85,16 @@ def test_other_classes_are_refused(rows):
     monitor.update(*rows)
     with pytest.raises(errors.LabelError, match="not among the classes"):
         monitor.update(rows[0], rows[1] + 1)
-    with pytest.raises(errors.ParameterError, match="one label for each of the 2 columns"):
-        monitor.update([[0.5, 0.5]], [0])
-    with pytest.raises(errors.ShapeError, match="3 classes"):
-        monitor.update_unlabelled([[0.5, 0.5]])
+    for update in (monitor.update_unlabelled, lambda p: monitor.update(p, [0])):
+        with pytest.raises(errors.ParameterError, match="one label for each of the 2 columns"):
+            update([[0.5, 0.5]])
 
 
 def test_times_of_all_kinds_agree(rows):
     times = pd.date_range("2026-01-05", periods=400, freq="min")
     seconds = (times - pd.Timestamp("1970-01-01")).total_seconds().to_numpy()
     kinds = [times, times.astype(str), times.tz_localize("UTC").tz_convert("Asia/Tokyo")]
-    kinds += [times.strftime("%Y-%m-%dT%H:%M+00:00"), seconds.astype(str), list(seconds)]
+    kinds += [times.strftime("%Y-%m-%dT%H:%M+00:00"), list(seconds)]
     p, y = rows
     order = np.random.default_rng(0).permutation(400)
     expected = CalibrationMonitor().update(p[order], y[order], time=seconds[order])
@@ -148,68 +118,31 @@ def test_a_batch_counts_once(rows):
     p, y = rows
     monitor = CalibrationMonitor()
     before = monitor.update(p, y)
-    for options in ({}, {"groups": ["a"] * 400}):
-        for order in (
-            slice(None),
-            slice(None, None, -1),
-            np.random.default_rng(1).permutation(400),
-        ):
-            with pytest.raises(errors.RepeatedBatchError, match="400 rows were counted before"):
-                monitor.update(p[order], y[order], **options)
+    for order in (slice(None), slice(None, None, -1), np.random.default_rng(1).permutation(400)):
+        with pytest.raises(errors.RepeatedBatchError, match="batch of 400 rows was counted before"):
+            monitor.update(p[order], y[order])
     assert monitor.status() == before
     assert monitor.update(p[::-1], y[::-1], again=True).n_rows == 800
-    monitor.update_unlabelled(p)
-    with pytest.raises(errors.RepeatedBatchError):
-        monitor.update_unlabelled(p)
-
-
-def test_equal_batches_at_other_times_and_few_equal_rows_count(rows):
-    p, y = rows
-    monitor = CalibrationMonitor()
-    monitor.update(p, y, time=np.arange(400))
-    assert monitor.update(p, y, time=np.arange(400, 800)).n_rows == 800
-    for _ in range(3):
+    assert monitor.update(p, y, time=np.arange(400)).n_rows == 1200
+    assert monitor.update(p, y, time=np.arange(400, 800)).n_rows == 1600
+    for _ in range(3):  # so few kinds of rows that equal ones are common
         monitor.update(p[:5], y[:5])
         monitor.update(np.tile(p[:1], (50, 1)), [0] * 50)
-    assert monitor.status().n_rows == 800 + 3 * 55
+    assert monitor.status().n_rows == 1600 + 3 * 55
 
 
 def test_a_batch_is_known_by_its_name():
     q, y = np.repeat([0.2, 0.7], 30), np.tile([0, 1], 30)
     monitor = CalibrationMonitor(classes=[0, 1])
     monitor.update(q, y, batch="monday")
-    with pytest.raises(errors.RepeatedBatchError, match="in the batch 'monday'"):
+    with pytest.raises(errors.RepeatedBatchError, match="was counted before"):
         monitor.update(q, y, batch="monday")
     assert monitor.update(q, y, batch="tuesday").n_rows == 120
     assert monitor.update(q, y, batch="monday", again=True).n_rows == 180
-    monitor.update_unlabelled(q, batch="monday")  # its labels may come later
-    with pytest.raises(errors.RepeatedBatchError, match="in the batch 'monday'"):
-        monitor.update_unlabelled(q, batch="monday")
-    monitor.update(q, y, time=np.arange(60))
-    assert monitor.update(q, y, time=np.arange(60, 120)).n_rows == 300
-    with pytest.raises(errors.RepeatedBatchError, match="60 rows were counted before"):
-        monitor.update(q[::-1], y[::-1], time=np.arange(60)[::-1])
-    with pytest.raises(errors.ParameterError, match="batch=7 must be text"):
-        monitor.update(q, y, batch=7)
-
-
-@pytest.mark.parametrize("case", ["twenty values", "first rows are equal"])
-def test_a_batch_of_few_values_counts_once(case):
-    rng = np.random.default_rng(6)
-    q = {"twenty values": rng.choice(np.linspace(0.05, 0.95, 20), 500)}
-    q["first rows are equal"] = np.append(np.ones(200), rng.random(300))
-    y = (rng.random(500) < q[case]).astype(int)
-    monitor = CalibrationMonitor(classes=[0, 1])
-    monitor.update(q[case], y)
-    with pytest.raises(errors.RepeatedBatchError, match="500 rows were counted before"):
-        monitor.update(q[case], y)
-    for _ in range(2):  # so few that equal ones are common
-        monitor.update(q[case][:25], [0, 1, 1, 0, 1] * 5)
-    assert monitor.status().n_rows == 550
 
 
 def test_the_oldest_batches_are_forgotten(rows, monkeypatch):
-    monkeypatch.setattr("calibrant.monitor._reading.MOST_BATCHES", 2)
+    monkeypatch.setattr("calibrant.monitor._monitor.MOST_DIGESTS", 2)
     monitor = CalibrationMonitor(classes=range(3))
     p, y = rows
     for start in (0, 100, 200, 0):
@@ -222,53 +155,29 @@ def test_a_state_goes_on_where_it_was(tmp_path, labels):
     k = len(labels)
     rng = np.random.default_rng(1)
     p, y = shifted(rng, 900, k, power=0.7)
-    y, groups, time = labels[y], rng.choice(["a", "b"], 900), np.arange(900.0)
-    options = [{"time": time[i], "groups": groups[i]} for i in np.split(np.arange(900), 3)]
-    parts = list(zip(np.split(p, 3), np.split(y, 3), options, strict=True))
+    parts = np.split(np.arange(900), 3)
     whole, resumed = CalibrationMonitor(0.02), CalibrationMonitor(0.02)
-    for some, own, told in parts:
-        whole.update(some, own, **told)
+    for part in parts:
+        whole.update(p[part], labels[y[part]], part)
         resumed.save(tmp_path / "state.json")
         resumed = CalibrationMonitor.load(tmp_path / "state.json")
-        resumed.update(some, own, **told)
+        resumed.update(p[part], labels[y[part]], part)
     assert resumed.status() == whole.status()
-    assert resumed.propose().gain == whole.propose().gain
-    assert np.array_equal(resumed.periods_.table, whole.periods_.table, equal_nan=True)
+    assert np.array_equal(resumed.periods_.table, whole.periods_.table)
     resumed.save(tmp_path / "again.json")
     again = CalibrationMonitor.load(tmp_path / "again.json")
     with pytest.raises(errors.RepeatedBatchError):
-        again.update(*parts[0][:2], **parts[0][2])
+        again.update(p[parts[0]], labels[y[parts[0]]], parts[0])
 
 
-def test_the_largest_state_is_below_a_megabyte(tmp_path):
-    for k, n_groups in ((16, 32), (2000, 0), (1000, 32)):
-        rng = np.random.default_rng(k)
-        monitor = CalibrationMonitor(classes=range(k))
-        n_rows = 40_000 // k + 20
-        p, y = honest(rng, n_rows, k)
-        groups = None if n_groups == 0 else np.arange(n_rows) % n_groups
-        monitor.update(p, y, time=np.arange(n_rows), groups=groups)
-        for _ in range(64 - len(monitor.periods_.table)):
-            monitor.periods_.add_unlabelled(p[:1].max(axis=1), 0.0)
-        assert len(monitor.periods_.table) == 64
-        monitor._digests.known = {f"{i:08x}": 1_000_000 + i // 3 for i in range(3 * 2048)}
-        monitor.save(tmp_path / "state.json")
-        assert (tmp_path / "state.json").stat().st_size <= 1_000_000
-        CalibrationMonitor.load(tmp_path / "state.json")
-
-
-def test_a_proposal_gains_where_something_is_wrong():
-    rng = np.random.default_rng(2)
-    monitor = CalibrationMonitor(classes=range(3))
-    assert monitor.propose() is None
-    monitor.update(*honest(rng, 2000, 3))
-    right = monitor.propose()
-    assert right.gain < 2 * right.gain_error
-    monitor.update(*shifted(rng, 2000, 3, power=0.4))
-    wrong = monitor.propose()
-    assert wrong.gain > 3 * wrong.gain_error
-    assert (wrong.n_fitted, wrong.n_judged) == (1333, 667)
-    assert isinstance(monitor.propose(TemperatureScaling()).calibrator, TemperatureScaling)
+@pytest.mark.parametrize("k", [16, 2000])
+def test_the_largest_state_is_below_a_megabyte(tmp_path, k):
+    monitor = CalibrationMonitor(classes=range(k))
+    monitor.update(*honest(np.random.default_rng(k), 60, k))
+    monitor._digests = ["0123456789abcdef"] * 4096
+    monitor.save(tmp_path / "state.json")
+    assert (tmp_path / "state.json").stat().st_size <= 1_000_000
+    CalibrationMonitor.load(tmp_path / "state.json")
 
 
 def test_rows_without_labels():
@@ -282,36 +191,24 @@ def test_rows_without_labels():
     status = monitor.status()
     same = monitor.update_unlabelled(honest(rng, 2000, 3)[0])
     assert same.p_value > 0.01
-    assert same.accuracy.low < p.max(axis=1).mean() < same.accuracy.high
+    assert same.accuracy == pytest.approx(p.max(axis=1).mean(), abs=0.02)
     q = honest(rng, 6000, 3)[0]
     more = q[rng.random(6000) < q[:, 2] + 0.2]  # more rows of the third class
-    shifted_report = monitor.update_unlabelled(more)
-    assert shifted_report.p_value < 1e-6
-    assert shifted_report.priors[2] > shifted_report.priors_low[2] > 0.34
+    report = monitor.update_unlabelled(more)
+    assert report.p_value < 1e-6
+    assert report.priors[2] > 0.34
     assert monitor.status() == status  # no evidence
-    assert shifted_report.confusion.sum() == pytest.approx(len(more))
+    assert report.confusion.sum() == pytest.approx(len(more))
     top = more.argmax(axis=1)
-    np.testing.assert_allclose(shifted_report.confusion[:, 1], more[top == 1].sum(axis=0))
-    assert "cannot" not in shifted_report.cannot_see
-    assert "relation between features and labels" in shifted_report.cannot_see
-
-
-def test_expected_accuracy_covers_what_comes():
-    inside = 0
-    for seed in range(100):
-        p, y = honest(np.random.default_rng([9, seed]), 200, 3)
-        report = CalibrationMonitor(alpha=0.05).update_unlabelled(p)
-        inside += report.accuracy.low <= np.mean(p.argmax(axis=1) == y) <= report.accuracy.high
-    assert inside >= 95
+    np.testing.assert_allclose(report.confusion[:, 1], more[top == 1].sum(axis=0))
 
 
 def test_metrics_are_flat_numbers(rows):
-    monitor = CalibrationMonitor()
-    found = monitor.update(*rows, groups=["a"] * 400).metrics()
+    found = CalibrationMonitor().update(*rows).metrics()
     assert all(name.startswith("calibrant_") for name in found)
     assert all(type(value) is float and math.isfinite(value) for value in found.values())
     assert found["calibrant_n_rows"] == 400.0
-    assert {"calibrant_alarm", "calibrant_gap_low", "calibrant_log_e_value_a"} <= found.keys()
+    assert {"calibrant_alarm", "calibrant_gap_low", "calibrant_power"} <= found.keys()
     json.dumps(found, allow_nan=False)
 
 
@@ -329,13 +226,15 @@ def test_periods_are_few_and_add_up():
     assert periods.column("hits").sum() == pytest.approx(monitor.status().accuracy.value * n_rows)
 
 
-def test_a_page_of_nothing_and_of_rows_without_labels(tmp_path, rows):
-    monitor = CalibrationMonitor()
+def test_a_page_of_nothing_and_of_some_rows(tmp_path, rows):
+    monitor = CalibrationMonitor(classes=range(3))
     write_page(tmp_path / "empty.html", monitor)
-    assert "No alarm" in (tmp_path / "empty.html").read_text()
-    monitor.update_unlabelled(rows[0])
-    write_page(tmp_path / "unlabelled.html", monitor, source="<model & co>")
-    text = (tmp_path / "unlabelled.html").read_text()
+    text = (tmp_path / "empty.html").read_text()
+    assert "No alarm" in text
+    assert 'id="evidence"' not in text
+    monitor.update(*rows)
+    write_page(tmp_path / "page.html", monitor, source="<model & co>")
+    text = (tmp_path / "page.html").read_text()
     assert "&lt;model &amp; co&gt;" in text
     assert 'id="accuracy"' in text
-    assert 'id="evidence"' not in text
+    assert "factors of the classes" in text

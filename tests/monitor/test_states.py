@@ -7,19 +7,18 @@ import pytest
 
 from calibrant import errors
 from calibrant.monitor import CalibrationMonitor
-from monitor.streams import honest, shifted
+from monitor.streams import shifted
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """The state of a monitor with a change and groups."""
+    """The state of a monitor with a change."""
     path = tmp_path_factory.mktemp("states") / "state.json"
     rng, monitor = np.random.default_rng(0), CalibrationMonitor(model="a")
     for power in (1.0, 0.3, 0.3):
         p, y = shifted(rng, 500, 3, power=power)
-        monitor.update(p, y, np.arange(500), groups=np.arange(500) % 2, batch=str(p[0]))
-    monitor.update_unlabelled(honest(rng, 50, 3)[0])
-    assert monitor.status().changes
+        monitor.update(p, y, np.arange(500), batch=str(p[0]))
+    assert monitor.status().change_row
     monitor.save(path)
     return path.read_text()
 
@@ -39,7 +38,7 @@ def test_damaged_and_foreign_texts_are_refused(tmp_path, text):
     head, body = text.split("\n", 1)
     newer = json.dumps(json.loads(head) | {"version": 99})
     assert "checksum" in refused(path, text.replace('"alpha":0.01', '"alpha":0.02'))
-    assert "calibrant.monitor, version 4" in refused(path, f"{newer}\n{body}")
+    assert "calibrant.monitor, version 5" in refused(path, f"{newer}\n{body}")
     for other in ("", '{"a": 1}\n', "[" * 100_000, '{"a":' * 100_000, "[]", "3", "null", '"text"'):
         refused(path, other)
     path.write_bytes(b"\xff\xfe")

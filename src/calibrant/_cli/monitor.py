@@ -12,6 +12,7 @@ from calibrant._cli.outputs import OutputPath
 from calibrant._cli.reading import (
     SERVED,
     file_argument,
+    load_model,
     path_argument,
     reading_options,
     serve,
@@ -60,13 +61,11 @@ def monitor_command(
     Example:
       calibrant monitor model.calibrant monday.parquet --state monitor.json --alpha 0.01
     """  # noqa: D301
-    from calibrant import model_file
     from calibrant._atomic_file import only_one
     from calibrant._files.values import values_of
     from calibrant.errors import RepeatedBatchError
 
-    with naming(model):
-        calibrator = model_file.load(model)
+    calibrator = load_model(model, reading.groups)
     beside = {} if time is None else {time: "--time-column"}
     served = serve(calibrator, new, reading, beside)
     times = None if time is None else values_of(served.rows.beside[time])
@@ -76,11 +75,9 @@ def monitor_command(
         try:
             with naming(new):
                 if served.y is None:
-                    found = monitor.update_unlabelled(rows, times, batch=batch, again=again)
+                    found = monitor.update_unlabelled(rows)
                 else:
-                    found = monitor.update(
-                        rows, served.y, groups=served.groups, time=times, batch=batch, again=again
-                    )
+                    found = monitor.update(rows, served.y, times, batch=batch, again=again)
             monitor.save(state)  # before the page: a run that dies there loses nothing
         except RepeatedBatchError as error:
             click.echo(f"calibrant: {new} is not counted again: {error} (--again)", err=True)
@@ -88,12 +85,11 @@ def monitor_command(
             from calibrant.monitor import write_page
 
             write_page(page, monitor, source=str(model))
-    status, proposal = monitor.status(), monitor.propose()
+    status = monitor.status()
     result = {"state": str(state), "alpha": monitor.alpha, "repeated": found is None}
     result |= status.to_dict() | {"metrics": status.metrics()}
     result["unlabelled"] = None if served.y is not None or found is None else found.to_dict()
-    result["proposal"] = None if proposal is None else proposal.to_dict()
-    show(result, as_json, _table(result, status.changes_in_words()))
+    show(result, as_json, _table(result))
     if found is None:
         return EXIT_REPEATED
     return EXIT_ALARM if status.alarm else 0
@@ -125,29 +121,24 @@ def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
     return monitor
 
 
-def _table(result: dict[str, Any], changes: str) -> Any:
+def _table(result: dict[str, Any]) -> Any:
     """Lay out what was found for people."""
     alarm = f"[red]at row {result['alarm_row']:,}[/red]" if result["alarm"] else "no"
+    change = result["change_row"]
     rows = {
         "e-value": f"{result['e_value']:.4g} (alarm at {1 / result['alpha']:,.0f})",
         "alarm": alarm,
-        "changes found": changes,
+        "change": "none found" if change is None else f"found at row {change:,}",
+        "power that fits the last rows": f"{result['power']:.2f}",
     }
     means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
-    if result["n_recent"]:
-        means[f"gap, last {result['n_recent']:,} rows"] = result["recent_gap"]
     if result["unlabelled"] is not None:
-        means["expected accuracy, new rows"] = result["unlabelled"]["accuracy"]
+        rows["expected accuracy, new rows"] = f"{result['unlabelled']['accuracy']:.4f}"
         p_value = result["unlabelled"]["p_value"]
         reference = "no labelled rows to compare" if math.isnan(p_value) else f"{p_value:.3g}"
         rows["p of equal class frequencies"] = reference
     interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
     rows |= {name: interval.format(**mean) for name, mean in means.items()}
-    log_e = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})"
-    rows |= {f"group {name}": log_e.format(**own) for name, own in result["groups"].items()}
-    if result["proposal"] is not None:
-        gain = "{gain:.4f} ± {gain_error:.4f}".format(**result["proposal"])
-        rows["gain of a recalibration, nats per row"] = gain
     table = plain_table(f"{result['n_rows']:,} rows counted", "")
     for row in rows.items():
         table.add_row(*row)

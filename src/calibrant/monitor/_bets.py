@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 HALF_LIVES = (math.inf, 500.0)
 """Number of rows after which a row counts half: infinite, and few."""
 
-MOST_CLASSES_FULL = 16
-"""Number of classes up to which the Hessian of class terms is a matrix; above, its diagonal."""
+MOST_CLASSES_FULL, MOST_CLASSES_WITH_TERMS = 16, 2000
+"""Number of classes up to which the Hessian of class terms is a matrix, and its diagonal; with more
+classes nothing is bet on their frequencies."""
 
 KNOTS = np.array([-6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0])
 """Log-odds between which the curve is linear."""
+
+MIN_PROBABILITY = 1e-6
+"""Smaller probabilities are replaced by this: one row multiplies the evidence by at most 1 / this."""
 
 SPREAD = 0.01
 """Share of equal probabilities in the bet on surprises."""
@@ -38,7 +42,6 @@ class Block(NamedTuple):
     probability: Floats
     log_p: Floats
     label: NDArray[np.int64]
-    weight: Floats
     of_label: Floats  # log p of the label, floored
     log_odds: Floats  # of the event of the curve
     hats: Floats  # of the knots at the log-odds: each row has two that sum to 1
@@ -50,7 +53,7 @@ class Block(NamedTuple):
         return Block(*(part[rows] for part in self))  # type: ignore[arg-type]
 
 
-def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float) -> Block:
+def make_block(p: Floats, label: NDArray[np.int64], floor: float = MIN_PROBABILITY) -> Block:
     """Prepare checked rows; the event is the second of two classes, and of more the top one."""
     rows = np.arange(len(p))
     floored = np.maximum(p, floor)
@@ -70,7 +73,7 @@ def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float
     hats[rows, left], hats[rows, left + 1] = 1.0 - share, share
     of_event = np.where(event, log_yes, log_no)
     of_label = log_p[rows, label]
-    return Block(floored, log_p, label, weight, of_label, log_odds, hats, event, of_event)
+    return Block(floored, log_p, label, of_label, log_odds, hats, event, of_event)
 
 
 class Bet(ABC):
@@ -124,8 +127,8 @@ class TemperatureBet(Bet):
         mean = e @ ones / total
         spread = np.einsum("ij,ij->i", e, z) / total - mean * mean
         slope = mean - block.of_label
-        self.gradient[0] += slope @ block.weight
-        self.hessian[0] += spread @ block.weight
+        self.gradient[0] += slope.sum()
+        self.hessian[0] += spread.sum()
         out: Floats = (power - 1.0) * block.of_label - np.log(total)
         return out
 
@@ -137,12 +140,12 @@ class ClassBet(Bet):
 
     def log_ratio(self, block: Block) -> Floats:
         """Return log q(y) / p(y), and add gradient and Hessian of the rows."""
-        b, w = self.value, block.weight
+        b = self.value
         factor = np.exp(b)
         total = block.probability @ factor
-        scale = w / total
+        scale = 1.0 / total
         expected = factor * (scale @ block.probability)
-        self.gradient += expected - np.bincount(block.label, w, minlength=len(b))
+        self.gradient += expected - np.bincount(block.label, minlength=len(b))
         if self.is_diagonal:
             self.hessian += expected  # at least the Hessian, which is this minus the sum of q q'
         else:
@@ -165,7 +168,7 @@ class CurveBet(Bet):
         x = block.log_odds + block.hats @ self.value
         odds_against = np.exp(-x)
         q = 1.0 / (1.0 + odds_against)
-        slope, curvature = block.weight * (q - block.event), block.weight * q * (1.0 - q)
+        slope, curvature = q - block.event, q * (1.0 - q)
         self.gradient += slope @ block.hats
         self.hessian += block.hats.T @ (block.hats * curvature[:, None])
         out: Floats = -np.log1p(odds_against) - np.where(block.event, 0.0, x) - block.of_event
@@ -187,12 +190,12 @@ class SpreadBet(Bet):
         """Stay as it is."""
 
 
-def make_bets(n_classes: int, *, has_class_terms: bool = True) -> dict[str, Bet]:
+def make_bets(n_classes: int) -> dict[str, Bet]:
     """Return all bets by name; those that learn, once for each half-life."""
     bets: dict[str, Bet] = {}
     for half_life, memory in zip(HALF_LIVES, ("all", "recent"), strict=True):
         bets[f"temperature, {memory}"] = TemperatureBet(1, half_life, is_diagonal=True)
-        if has_class_terms:
+        if n_classes <= MOST_CLASSES_WITH_TERMS:
             is_diagonal = n_classes > MOST_CLASSES_FULL
             bets[f"classes, {memory}"] = ClassBet(n_classes, half_life, is_diagonal=is_diagonal)
         bets[f"curve, {memory}"] = CurveBet(len(KNOTS), half_life)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant._kernels.rows import first_top_columns
-from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
+from calibrant.monitor._bets import make_bets, make_block
 from calibrant.monitor._evidence import Evidence
-from calibrant.monitor._history import MeanSequence, Periods, RecentRows
+from calibrant.monitor._history import MeanSequence, Periods
 from calibrant.monitor._reading import (
-    Digests,
+    batch_digests,
     check_classes,
     order_for_counting,
     read_rows,
@@ -32,14 +29,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from calibrant._calibrators.base import Calibrator
-    from calibrant.monitor._bets import Floats
     from calibrant.monitor._reading import CheckedRows
-    from calibrant.monitor._results import Proposal, UnlabelledReport
+    from calibrant.monitor._results import UnlabelledReport
 
-MOST_GROUPS = 32
-MOST_CLASSES_WITH_TERMS = 2000
-"""Number of classes up to which there is a bet on class frequencies; of a group, 16."""
+MOST_DIGESTS = 4096
+"""Number of digests that are remembered, two of a batch with a name."""
 
 
 def _check_name(name: str, value: Any) -> str | None:
@@ -63,10 +57,7 @@ class CalibrationMonitor:
     classes : array-like of shape (n_classes,), optional
         Label of each column; needed if the first batch lacks a class.
     run_length : float, default=1000000
-        Smallest mean number of rows between false alarms of the change detector.
-    min_probability : float, default=1e-6
-        Smaller probabilities are replaced by this, so that a single row multiplies the e-value by
-        at most its inverse.
+        Smallest mean number of rows before the change detector finds a change where there is none.
     model : str, optional
         Name of the model that is monitored, such as its :func:`calibrant.model_file.digest`; a
         saved monitor remembers it, and :meth:`load` refuses another.
@@ -84,7 +75,8 @@ class CalibrationMonitor:
     count in the order in which they are passed: if the delay of a label depends on the outcome,
     wait equally long for all. Within a batch rows count in the order of ``time``; rows of equal
     times, or all without it, in an order computed from their probabilities, so that a file sorted
-    by label is no evidence. Weights are at most 1: the evidence of a row is raised to that power.
+    by label is no evidence. Probabilities below 1e-6 count as 1e-6, so that a single row multiplies
+    the e-value by at most a million.
 
     References
     ----------
@@ -112,9 +104,8 @@ class CalibrationMonitor:
     """
 
     KEPT: ClassVar[tuple[str, ...]] = (
-        *("alpha", "min_probability", "run_length", "model", "periods_", "_alarm_row", "_digests"),
-        *("_evidence", "_groups", "_log_largest", "_log_stake", "_log_wealth", "_means"),
-        *("_recent", "_sums"),
+        *("alpha", "run_length", "model", "periods_", "_alarm_row", "_digests"),
+        *("_evidence", "_accuracy", "_confidence", "_gap", "_sums"),
     )
 
     def __init__(
@@ -123,34 +114,30 @@ class CalibrationMonitor:
         *,
         classes: ArrayLike | None = None,
         run_length: float = 1_000_000,
-        min_probability: float = 1e-6,
         model: str | None = None,
     ) -> None:
         gate.check_number("alpha", alpha, low=1e-12, high=0.5)
         gate.check_number("run_length", run_length, low=1.0, high=1e15)
-        gate.check_number("min_probability", min_probability, low=1e-12, high=1e-2)
         self.alpha, self.run_length = float(alpha), float(run_length)
-        self.min_probability = float(min_probability)
         self.model = _check_name("model", model)
         self.classes_ = None if classes is None else check_classes(np.array(classes))
-        self._begin(2)  # until the first batch tells how many classes there are
-        self._groups: dict[str, Evidence] = {}
-        self._log_stake = 0.0  # log wealth when groups first came: half of it goes to them
-        self._alarm_row: int | None = None
-        self._log_wealth = self._log_largest = 0.0
-        ranges = {"accuracy": (0.0, 1.0), "confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
-        self._means = {name: MeanSequence(*ends) for name, ends in ranges.items()}
         self.periods_ = Periods()
-        self._digests = Digests()
-        self._recent = RecentRows()
+        self._alarm_row: int | None = None
+        self._accuracy, self._confidence = MeanSequence(0.0, 1.0), MeanSequence(0.0, 1.0)
+        self._gap = MeanSequence(-1.0, 1.0)
+        self._digests: list[str] = []  # of the last batches, the oldest first
+        self._begin(2)  # until the first batch tells how many classes there are
+
+    def _begin(self, n_classes: int) -> None:
+        """Begin the evidence of so many classes."""
+        self._sums = np.zeros(n_classes)  # of probabilities
+        self._evidence = Evidence(make_bets(n_classes), self.run_length)
 
     def update(
         self,
         probabilities: ArrayLike,
         y: ArrayLike,
         time: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
         *,
         batch: str | None = None,
         again: bool = False,
@@ -167,11 +154,6 @@ class CalibrationMonitor:
             Numbers or dates: rows of a batch count in this order, and equal batches are told apart.
             Without it the order of rows within a batch does not matter. Pass
             ``np.arange(n_rows)`` for a long past at once whose order is that of time.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights in [0, 1], set before the label is known; weight 0 leaves a row out.
-        groups : array-like of shape (n_rows,), optional
-            Group of each row, at most 32. Half of the wealth is then bet by group, the j-th group
-            to come having a share of 1 / (j (j + 1)) of it.
         batch : str, optional
             Name of the batch, such as that of its file and day: one that was counted is refused.
         again : bool, default=False
@@ -188,109 +170,51 @@ class CalibrationMonitor:
             If a batch of this name is among the last 2048, or one of equal rows, in any order,
             with equal times. Rows of fewer than 30 kinds may be equal by chance, and are counted.
         """
-        rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
-        self._check_groups(rows.groups)
-        self._digests.add(rows, _check_name("batch", batch), again=again)
+        rows, classes = read_rows(self.classes_, probabilities, y, time)
+        digests = batch_digests(rows, _check_name("batch", batch))
+        if not again and not set(digests).isdisjoint(self._digests):
+            raise errors.RepeatedBatchError(
+                f"this batch of {len(rows.p)} rows was counted before, and a row counts once; if "
+                "they are new rows with equal values, pass time= with both batches, or again=True"
+            )
         if self._evidence.n_rows == 0:
             self.classes_ = classes
             self._begin(len(classes))
+        self._digests = [*self._digests, *digests][-MOST_DIGESTS:]
         self._count(order_for_counting(rows))
         return self.status()
 
-    def update_unlabelled(
-        self,
-        probabilities: ArrayLike,
-        time: ArrayLike | None = None,
-        *,
-        batch: str | None = None,
-        again: bool = False,
-    ) -> UnlabelledReport:
-        """Report on rows without labels; the e-value does not change.
+    def update_unlabelled(self, probabilities: ArrayLike) -> UnlabelledReport:
+        """Report on rows without labels; the monitor does not change.
 
         Parameters
         ----------
         probabilities : array-like of shape (n_rows, n_classes)
             What was served.
-        time, batch, again : optional
-            As in :meth:`update`.
 
         Returns
         -------
         report : UnlabelledReport
             Expected accuracy and confusion matrix, and class frequencies with a test, compared with
-            the labelled rows counted so far; and what it cannot see.
+            the labelled rows counted so far. Whether the probabilities are right it cannot see.
         """
-        rows = read_unlabelled(self.classes_, probabilities, time)
-        self._digests.add(rows, _check_name("batch", batch), again=again)
-        report = report_unlabelled(rows.p, self.alpha, self._sums, self._means["gap"].weight)
-        self.periods_.add_unlabelled(rows.p.max(axis=1), self._log_wealth)
-        return report
-
-    def _check_groups(self, names: Any) -> None:
-        n_groups = len({*self._groups, *([] if names is None else np.unique(names).tolist())})
-        if n_groups > MOST_GROUPS:
-            raise errors.ParameterError(
-                f"groups has {n_groups} distinct values, counting earlier batches, but a "
-                f"monitor has at most {MOST_GROUPS}; merge rare groups"
-            )
-
-    def _begin(self, n_classes: int) -> None:
-        """Begin the evidence of all rows."""
-        self._sums = np.zeros(n_classes)  # of probabilities
-        has_class_terms = n_classes <= MOST_CLASSES_WITH_TERMS
-        bets = partial(make_bets, n_classes, has_class_terms=has_class_terms)
-        self._evidence = Evidence(bets(), self.run_length, level=bets)
-
-    def _begin_group(self, name: str) -> None:
-        """Begin the evidence of the rows of a group."""
-        n_classes = len(self._sums)
-        bets = make_bets(n_classes, has_class_terms=n_classes <= MOST_CLASSES_FULL)
-        self._groups[name] = Evidence(bets)
+        p = read_unlabelled(self.classes_, probabilities)
+        return report_unlabelled(p, self._sums, self._evidence.n_rows)
 
     def _count(self, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
-        p, label, weight = rows[:3]
-        top = np.empty(len(p), dtype=np.intp)
-        first_top_columns(p, top)
-        confidence, hit = p[np.arange(len(p)), top], (top == label).astype(np.float64)
+        top = rows.p.argmax(axis=1)
+        confidence, hit = rows.p[np.arange(len(top)), top], (top == rows.label).astype(np.float64)
         n_before = self._evidence.n_rows
-        path = self._evidence.count(make_block(p, label, weight, self.min_probability))
-        if rows.groups is not None or self._groups:
-            path = self._count_groups(path, rows)
-        self._log_wealth = float(path[-1])
-        self._log_largest = max(self._log_largest, float(path.max()))
+        path = self._evidence.count(make_block(rows.p, rows.label))
         reached = path >= -math.log(self.alpha)
         if self._alarm_row is None and reached.any():
             self._alarm_row = n_before + int(reached.argmax()) + 1
-        for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
-            self._means[name].count(values, weight)
-        self.periods_.add_labelled(confidence, hit, weight, path)
-        self._sums += weight @ p
-        self._recent.add(p, label, hit - confidence, weight)
-
-    def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
-        """Let half of the wealth be bet group by group; return all of it after each row."""
-        p, label, weight, names = rows[:4]
-        if not self._groups:
-            self._log_stake = self._log_wealth
-        for name in [] if names is None else dict.fromkeys(names.tolist()):
-            if name not in self._groups:
-                self._begin_group(name)
-        paths = np.empty((len(self._groups) + 1, len(p)))
-        for path_of_group, (name, evidence) in zip(paths, self._groups.items(), strict=False):
-            path_of_group[:] = evidence.log_wealth
-            mine = np.flatnonzero(names == name) if names is not None else ()
-            if len(mine):
-                some = p[mine], label[mine], weight[mine]
-                after = evidence.count(make_block(*some, self.min_probability))
-                last = np.searchsorted(mine, np.arange(len(p)), side="right") - 1
-                path_of_group[last >= 0] = after[last[last >= 0]]
-        paths[-1] = 0.0  # of groups that may still come
-        j = np.arange(1, len(paths))
-        shares = np.append(-np.log(j * (j + 1.0)), -math.log(len(paths)))
-        by_group = self._log_stake + logsumexp(paths + shares[:, None], axis=0)
-        total: Floats = np.logaddexp(path, by_group) - math.log(2.0)
-        return total
+        self._accuracy.count(hit)
+        self._confidence.count(confidence)
+        self._gap.count(hit - confidence)
+        self.periods_.add(confidence, hit, path)
+        self._sums += rows.p.sum(axis=0)
 
     def status(self) -> MonitorStatus:
         """Return the current state of the monitor.
@@ -298,55 +222,26 @@ class CalibrationMonitor:
         Returns
         -------
         status : MonitorStatus
-            Evidence, alarms, and means with their intervals.
+            Evidence, alarm, means with their intervals, and what the last rows look like.
         """
-        log_e, detector = self._log_wealth, self._evidence.detector
+        evidence = self._evidence
+        log_e, bets = evidence.log_wealth, evidence.bets
+        has_factors = "classes, recent" in bets
+        factors = np.exp(bets["classes, recent"].value) if has_factors else np.zeros(0)
         return MonitorStatus(
-            n_rows=self._evidence.n_rows,
+            n_rows=evidence.n_rows,
             e_value=math.exp(log_e) if log_e < 709.0 else math.inf,
             log_e_value=log_e,
-            largest_log_e_value=self._log_largest,
+            largest_log_e_value=evidence.log_largest,
             alarm=self._alarm_row is not None,
             alarm_row=self._alarm_row,
-            changes=tuple(detector.changes),
-            detector=float(detector.sums.mean()),
-            accuracy=self._means["accuracy"].estimate(self.alpha),
-            confidence=self._means["confidence"].estimate(self.alpha),
-            gap=self._means["gap"].estimate(self.alpha),
-            recent_gap=self._recent.gap(self.alpha),
-            n_recent=len(self._recent.gaps),
-            groups=self._group_status(),
+            change_row=evidence.change_row,
+            accuracy=self._accuracy.estimate(self.alpha),
+            confidence=self._confidence.estimate(self.alpha),
+            gap=self._gap.estimate(self.alpha),
+            power=1.0 + float(bets["temperature, recent"].value[0]),
+            class_factors=tuple(factors.tolist()),
         )
-
-    def _group_status(self) -> dict[str, dict[str, Any]]:
-        """Return the evidence of each group, and whether its share alone is worth an alarm."""
-        result = {}
-        for j, (name, evidence) in enumerate(self._groups.items(), start=1):
-            needed = math.log(2.0 * j * (j + 1.0) / self.alpha) - self._log_stake
-            result[name] = {
-                "n_rows": evidence.n_rows,
-                "log_e_value": evidence.log_wealth,
-                "threshold": needed,
-                "alarm": evidence.log_largest >= needed,
-            }
-        return result
-
-    def propose(self, calibrator: Calibrator | None = None) -> Proposal | None:
-        """Fit a recalibration to recent rows, and measure its gain on later rows.
-
-        Parameters
-        ----------
-        calibrator : calibrator, optional
-            Calibrator of probabilities, which is fitted. By default ``StructuredScaling()``.
-
-        Returns
-        -------
-        proposal : Proposal or None
-            Its calibrator takes the probabilities that are served now: put it behind the model, or
-            fit the model's own method to recent rows (``calibrant fit``). None while fewer than 100
-            rows are kept, as of more than 400 classes, of which 40,000 cells are.
-        """
-        return self._recent.propose(calibrator, self.classes_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the monitor to a file, atomically; at most 1 MB, without pickle.
@@ -384,7 +279,10 @@ class CalibrationMonitor:
         """
         content = Path(path).read_bytes()
         try:
-            monitor = cls._of_state(from_text(content.decode()))
+            state = from_text(content.decode())
+            monitor = cls(state["alpha"], classes=state["classes"], run_length=state["run_length"])
+            monitor._begin(len(state["_sums"]))
+            unpack(monitor, state)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise errors.StatisticsError(
                 f"{path} is not the state of a monitor: {str(error)[:300]}; restore it from a "
@@ -396,14 +294,4 @@ class CalibrationMonitor:
                 "rows are other evidence; start a new state file for it"
             )
         monitor.model = monitor.model if model is None else model
-        return monitor
-
-    @classmethod
-    def _of_state(cls, state: dict[str, Any]) -> CalibrationMonitor:
-        """Return the monitor of a state."""
-        monitor = cls(state["alpha"], classes=state["classes"], run_length=state["run_length"])
-        monitor._begin(len(state["_sums"]))
-        for name in state["_groups"]:
-            monitor._begin_group(name)
-        unpack(monitor, state)
         return monitor

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from calibrant.monitor._monitor import CalibrationMonitor
 
 SIZE = (6.4, 2.8)
-SECTIONS = ("Verdict", "Evidence", "Accuracy", "Groups", "Proposal")
+MOST_FACTORS = 5
+SECTIONS = ("Verdict", "Evidence", "Accuracy")
 
 
 def write_page(
@@ -42,22 +43,31 @@ def write_page(
     >>> write_page("monitor.html", CalibrationMonitor.load("monitor.json"))  # doctest: +SKIP
     """
     status = monitor.status()
-    absent = [*["Groups"] * (not status.groups), *["Evidence"] * (not status.n_rows)]
     text = render_page(
         "calibrant.monitor",
         style_of="calibrant.report",
         title="Still calibrated?",
-        sections=[{"id": t.lower(), "title": t} for t in SECTIONS if t not in absent],
+        sections=[{"id": t.lower(), "title": t} for t in SECTIONS[: 3 if status.n_rows else 1]],
         source=source,
         status=status,
         alpha=monitor.alpha,
         run_length=monitor.run_length,
+        factors=_largest_factors(monitor, status.class_factors),
         evidence=_evidence(monitor),
         accuracy=_accuracy(monitor),
-        proposal=monitor.propose(),
     )
     with replace_file(path) as file:
         file.write(text.encode())
+
+
+def _largest_factors(
+    monitor: CalibrationMonitor, factors: tuple[float, ...]
+) -> list[tuple[str, float]]:
+    """Return the classes whose share changed most, and their factors."""
+    if monitor.classes_ is None:
+        return []
+    pairs = zip(map(str, monitor.classes_.tolist()), factors, strict=bool(factors))
+    return sorted(pairs, key=lambda pair: -abs(math.log(pair[1])))[:MOST_FACTORS]
 
 
 def _evidence(monitor: CalibrationMonitor) -> Markup:
@@ -66,7 +76,6 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
     rows = np.append(0.0, monitor.periods_.column("rows").cumsum())
     powers = np.append(0.0, monitor.periods_.column("log_e")) / math.log(10.0)
     limit = -math.log10(monitor.alpha)
-    changes = np.array(status.changes, dtype=np.float64)
 
     def draw(ax: Axes) -> None:
         ax.axhline(limit, color=style.RED, linestyle="--", linewidth=1.4)
@@ -74,9 +83,9 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
             color=style.RED, fontsize=9
         )
         ax.plot(rows, powers, color=style.BLUE, linewidth=1.6)
-        ax.plot(changes, np.full(len(changes), limit), "o", color=style.BLUE, markersize=6)
-        if status.alarm_row is not None:
-            ax.plot([status.alarm_row], [limit], "o", color=style.RED, markersize=8)
+        for row, color in ((status.change_row, style.BLUE), (status.alarm_row, style.RED)):
+            if row is not None:
+                ax.plot([row], [limit], "o", color=color, markersize=7)
         ax.set_ylim(top=max(1.2 * limit, 1.05 * powers.max()))
         ax.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
         ax.set(xlabel="rows counted", ylabel="e-value, power of ten")
@@ -86,20 +95,18 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
 
 
 def _accuracy(monitor: CalibrationMonitor) -> Markup:
-    """Draw expected accuracy of all periods beside the realised one where labels came."""
+    """Draw the accuracy of all periods beside the one that the probabilities predict."""
     periods = monitor.periods_
-    weight, said = periods.column("weight"), periods.column("confidence")
-    expected = (said + periods.column("expected")) / (weight + periods.column("unlabelled"))
-    labelled = weight > 0
-    realised = periods.column("hits")[labelled] / weight[labelled]
-    half = 2.0 * np.sqrt(realised * (1.0 - realised) / weight[labelled])
-    at = np.arange(1.0, len(weight) + 1.0)
+    rows = periods.column("rows")
+    expected, realised = periods.column("confidence") / rows, periods.column("hits") / rows
+    half = 2.0 * np.sqrt(realised * (1.0 - realised) / rows)
+    at = np.arange(1.0, len(rows) + 1.0)
     ends = np.array([-0.1, 0.1]) if len(at) == 1 else 0.0  # a line of one period is short
 
     def draw(ax: Axes) -> None:
-        ax.vlines(at[labelled], realised - half, realised + half, color=style.PALE, linewidth=1.6)
+        ax.vlines(at, realised - half, realised + half, color=style.PALE, linewidth=1.6)
         ax.plot(at + ends, expected + 0.0 * ends, "-.", color=style.GREEN, linewidth=1.6)
-        ax.plot(at[labelled], realised, "o", color=style.BLUE, markersize=4.5)
+        ax.plot(at, realised, "o", color=style.BLUE, markersize=4.5)
         ax.locator_params(axis="x", integer=True, min_n_ticks=1)
         ax.set(xlabel="period", ylabel="accuracy")
 

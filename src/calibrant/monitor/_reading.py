@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._gate import (
-    ONE_COLUMN,
-    check_positive,
-    check_weights,
-    column_names,
-    column_order,
-    single_name,
-)
 from calibrant._kernels.rows import row_hashes
 
 if TYPE_CHECKING:
@@ -26,10 +17,6 @@ if TYPE_CHECKING:
 
     from calibrant.monitor._bets import Floats
 
-MOST_BATCHES = 2048
-"""Number of batches that are remembered."""
-DIGEST_BYTES = 6
-"""Two of 6,144 digests are equal by chance once in 15 million monitors."""
 FEWEST_KINDS = 30
 """Distinct rows that tell a batch from others: of m rows each, another batch has as many of each
 with a chance of about (2 pi m)^-15; with fewer kinds, two batches may be equal by chance."""
@@ -49,136 +36,86 @@ NAMED = Named()
 
 
 class CheckedRows(NamedTuple):
-    """Checked rows; labels are columns, and there is no weight of zero."""
+    """Checked rows; labels are columns."""
 
     p: Floats
     label: NDArray[np.int64]
-    weight: Floats
-    groups: NDArray[Any] | None
     time: Floats | None
     key: NDArray[np.uint64]
     """Hash of the probabilities."""
 
 
-def _kind(probabilities: Any) -> str:
-    """Two classes may be one column, or one number a row: the probability of the second."""
+def _check(
+    classes: NDArray[Any] | None, probabilities: Any, y: Any
+) -> tuple[Floats, NDArray[np.int64], NDArray[Any]]:
+    """Return checked rows, the columns of their labels, and the classes."""
+    # Two classes may be one column, or one number a row: the probability of the second.
     shape = np.shape(probabilities)
-    return "positive" if len(shape) == 1 or shape[1:] == (1,) else "probabilities"
+    kind = "positive" if len(shape) == 1 or shape[1:] == (1,) else "probabilities"
+    batch = gate.check_batch(
+        probabilities, y, kind=kind, classes=classes, is_chunk=True, named=NAMED
+    )
+    return batch.scores, batch.class_index, batch.classes
 
 
 def read_rows(
-    classes: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
+    classes: NDArray[Any] | None, probabilities: Any, y: Any, time: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
-    batch = gate.check_batch(
-        probabilities,
-        y,
-        weight,
-        kind=_kind(probabilities),
-        classes=classes,
-        is_chunk=True,
-        named=NAMED,
-    )
-    n_rows = batch.n_rows if weight is None else np.size(weight)
-    with errors.naming(NAMED):
-        given = check_weights(weight, n_rows)
-    if given.max() > 1.0:
-        i = int(given.argmax())
-        raise errors.WeightError(
-            f"sample_weight[{i}] is {given[i]}, but a monitor needs weights of at most 1, as "
-            "counting a row twice adds no evidence; divide by the largest possible weight"
-        )
-    others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
-    kept: Any = (None if own is None else own[given > 0] for own in others)
-    own = batch.scores, batch.class_index, batch.weight, *kept, _hash_rows(batch.scores)
-    return CheckedRows(*own), check_classes(batch.classes) if classes is None else classes
-
-
-def read_unlabelled(classes: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
-    """Check rows without labels; the columns are those of the classes, if these are known."""
-    p = gate.check_scores(probabilities, _kind(probabilities), named=NAMED)
-    if len(p) == 0 or (classes is not None and p.shape[1] != len(classes)):
-        n_classes = "any" if classes is None else len(classes)
-        raise errors.ShapeError(
-            f"probabilities has shape {p.shape}; pass at least one row, with {n_classes} classes"
-        )
-    order, kind = None, _kind(probabilities)
-    if classes is not None and kind in ONE_COLUMN:
-        check_positive(classes, single_name(probabilities), told=True, named=NAMED)
-    elif classes is not None:
-        order = column_order(column_names(probabilities), classes)
-    p = p if order is None else np.take(p, order, axis=1)
-    none = np.full(len(p), -1, dtype=np.intp)
-    when = _per_row("time", time, len(p))
-    return CheckedRows(p, none, np.ones(len(p)), None, when, _hash_rows(p))
-
-
-def _hash_rows(p: Floats) -> NDArray[np.uint64]:
-    """Hash the first digits of each row: the last one is of how its sum was rounded."""
+    p, label, labels = _check(classes, probabilities, y)
+    # The last digit of a cell is of how the sum of its row was rounded.
     cells = (HASHED_DIGITS * p + HASHED_OFFSET).astype(np.int64)
-    hashes: NDArray[np.uint64] = row_hashes(cells, np.zeros(len(p), dtype=np.intp))
-    return hashes
+    key = row_hashes(cells, np.zeros(len(p), dtype=np.intp))
+    rows = CheckedRows(p, label, None if time is None else _read_times(time, len(p)), key)
+    return rows, check_classes(labels)
+
+
+def read_unlabelled(classes: NDArray[Any] | None, probabilities: Any) -> Floats:
+    """Check rows without labels; the columns are those of the classes, if these are known."""
+    shape = np.shape(probabilities)
+    if classes is None:
+        classes = np.arange(max(2, *shape[1:]))
+    y = np.repeat(classes[:1], shape[0] if shape else 1)  # any labels will do
+    return _check(classes, probabilities, y)[0]
 
 
 def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     """Refuse classes that a state cannot hold, before anything is counted."""
     plain = str | bool | int | float | np.number | np.bool_
-    wrong = [label for label in classes.ravel() if not isinstance(label, plain)]
-    if wrong:
-        raise errors.LabelError(
-            f"the class {wrong[0]!r} is a {type(wrong[0]).__name__}, but a monitor needs text, "
-            "numbers or booleans; convert labels and classes= to text"
-        )
+    for label in classes:
+        if not isinstance(label, plain):
+            raise errors.LabelError(
+                f"the class {label!s:.60} is a {type(label).__name__}, but a monitor needs text, "
+                "numbers or booleans; convert labels and classes= to text"
+            )
     return classes
 
 
-def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
-    """Return groups as text, and times as numbers."""
-    if values is None:
-        return None
-    stored = np.asarray(values)
-    if stored.shape != (n_rows,) or (name == "time" and stored.dtype.kind not in "iufMOU"):
+def _read_times(time: Any, n_rows: int) -> Floats:
+    """Return numbers as they are, and dates as numbers, of UTC if they have no zone."""
+    stored = np.asarray(time)
+    if stored.shape != (n_rows,):
         raise errors.ShapeError(
-            f"{name} has shape {stored.shape} and dtype {stored.dtype}, but probabilities has "
-            f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
+            f"time has shape {stored.shape}, but probabilities has {n_rows} rows; pass one number "
+            "or date for each"
         )
-    return stored.astype(str) if name == "groups" else _read_times(stored)
-
-
-def _read_times(stored: NDArray[Any]) -> Floats:
-    """Return numbers as they are, and dates as seconds since 1970, UTC if they have no zone."""
     try:
-        times = _seconds(stored) if stored.dtype.kind == "M" else stored.astype(np.float64)
-    except (TypeError, ValueError):  # text that is no number, or objects
-        times = _read_dates(stored)
-    if not np.isfinite(times).all():
-        bad = int(np.argmin(np.isfinite(times)))
-        raise errors.NonFiniteError(
-            f"time[{bad}] is {stored[bad]}, not a time; pass a time for every row, or leave time "
-            "out"
-        )
-    return times
-
-
-def _read_dates(stored: NDArray[Any], first: int = 0) -> Floats:
-    """Return dates as seconds; ``first`` is the row of the first one."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
-            return _seconds(stored.astype("datetime64[us]"))
+        if stored.dtype.kind not in "iuf":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
+                dates = stored.astype("datetime64[us]")
+            stored = np.where(np.isnat(dates), np.nan, dates.astype(np.int64))
     except (TypeError, ValueError) as error:
-        for row in range(len(stored) if len(stored) > 1 else 0):
-            _read_dates(stored[row : row + 1], row)  # raises the error that names the row
         raise errors.DataError(
-            f"time[{first}] is {stored[0]!r}, which is neither a number nor a date; pass numbers, "
+            f"time has values that are neither numbers nor dates ({error}); pass numbers, "
             "datetimes, or text such as 2026-01-31T12:00"
         ) from error
-
-
-def _seconds(dates: NDArray[np.datetime64]) -> Floats:
-    """Return seconds since 1970, NaN for missing dates."""
-    micros = dates.astype("datetime64[us]")
-    return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6)
+    if not np.isfinite(stored).all():
+        bad = int(np.argmin(np.isfinite(stored)))
+        raise errors.NonFiniteError(
+            f"time[{bad}] is missing; pass a time for every row, or leave time out"
+        )
+    return stored.astype(np.float64)
 
 
 def order_for_counting(rows: CheckedRows) -> CheckedRows:
@@ -196,46 +133,21 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
         order = np.argsort(row_hashes(numbered, np.zeros_like(place)), kind="stable")
     if rows.time is not None:
         order = order[np.argsort(rows.time[order], kind="stable")]
-    parts: Any = (None if part is None else np.take(part, order, axis=0) for part in rows)
-    return CheckedRows(*parts)
+    return CheckedRows(
+        rows.p[order],
+        rows.label[order],
+        None if rows.time is None else rows.time[order],
+        rows.key[order],
+    )
 
 
-def _digest(kind: str, data: bytes) -> str:
-    """Return a digest as text that is short in a state."""
-    digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES, person=kind.encode()).digest()
-    return base64.b64encode(digest).decode()
-
-
-class Digests:
-    """Digests of the last batches: of their names, and of their rows with their times."""
-
-    KEPT: ClassVar[tuple[str, ...]] = ("known",)
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}  # and the number of the batch, the oldest first
-
-    def add(self, rows: CheckedRows, batch: str | None, *, again: bool) -> None:
-        """Remember a batch, or refuse one that was counted before."""
-        digests = {}
-        if batch is not None:
-            kind = "unlabelled" if rows.label[0] < 0 else "labelled"
-            digests[_digest(kind, batch.encode())] = f"in the batch {batch!r:.200}"
-        hashes, kind = rows.key + rows.label.astype(np.uint64), "rows"
-        if rows.time is not None:
-            moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
-            hashes, kind = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp)), "time"
-        if len(np.unique(hashes)) >= FEWEST_KINDS:
-            digests[_digest(kind, np.sort(hashes).tobytes())] = "in whatever order"
-        for digest, where in digests.items():
-            if digest in self.known and not again:
-                raise errors.RepeatedBatchError(
-                    f"these {len(rows.p)} rows were counted before, {where}; a row counts once. If "
-                    "they are new rows with equal values, pass time= with both batches, or "
-                    "again=True"
-                )
-        number = 1 + next(reversed(self.known.values()), 0)
-        for digest in digests:
-            self.known.pop(digest, None)  # so that it is the last one
-            self.known[digest] = number
-        while self.known and next(iter(self.known.values())) <= number - MOST_BATCHES:
-            del self.known[next(iter(self.known))]
+def batch_digests(rows: CheckedRows, batch: str | None) -> list[str]:
+    """Return digests that a batch is known by: of its name, and of its rows in any order."""
+    contents = [] if batch is None else [b"name" + batch.encode()]
+    hashes, kind = rows.key + rows.label.astype(np.uint64), b"rows"
+    if rows.time is not None:
+        moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
+        hashes, kind = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp)), b"time"
+    if len(np.unique(hashes)) >= FEWEST_KINDS:
+        contents.append(kind + np.sort(hashes).tobytes())
+    return [hashlib.blake2b(content, digest_size=8).hexdigest() for content in contents]
