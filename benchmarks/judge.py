@@ -4,7 +4,7 @@ Humans grade 2,000 answers from 1 to 5; a judge, kinder than they are and with a
 the quality with noise. Some rows are labelled at random, again and again: how often does the
 interval hold the mean human grade of all rows, and is it wider than that of the labels alone?
 Then answers are good or not, and the judge is wrong in a few of them only; then one grade in a
-hundred is rare, and the scale is not declared; and labels come by documents of 12 rows.
+hundred is rare; and labels come by documents of 12 rows.
 """
 
 import sys
@@ -68,13 +68,14 @@ def simulate_documents(rng, alike, size=12):
     return human, np.where((human == 1) & (rng.random(N_ROWS) < 0.6), 1, judged), document
 
 
-def measure_undeclared(name, n_labels, n_draws, simulate, noise, is_told=True):
-    """Print one line for a scale that nobody declares; rows come as they are."""
+def measure_rare(name, n_labels, n_draws, simulate, noise, is_told=True):
+    """Print one line of grades that the labels may lack; rows come as they are."""
     hits, plain_hits, widths = 0, 0, []
     for draw in range(n_draws):
         human, judged, document = simulate(np.random.default_rng([n_labels, draw]), noise)
         own, rest = slice(n_labels), slice(n_labels, None)
         told = {"clusters": document[own]} if document is not None and is_told else {}
+        told["classes"] = [0, 1] if human.max() <= 1 else [1, 3, 4, 5]
         result = calibrate_judge(human[own], judged[own], judged[rest], random_state=draw, **told)
         mean, plain = result.mean, result.labelled_mean
         hits += mean.low <= human.mean() <= mean.high
@@ -90,17 +91,17 @@ def measure_rare_and_documents(n_draws):
         few = partial(simulate_rare, rate=rate)
         for n_labels in (50, 100, 300):
             name = f"{100 * rate:g} % are bad, the judge finds {found:.0%}"
-            measure_undeclared(name, n_labels, n_draws, few, found)
+            measure_rare(name, n_labels, n_draws, few, found)
     for noise in (0.5, 3.0):
         for n_labels in (50, 100, 300):
             name = f"1 % are 1, noise {noise}"
-            measure_undeclared(name, n_labels, n_draws, simulate_rare_grade, noise)
+            measure_rare(name, n_labels, n_draws, simulate_rare_grade, noise)
     for alike in (0.0, 0.3, 0.6):
         for is_told in (True, False):
             for n_labels in (50, 100, 300):
                 name = f"documents, {alike} alike, clusters {'told' if is_told else 'untold'}"
                 given = simulate_documents, alike, is_told
-                measure_undeclared(name, n_labels, n_draws, *given)
+                measure_rare(name, n_labels, n_draws, *given)
 
 
 def measure(name, n_labels, n_draws, noise, target="rows", simulate=simulate):

@@ -1,6 +1,7 @@
 """Measure the monitor: false alarms, run length, delays, real rows with a time, speed, state.
 
-``python benchmarks/monitor.py PART ...`` with parts of ``false-alarms``, ``delays``, ``speed``, ``state`` and ``creditcards`` (which needs ``--data DIR`` with
+``python benchmarks/monitor.py PART ...`` with parts of ``false-alarms``, ``delays``, ``speed``,
+``state`` and ``creditcards`` (which needs ``--data DIR`` with
 ``time/creditcards_nannyml.npz``); ``--streams`` is the number of simulated streams. Everything is
 seeded.
 """

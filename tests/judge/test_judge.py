@@ -15,7 +15,6 @@ from calibrant._cli import main
 from calibrant.errors import DataError, ParameterError
 from calibrant.judge import calibrate_judge
 from calibrant.judge._interval import estimate_mean
-from calibrant.judge._judge import _kappa
 
 pytestmark = pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
 
@@ -144,53 +143,43 @@ def test_probabilities_of_the_rest_are_calibrated(judged):
     assert abs(found.mean.value - HUMAN.mean()) < abs(found.judge_mean - HUMAN.mean()) / 3
 
 
-def test_kappa_is_that_of_scikit_learn():
-    a, b = HUMAN - 1, GRADES - 1
-    assert _kappa(a, b, 1 - np.eye(5)) == pytest.approx(cohen_kappa_score(a, b))
-    square = np.subtract.outer(CLASSES, CLASSES) ** 2
-    assert _kappa(a, b, square) == pytest.approx(cohen_kappa_score(a, b, weights="quadratic"))
-    assert np.isnan(_kappa(a * 0, b * 0, square))
+def test_agreement_is_that_of_the_labelled_rows():
     found = calibrate_judge(HUMAN[:200], GRADES[:200], GRADES[200:])
     assert found.kappa_before == pytest.approx(cohen_kappa_score(HUMAN[:200], GRADES[:200]))
     assert found.kappa_after > found.kappa_before
+    assert found.judge_mean == GRADES.mean()
+    same = calibrate_judge([1] * 30, [1] * 30, [1] * 9, classes=[1, 2])
+    assert np.isnan(same.kappa_before)
 
 
 def test_grades_may_be_on_any_scale():
     """Words, other numbers, and grades that no labelled row has."""
     words = np.array(["bad", "poor", "fair", "good", "great"])[GRADES - 1]
-    as_text = calibrate_judge(HUMAN[:100], words[:100], words[100:])
+    as_text = calibrate_judge(HUMAN[:100], words[:100], words[100:], classes=CLASSES)
     assert np.isnan(as_text.kappa_before)
     assert np.isnan(as_text.judge_mean)
     right = HUMAN >= 4
-    found = calibrate_judge(right[:100], GRADES[:100] * 2.5, np.r_[GRADES[100:] * 2.5, 99.0])
+    judged, others = GRADES[:100] * 2.5, np.r_[GRADES[100:] * 2.5, 99.0]
+    found = calibrate_judge(right[:100], judged, others, classes=[False, True])
     assert found.mean.low < right.mean() < found.mean.high
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
     valued = np.where(right, "yes", "no")
-    same = calibrate_judge(
-        valued[:100], GRADES[:100] * 2.5, np.r_[GRADES[100:] * 2.5, 99.0], values=[0, 1]
-    )
+    same = calibrate_judge(valued[:100], judged, others, classes=["no", "yes"], values=[0, 1])
     assert same.mean == found.mean
+    with pytest.raises(DataError, match=r"the judge has the grades 2.5, .*, which no human gave"):
+        calibrate_judge(right[:100], judged, others)
 
 
 def test_half_grades_and_scores_with_fractions():
     """Half grades are those doubled; scores of many values say as much as grades do."""
-    half = calibrate_judge(HUMAN[:100] / 2, GRADES[:100], GRADES[100:])
+    half = calibrate_judge(HUMAN[:100] / 2, GRADES[:100], GRADES[100:], classes=CLASSES / 2)
     whole = calibrate_judge(HUMAN[:100], GRADES[:100], GRADES[100:])
     np.testing.assert_allclose(np.array(half.mean) * 2, whole.mean)
     assert half.classes.tolist() == [0.5, 1.0, 1.5, 2.0, 2.5]
     scores = np.round(JUDGE @ np.linspace(0, 1, 5), 3)
-    found = calibrate_judge(HUMAN[:100] / 2, scores[:100], scores[100:])
+    found = calibrate_judge(HUMAN[:100] / 2, scores[:100], scores[100:], classes=CLASSES / 2)
     assert found.mean.low < HUMAN.mean() / 2 < found.mean.high
     assert width(found.mean) < 0.8 * width(found.labelled_mean)
-
-
-def test_agreement_is_that_of_labelled_rows_alone():
-    """A grade that no human gave, among the others, hides neither the agreement nor the mean."""
-    found = calibrate_judge(HUMAN[:200], GRADES[:200], np.r_[GRADES[200:], 9])
-    assert found.kappa_before == pytest.approx(cohen_kappa_score(HUMAN[:200], GRADES[:200]))
-    assert found.judge_mean == pytest.approx(np.r_[GRADES, 9].mean())
-    declared = calibrate_judge(HUMAN[:200], GRADES[:200], np.r_[GRADES[200:], 9], classes=CLASSES)
-    assert np.isnan(declared.judge_mean)
 
 
 def test_a_calibrator_of_ones_own_and_lists():

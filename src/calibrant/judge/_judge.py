@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import cohen_kappa_score
 
 from calibrant import _gate as gate
 from calibrant import errors
@@ -36,9 +36,6 @@ PSEUDO_ROWS = 1.0
 """Rows added to each grade of a judge, with human grades like those of its neighbours."""
 
 FEWEST_LABELS = 20
-
-SHARE_OF_SCALE = 0.75
-"""Share of the judge's grades that humans gave, from which on both have one scale."""
 
 LARGEST_SCALE, N_BINS = 20, 10
 """Number of grades up to which each is one; scores with more values are put into bins."""
@@ -79,8 +76,6 @@ class JudgeReport(Result):
     judge_mean: float = doc("Mean grade of the uncalibrated judge; NaN if it has other grades.")
     kappa_before: float = doc("Cohen's kappa of judge and humans; NaN if it has other grades.")
     kappa_after: float = doc("Kappa of the most probable calibrated grade, held-out rows.")
-    weighted_kappa_before: float = doc("Quadratically weighted kappa of judge and humans.")
-    weighted_kappa_after: float = doc("Weighted kappa of the calibrated grade nearest to the mean.")
     labels_to_halve: int | None = doc(
         "Number of labels that halves the interval; None if no number does."
     )
@@ -105,9 +100,7 @@ class JudgeReport(Result):
             f"  mean human grade  {mean} ({level}, {more})\n"
             f"  labels alone      {alone}\n"
             f"  judge alone       {self.judge_mean:.4g}\n"
-            f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated\n"
-            f"  quadratic         {self.weighted_kappa_before:.3f} -> "
-            f"{self.weighted_kappa_after:.3f}"
+            f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated"
         )
 
 
@@ -141,8 +134,9 @@ def calibrate_judge(
     unlabelled : array-like of shape (n_unlabelled,) or (n_unlabelled, n_grades)
         Grades or probabilities of the judge for the other rows.
     classes : array-like of shape (n_grades,), optional
-        All grades. By default those that humans gave, and those of a judge who uses the same scale:
-        name them if a grade may be missing from both, since the interval must reach it.
+        All grades that humans could give. The interval must reach each of them, so name them if
+        humans may have given some of them to none of the labelled rows, and if the judge has other
+        grades. By default those that humans gave.
     values : array-like of shape (n_grades,), optional
         Numeric value of each grade, in the order of the sorted grades or of ``classes``; not
         needed for grades that are numbers.
@@ -211,8 +205,6 @@ def calibrate_judge(
     mean, plain, power, more = estimate_mean(
         y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers, drawn
     )
-    nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
-    other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
     place = {grade: j for j, grade in enumerate(grades.tolist())}
     columns = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
     is_known, all_known = bool((columns[:n] >= 0).all()), bool((columns >= 0).all())
@@ -225,10 +217,8 @@ def calibrate_judge(
         mean=mean,
         labelled_mean=plain,
         judge_mean=float(numbers[columns].mean()) if all_known else math.nan,
-        kappa_before=_kappa(index, columns[:n], other_grade) if is_known else math.nan,
-        kappa_after=_kappa(index, held_out.argmax(axis=1), other_grade),
-        weighted_kappa_before=_kappa(index, columns[:n], square) if is_known else math.nan,
-        weighted_kappa_after=_kappa(index, nearest, square),
+        kappa_before=_kappa(index, columns[:n]) if is_known else math.nan,
+        kappa_after=_kappa(index, held_out.argmax(axis=1)),
         labels_to_halve=more,
         power=power,
         target=target,
@@ -324,7 +314,16 @@ def _read_human(
     named, stored = _JudgedArguments(), np.asarray(human)
     with errors.naming(named):
         refuse_missing(stored)
-    grades = _find_grades(stored, both, n_rows) if classes is None else np.asarray(classes)
+    grades = np.unique(stored) if classes is None else np.asarray(classes)
+    # If the judge's grades are those of humans, the interval must reach them all; if they are on
+    # another scale, it must not. Nothing tells which.
+    is_same_kind = (grades.dtype.kind in "iufb") == (both.dtype.kind == "f")
+    others = np.setdiff1d(both, grades.astype(both.dtype)) if is_same_kind else np.unique(both)
+    if classes is None and len(others):
+        raise errors.LabelError(
+            f"the judge has the grades {errors.some_in_words(others)}, which no human gave; pass "
+            "classes= (--classes) with all grades that humans could give"
+        )
     if len(grades) < 2:
         raise errors.LabelError(
             f"human has the single grade {errors.some_in_words(grades)}, so nothing says how far "
@@ -335,26 +334,6 @@ def _read_human(
     # Labels are no fractions; half grades are found by their texts.
     texts, names = (given.astype(float).astype(str).tolist() for given in (stored, grades))
     return check_labels(texts, n_rows, len(grades), classes=names, named=named)[0], grades
-
-
-def _find_grades(human: NDArray[Any], both: NDArray[Any], n_rows: int) -> NDArray[Any]:
-    """Return the grades that humans gave, and those of a judge who uses their scale.
-
-    A judge from 0 to 10 beside humans who say 0 or 1 has another scale, though it has both grades:
-    it gives others too often for humans to lack them by chance.
-    """
-    grades, kind = np.unique(human), human.dtype.kind
-    if (kind in "iufb") != (both.dtype.kind == "f") or human.ndim > 1:
-        return grades
-    given = grades.astype(both.dtype)
-    share, every = np.isin(both[:n_rows], given).mean(), np.union1d(given, both)
-    is_other = share < SHARE_OF_SCALE and (len(grades) > 1 or share == 0.0)
-    is_other |= len(every) > max(LARGEST_SCALE, len(grades))  # scores, of which bins are made
-    is_other |= kind == "b" and not np.isin(every, (0.0, 1.0)).all()
-    if is_other:
-        return grades
-    is_fraction = kind in "iu" and bool((every % 1 != 0).any())
-    return every if is_fraction or kind not in "iufb" else every.astype(human.dtype)
 
 
 def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
@@ -391,9 +370,6 @@ def _read_values(grades: NDArray[Any], values: Any) -> Floats:
     return numbers
 
 
-def _kappa(a: NDArray[Any], b: NDArray[Any], cost: Floats) -> float:
-    """Cohen's kappa: 1 less the mean cost of pairs over that of chance; NaN where that is 0."""
-    table = confusion_matrix(a, b, labels=np.arange(len(cost))).astype(float)
-    chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    expected = float((cost * chance).sum())
-    return 1.0 - float((cost * table).sum()) / expected if expected else math.nan
+def _kappa(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    """Return Cohen's kappa; NaN where all grades are equal."""
+    return float(cohen_kappa_score(a, b)) if len(np.union1d(a, b)) > 1 else math.nan

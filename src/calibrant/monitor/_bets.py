@@ -30,7 +30,7 @@ KNOTS = np.array([-6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0])
 """Log-odds between which the curve is linear."""
 
 MIN_PROBABILITY = 1e-6
-"""Smaller probabilities are replaced by this: one row multiplies the evidence by at most 1 / this."""
+"""Smaller probabilities are replaced by this: a row multiplies the evidence by at most 1e6."""
 
 SPREAD = 0.01
 """Share of equal probabilities in the bet on surprises."""
