@@ -226,7 +226,7 @@ class CalibrationMonitor:
         """
         evidence = self._evidence
         log_e, bets = evidence.log_wealth, evidence.bets
-        has_factors = "classes, recent" in bets
+        has_factors = evidence.n_rows > 0 and "classes, recent" in bets
         factors = np.exp(bets["classes, recent"].value) if has_factors else np.zeros(0)
         return MonitorStatus(
             n_rows=evidence.n_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import os
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from calibrant.monitor._monitor import CalibrationMonitor
 
@@ -52,7 +53,7 @@ def write_page(
         status=status,
         alpha=monitor.alpha,
         run_length=monitor.run_length,
-        factors=_largest_factors(monitor, status.class_factors),
+        factors=_largest_factors(monitor.classes_, status.class_factors),
         evidence=_evidence(monitor),
         accuracy=_accuracy(monitor),
     )
@@ -61,12 +62,12 @@ def write_page(
 
 
 def _largest_factors(
-    monitor: CalibrationMonitor, factors: tuple[float, ...]
+    classes: NDArray[Any] | None, factors: tuple[float, ...]
 ) -> list[tuple[str, float]]:
-    """Return the classes whose share changed most, and their factors."""
-    if monitor.classes_ is None:
+    """Return the classes whose share changed most, and their factors, if these are known."""
+    if classes is None or not factors:
         return []
-    pairs = zip(map(str, monitor.classes_.tolist()), factors, strict=bool(factors))
+    pairs = zip(map(str, classes.tolist()), factors, strict=True)
     return sorted(pairs, key=lambda pair: -abs(math.log(pair[1])))[:MOST_FACTORS]
 
 
