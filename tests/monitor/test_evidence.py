@@ -190,7 +190,5 @@ def test_a_shift_is_found_and_told(shift):
     status = monitor.update(p, y)
     assert 5000 < status.alarm_row < 7500
     assert status.change_row > 5000
-    if shift == "power":
-        assert 0.4 < status.power < 0.6
-    if shift == "prior":
-        assert status.class_factors[2] > 2 * max(status.class_factors[:2])
+    assert (0.4 < status.power < 0.6) == (shift == "power")
+    assert (status.class_factors[2] > 2 * max(status.class_factors[:2])) == (shift == "prior")
