@@ -158,27 +158,14 @@ def test_a_solver_that_did_not_converge_and_bins_say_so():
     assert "violated by 0.0002 at most" in page.text
 
 
-@pytest.mark.parametrize("n_resamples", [0, 40])
-def test_an_evaluation_has_the_numbers_of_its_text(n_resamples):
-    found = evaluate(Y, SCORES, n_resamples=n_resamples)
-    page = shown(found)
-    lines = [line.split("  ") for line in str(found).splitlines()]
-    lines = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    rows = [[*row[:2], *re.split(" to ", "".join(row[2:]))] for row in page.rows]
-    assert [[cell for cell in row if cell] for row in rows] == lines[: len(rows)]
-    assert "300 rows, 3 classes" in page.text
-
-
-def test_names_of_groups_do_not_inject():
+def test_an_evaluation_shows_its_text_and_names_of_groups_do_not_inject():
     groups = np.where(np.arange(300) < 250, HOSTILE, "b")
     found = evaluate(Y, SCORES, groups=groups, n_resamples=20)
     page = shown(found)
-    assert "script" not in page.tags
-    assert any(HOSTILE[:-1] in row[0] for row in page.rows)
+    assert page.tags == {"pre"}
+    assert "300 rows, 3 classes" in page.text
+    assert HOSTILE[:-1] in page.text
     assert "\u202e" not in found._repr_html_()
-    assert [row[-1] for row in page.rows[-2:]].count("few rows") == 1
-    many = evaluate(Y, SCORES, groups=np.arange(300) % 25, n_resamples=0).by_group
-    assert "and 5 more: to_frame() has all" in shown(many).text
 
 
 @pytest.fixture(scope="module")

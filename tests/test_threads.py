@@ -146,7 +146,6 @@ def test_the_number_of_threads_changes_no_bit(pools, cls, kind):
         (metrics.evaluate, {"groups": np.arange(240) % 2}),
         (metrics.calibration_test, {}),
         (metrics.calibration_test, {"metric": "classwise"}),
-        (metrics.calibration_test, {"metric": "classwise", "resample_rows": False}),
         (metrics.reliability_curve, {}),
     ],
 )

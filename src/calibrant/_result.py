@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
-import reprlib
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
-from calibrant._html import short_number, table
+from calibrant._html import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Class = TypeVar("Class", bound=type)
-MARKUP = re.compile(r"(?::\w+:)?`+~?([^`]*)`+")
-"""Names in docstrings, as reStructuredText marks them."""
-
-MOST_SHOWN = 6  # most numbers of an array that notebooks show
 ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
 
 
@@ -61,12 +54,8 @@ class Result:
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
     def _repr_html_(self) -> str:
-        """Return a table of the fields, and what they are."""
-        rows = []
-        for own in fields(self):  # type: ignore[arg-type]
-            about = MARKUP.sub(r"\1", own.metadata.get("doc", ""))
-            rows.append((own.name, _brief(getattr(self, own.name)), about))
-        return table(("field", "value", "meaning"), rows, n_text=3)
+        """Return what ``print`` shows."""
+        return f'<pre style="white-space:pre-wrap">{escape(self)}</pre>'
 
 
 class Estimate(NamedTuple):
@@ -75,23 +64,6 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
-
-
-def _brief(value: Any) -> str:
-    """Return a value in a few words: of an array that is long, its shape."""
-    if isinstance(value, Estimate):
-        low, high = short_number(value.low), short_number(value.high)
-        interval = "" if math.isnan(value.low) else f" ({low} to {high})"
-        return f"{short_number(value.value)}{interval}"
-    if isinstance(value, float):
-        return short_number(value, 5)
-    if isinstance(value, np.ndarray):
-        if value.size > MOST_SHOWN:
-            return f"{value.dtype} of shape {value.shape}"
-        return np.array2string(value, precision=5, separator=", ")
-    if isinstance(value, tuple) and len(value) <= MOST_SHOWN:
-        return f"({', '.join(map(_brief, value))})"
-    return reprlib.repr(value)
 
 
 def _plain(value: Any) -> Any:

@@ -13,12 +13,8 @@ SCALARS = {
     "ranked_probability_score": metrics.ranked_probability_score,
     "confidence_ece": metrics.confidence_ece,
     "confidence_ece quantile": lambda *a, **k: metrics.confidence_ece(*a, strategy="quantile", **k),
-    "confidence_ece l2": lambda *a, **k: metrics.confidence_ece(*a, norm="l2", **k),
-    "confidence_ece max": lambda *a, **k: metrics.confidence_ece(*a, norm="max", **k),
     "classwise_ece": metrics.classwise_ece,
-    "classwise_ece l2": lambda *a, **k: metrics.classwise_ece(*a, norm="l2", **k),
     "thresholded_ece": metrics.thresholded_ece,
-    "thresholded_ece max": lambda *a, **k: metrics.thresholded_ece(*a, norm="max", **k),
     "smooth_ece": metrics.smooth_ece,
     "kuiper": lambda *a, **k: metrics.cumulative_differences(*a, **k).kuiper,
     "kolmogorov_smirnov": lambda *a, **k: (
@@ -32,7 +28,6 @@ ORDERED = ["ranked_probability_score"]
 IN_ORDER = [
     "confidence_ece quantile",
     "thresholded_ece",
-    "thresholded_ece max",
     "kuiper",
     "kolmogorov_smirnov",
     "decomposition",

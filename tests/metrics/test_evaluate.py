@@ -116,7 +116,7 @@ def test_the_interval_of_an_error_holds_zero_unless_it_is_more_than_chance():
         for said in (p, np.sqrt(p)):
             y = rng.random(400) < p
             found = evaluate(y, said, random_state=seed).positive_ece
-            test = metrics.calibration_test(y, said, resample_rows=False, random_state=seed)
+            test = metrics.calibration_test(y, said, random_state=seed)
             clear = abs(test.error_p_value - 0.05) > 0.02
             assert not clear or (found.low == 0.0) == (test.error_p_value > 0.05)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
 
-from calibrant.metrics import _reliability as reliability
+from calibrant.metrics import _significance as significance
 from calibrant.metrics import calibration_test, confidence_ece, reliability_curve
 from conftest import simulate
 from metrics.cases import weighted
@@ -67,8 +67,7 @@ def test_p_value_is_that_of_the_calibration_test():
     assert curve.ece == pytest.approx(test.statistic, rel=1e-12)
 
 
-@pytest.mark.parametrize("resample_rows", [True, False])
-def test_consistency_bars_hold_calibrated_frequencies_at_their_level(resample_rows):
+def test_consistency_bars_hold_calibrated_frequencies_at_their_level():
     rng = np.random.default_rng(0)
     inside = total = 0
     for seed in range(60):
@@ -81,7 +80,6 @@ def test_consistency_bars_hold_calibrated_frequencies_at_their_level(resample_ro
             n_bins=8,
             n_resamples=200,
             consistency_level=0.8,
-            resample_rows=resample_rows,
             random_state=seed,
         )
         held = (curve.consistency_low <= curve.frequency) & (
@@ -95,7 +93,7 @@ def test_consistency_bars_hold_calibrated_frequencies_at_their_level(resample_ro
 def test_many_rows_in_bins_of_equal_mass_are_not_drawn_one_by_one(monkeypatch):
     proba, y = simulate(3000, 2)
     expected = reliability_curve(y, proba, strategy="quantile")
-    monkeypatch.setattr(reliability, "MOST_ROWS_DRAWN", 2999)
+    monkeypatch.setattr(significance, "MOST_ROWS_DRAWN", 2999)
     found = reliability_curve(y, proba, strategy="quantile")
     assert found.ece == expected.ece
     np.testing.assert_array_equal(found.edges, expected.edges)

@@ -73,24 +73,20 @@ def mass_bins(values, weights, n_bins):
     return bins
 
 
-def binned_error(values, hits, weights, bins, n_bins, norm="l1"):
+def binned_error(values, hits, weights, bins, n_bins):
     total = sum(weights)
-    gaps = []
+    error = Fraction(0)
     for b in range(n_bins):
         inside = [i for i in range(len(values)) if bins[i] == b]
         weight = sum(weights[i] for i in inside)
         if weight > 0:
             mean = sum(weights[i] * Fraction(values[i]) for i in inside) / weight
             share = sum(weights[i] for i in inside if hits[i]) / weight
-            gaps.append((abs(mean - share), weight / total))
-    if norm == "l1":
-        return sum(gap * share for gap, share in gaps)
-    if norm == "l2":
-        return math.sqrt(sum(gap**2 * share for gap, share in gaps))
-    return max(gap for gap, _ in gaps)
+            error += abs(mean - share) * weight / total
+    return error
 
 
-def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform", norm="l1"):
+def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform"):
     w = exact(weights, len(rows))
     values = [max(row) for row in rows]
     hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
@@ -98,21 +94,21 @@ def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform", 
         bins = [width_bin(v, n_bins) for v in values]
     else:
         bins = mass_bins(values, w, n_bins)
-    return binned_error(values, hits, w, bins, n_bins, norm)
+    return binned_error(values, hits, w, bins, n_bins)
 
 
-def classwise_error(rows, labels, weights=None, n_bins=15, norm="l1"):
+def classwise_error(rows, labels, weights=None, n_bins=15):
     w = exact(weights, len(rows))
     by_class = []
     for j in range(len(rows[0])):
         values = [row[j] for row in rows]
         hits = [label == j for label in labels]
         bins = [width_bin(v, n_bins) for v in values]
-        by_class.append(binned_error(values, hits, w, bins, n_bins, norm))
+        by_class.append(binned_error(values, hits, w, bins, n_bins))
     return sum(by_class) / len(by_class)
 
 
-def thresholded_error(rows, labels, weights=None, n_bins=15, norm="l1"):
+def thresholded_error(rows, labels, weights=None, n_bins=15):
     w = exact(weights, len(rows))
     k = len(rows[0])
     by_class = []
@@ -124,7 +120,7 @@ def thresholded_error(rows, labels, weights=None, n_bins=15, norm="l1"):
             hits = [labels[i] == j for i in own]
             weight = [w[i] for i in own]
             bins = mass_bins(values, weight, n_bins)
-            by_class.append(binned_error(values, hits, weight, bins, n_bins, norm))
+            by_class.append(binned_error(values, hits, weight, bins, n_bins))
     return sum(by_class) / len(by_class)
 
 
@@ -172,7 +168,7 @@ def usual_problem(rows, labels):
     return [max(row) for row in rows], [top(r) == y for r, y in zip(rows, labels, strict=True)]
 
 
-def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform", norm="l1"):
+def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform"):
     """ECE of the second of two classes."""
     w = exact(weights, len(rows))
     values, hits = usual_problem(rows, labels)
@@ -180,7 +176,7 @@ def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform", no
         bins = [width_bin(value, n_bins) for value in values]
     else:
         bins = mass_bins(values, w, n_bins)
-    return binned_error(values, hits, w, bins, n_bins, norm)
+    return binned_error(values, hits, w, bins, n_bins)
 
 
 def cumulative_errors(rows, labels, weights=None):
@@ -195,56 +191,11 @@ def cumulative_errors(rows, labels, weights=None):
     return max(sums) - min(sums), max(map(abs, sums))
 
 
-def lp_loss(predicted, recalibrated, label, p):
-    """Proper loss of the recalibrated row, whose entropy is minus the p-norm of the change.
-
-    The tangent of the entropy at the recalibrated row, at the label; 0 without a change.
-    """
-    gaps = [g - f for g, f in zip(recalibrated, predicted, strict=True)]
-    sizes = list(map(abs, gaps))
-    norm = max(sizes) if p == math.inf else sum(size**p for size in sizes) ** (1 / p)
-    if norm == 0:
-        return 0.0
-    if p == math.inf:
-        slopes = [float(size == norm) for size in sizes]
-    else:
-        slopes = [(size / norm) ** (p - 1) if size > 0 else 0.0 for size in sizes]
-    slopes = [-math.copysign(slope, gap) for slope, gap in zip(slopes, gaps, strict=True)]
-    truth = [float(j == label) for j in range(len(predicted))]
-    return -norm + math.fsum(
-        slope * (y - g) for slope, y, g in zip(slopes, truth, recalibrated, strict=True)
-    )
-
-
-def variational_error(rows, recalibrated, labels, p, weights=None):
-    """Mean loss of leaving rows as they are, which is 0, minus that of recalibrating them."""
-    w = [float(x) for x in exact(weights, len(rows))]
-    losses = [
-        x * lp_loss(row, new, label, p)
-        for x, row, new, label in zip(w, rows, recalibrated, labels, strict=True)
-    ]
-    return -math.fsum(losses) / sum(w)
-
-
-def confidence_sides(rows, recalibrated, labels, weights=None):
-    """Over- and under-confidence, of the rows whose confidence is lowered or raised."""
-    w = exact(weights, len(rows))
-    over = under = Fraction(0)
-    for x, row, new, label in zip(w, rows, recalibrated, labels, strict=True):
-        j = top(row)
-        gap = x * (Fraction(row[j]) - (j == label))
-        if new[j] < row[j]:
-            over += gap
-        elif new[j] > row[j]:
-            under -= gap
-    return over / sum(w), under / sum(w)
-
-
 def squared(value, hit):
     return (value - (1 if hit else 0)) ** 2
 
 
-def decomposition(rows, labels, weights=None, loss=squared):
+def decomposition(rows, labels, weights=None):
     """Mean over classes of the scores raw, recalibrated (min-max formula) and constant."""
     w = exact(weights, len(rows))
     total = sum(w)
@@ -261,5 +212,5 @@ def decomposition(rows, labels, weights=None, loss=squared):
         for i, row in enumerate(rows):
             hit = labels[i] == j
             for at, value in enumerate((Fraction(row[j]), fitted[row[j]], base)):
-                sums[at] += w[i] * loss(value, hit)
+                sums[at] += w[i] * squared(value, hit)
     return [s / total / len(rows[0]) for s in sums]

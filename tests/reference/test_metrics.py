@@ -64,8 +64,6 @@ def test_confidence_error_by_hand():
         Fraction(19, 24) - Fraction(2, 3)
     )
     assert metrics.confidence_error(ROWS, LABELS, n_bins=2) == expected
-    assert metrics.confidence_error(ROWS, LABELS, n_bins=2, norm="max") == Fraction(1, 2)
-    assert metrics.confidence_error(ROWS, LABELS, n_bins=1, norm="l2") == pytest.approx(7 / 32)
 
 
 def test_classwise_error_by_hand():
@@ -104,26 +102,6 @@ def test_cumulative_errors_by_hand():
     # 1/2 right, 3/4 wrong twice: 1/2, -1, -7/8.
     assert metrics.cumulative_errors(THREE, [1, 1, 0, 1]) == (Fraction(3, 8), Fraction(1, 4))
     assert metrics.cumulative_errors(THREE, LABELS, [1, 1, 1, 5]) == (Fraction(1, 8),) * 2
-
-
-def test_lp_loss_by_hand():
-    """From 3/4, 1/4 to 1/2, 1/2: gaps -1/4 and 1/4; how far the label is that way."""
-    before, after = [0.75, 0.25], [0.5, 0.5]
-    assert metrics.lp_loss(before, after, 1, 1) == -1.5
-    assert metrics.lp_loss(before, after, 0, 1) == 0.5
-    assert metrics.lp_loss(before, after, 1, 2) == pytest.approx(-1.5 / math.sqrt(2), rel=1e-15)
-    assert metrics.lp_loss([0.5, 0.25, 0.25], [0.25, 0.375, 0.375], 0, math.inf) == 0.5
-    assert metrics.lp_loss(before, before, 1, 3) == 0.0
-
-
-def test_variational_error_by_hand():
-    """Labels 0, 1, 1 where 3/4 is lowered: the mean of -1/2, 3/2, 3/2."""
-    rows, new = [[0.75, 0.25]] * 3, [[0.5, 0.5]] * 3
-    assert metrics.variational_error(rows, new, [0, 1, 1], 1) == pytest.approx(2.5 / 3)
-    assert metrics.variational_error(rows, new, [0, 1, 1], 1, [5, 1, 0]) == pytest.approx(-1 / 6)
-    assert metrics.confidence_sides(rows, new, [0, 1, 1]) == (Fraction(5, 12), 0)
-    raised = [[0.875, 0.125]] * 3
-    assert metrics.confidence_sides(rows, raised, [0, 1, 1]) == (0, Fraction(-5, 12))
 
 
 def test_decomposition_by_hand():

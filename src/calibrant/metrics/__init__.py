@@ -21,6 +21,8 @@ from calibrant.metrics._evaluation import Confusion as Confusion
 from calibrant.metrics._evaluation import Evaluation as Evaluation
 from calibrant.metrics._evaluation import evaluate
 from calibrant.metrics._evaluation import warn_of_mismatch as warn_of_mismatch
+from calibrant.metrics._groups import SIGNIFICANT as SIGNIFICANT
+from calibrant.metrics._groups import GroupTable as GroupTable
 from calibrant.metrics._intervals import Seed as Seed
 from calibrant.metrics._intervals import check_level as check_level
 from calibrant.metrics._intervals import row_sums as row_sums
@@ -28,8 +30,6 @@ from calibrant.metrics._intervals import share_interval as share_interval
 from calibrant.metrics._intervals import standard_error as standard_error
 from calibrant.metrics._intervals import student as student
 from calibrant.metrics._intervals import student_interval as student_interval
-from calibrant.metrics._reliability import ReliabilityCurve as ReliabilityCurve
-from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._scores import LogLoss as LogLoss
 from calibrant.metrics._scores import (
     accuracy,
@@ -41,11 +41,10 @@ from calibrant.metrics._scores import (
 from calibrant.metrics._segments import SegmentTable as SegmentTable
 from calibrant.metrics._segments import calibration_segments
 from calibrant.metrics._significance import CalibrationTest as CalibrationTest
-from calibrant.metrics._significance import calibration_test
+from calibrant.metrics._significance import ReliabilityCurve as ReliabilityCurve
+from calibrant.metrics._significance import calibration_test, reliability_curve
 from calibrant.metrics._smooth import smooth_ece
 from calibrant.metrics._table import METRICS as METRICS
-from calibrant.metrics._table import SIGNIFICANT as SIGNIFICANT
-from calibrant.metrics._table import GroupTable as GroupTable
 from calibrant.metrics._table import Metric as Metric
 from calibrant.metrics._table import headline as headline
 from calibrant.metrics._table import metrics_of as metrics_of

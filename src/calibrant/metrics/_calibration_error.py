@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from calibrant._predictions import EventRows, Predictions, Source
     from calibrant.scale import Chunks
 
-ERROR_NORMS = ("l1", "l2", "max")
 BIN_STRATEGIES = ("uniform", "quantile")
 
-ON_EDGE = 1e-9
-"""A midpoint this close to the edge of a bin, in bins, is on it: the rest is rounding."""
+ON_EDGE = 1e-9  # distance to the edge of a bin, in bins, that is rounding
 
 
 def confidence_ece(
@@ -32,7 +30,6 @@ def confidence_ece(
     *,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
-    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -57,8 +54,6 @@ def confidence_ece(
         Bins of equal width, (low, high] with 0 in the first, as in scikit-learn's
         ``calibration_curve``; or of equal mass, where ties are not split: equal predictions go to
         the bin of the midpoint of their cumulative weight.
-    norm : {"l1", "l2", "max"}, default="l1"
-        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
 
     Returns
     -------
@@ -83,7 +78,7 @@ def confidence_ece(
     0.225
     """
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return problem_error(source, None, n_bins, strategy, norm)
+    return problem_error(source, None, n_bins, strategy)
 
 
 def positive_ece(
@@ -92,7 +87,6 @@ def positive_ece(
     *,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "quantile",
-    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -112,8 +106,6 @@ def positive_ece(
         Bins of equal mass, where ties are not split: equal predictions go to the bin of the
         midpoint of their cumulative weight. Or of equal width, (low, high] with 0 in the first: of
         a rare class nearly all rows are in the first of these, where errors of all kinds cancel.
-    norm : {"l1", "l2", "max"}, default="l1"
-        Mean absolute gap over rows, root mean squared gap, or largest gap (MCE).
 
     Returns
     -------
@@ -141,7 +133,7 @@ def positive_ece(
             "confidence_ece or classwise_ece, or pass the column of one class and y_true == that "
             "class"
         )
-    return problem_error(source, column, n_bins, strategy, norm)
+    return problem_error(source, column, n_bins, strategy)
 
 
 def classwise_ece(
@@ -149,7 +141,6 @@ def classwise_ece(
     y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
-    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -161,7 +152,7 @@ def classwise_ece(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
+    y_true, y_proba, n_bins, sample_weight, classes, pos_label
         As in :func:`confidence_ece`.
 
     Returns
@@ -180,9 +171,9 @@ def classwise_ece(
     >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins, norm)
+    check_bins(n_bins)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, ClassBins(int(n_bins), norm))
+    return measure(source, ClassBins(int(n_bins)))
 
 
 def thresholded_ece(
@@ -190,7 +181,6 @@ def thresholded_ece(
     y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
-    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -202,7 +192,7 @@ def thresholded_ece(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
+    y_true, y_proba, n_bins, sample_weight, classes, pos_label
         As in :func:`confidence_ece`.
 
     Returns
@@ -226,50 +216,101 @@ def thresholded_ece(
     >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins, norm)
+    check_bins(n_bins)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return thresholded_error(source.in_memory(), int(n_bins), norm)
+    return thresholded_error(source.in_memory(), int(n_bins))
 
 
-def check_bins(n_bins: Any, norm: Any = "l1", strategy: Any = "uniform") -> None:
+def check_bins(n_bins: Any, strategy: Any = "uniform") -> None:
     """Refuse options of binned errors that are not documented."""
     check_number("n_bins", n_bins, low=1, whole=True)
-    check_option("norm", norm, ERROR_NORMS)
     check_option("strategy", strategy, BIN_STRATEGIES)
 
 
-def problem_error(
-    source: Source, column: int | None, n_bins: int, strategy: str, norm: str = "l1"
-) -> float:
+def problem_error(source: Source, column: int | None, n_bins: int, strategy: str) -> float:
     """Return the error of the confidence, or of the class of a column, in bins of some kind."""
-    check_bins(n_bins, norm, strategy)
+    check_bins(n_bins, strategy)
     if strategy == "uniform":
-        return measure(source, ProblemBins(int(n_bins), column, norm))
+        return measure(source, ProblemBins(int(n_bins), column))
     events = source.in_memory().events(column)
-    sums = sums_in_bins(*events, find_bins(events, int(n_bins), strategy), int(n_bins))
-    return float(errors_in(sums[None], norm)[0])
+    return float(errors_in(sums_in_bins(events, find_bins(events, int(n_bins), strategy))))
+
+
+def thresholded_error(rows: Predictions, n_bins: int) -> float:
+    """Return the mean error of the classes over predictions of at least 1 / n_classes."""
+    least = (1.0 - 1e-12) / rows.n_classes  # a uniform row counts whichever way it was rounded
+    result = []
+    for column in range(rows.n_classes):
+        events = rows.events(column)
+        events = events.take(events.values >= least)
+        if len(events.values):
+            result.append(errors_in(sums_in_bins(events, find_bins(events, n_bins, "quantile"))))
+    return float(np.mean(result))
+
+
+@dataclass(frozen=True)
+class ProblemBins(Statistic):
+    """Weight, hits and values, all weighted, in bins of equal width of one binary problem.
+
+    The problem is the confidence, or the class of a ``column``.
+    """
+
+    n_bins: int
+    column: int | None = None
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of shape (n_bins, 3)."""
+        events = rows.events(self.column)
+        return sums_in_bins(events, uniform_bins(events.values, self.n_bins), self.n_bins)
+
+    def value(self, sums: Floats) -> float:
+        """Return the calibration error."""
+        return float(errors_in(sums))
+
+
+@dataclass(frozen=True)
+class ClassBins(Statistic):
+    """Sums in bins of equal width of every class's binary problem: (n_classes, n_bins, 3)."""
+
+    n_bins: int
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return sums of shape (n_classes, n_bins, 3)."""
+        result = np.zeros((rows.n_classes, self.n_bins, 3))
+        bins = uniform_bins(rows.rows, self.n_bins)
+        kernels.add_binned_classes(rows.rows, rows.class_index, rows.weight, bins, result)
+        return result
+
+    def value(self, sums: Floats) -> float:
+        """Return the mean error of the classes."""
+        return float(errors_in(sums).mean())
+
+
+def bin_edges(n_bins: int) -> Floats:
+    """Return the edges of bins of equal width, as scikit-learn computes them."""
+    return np.linspace(0.0, 1.0, n_bins + 1)
+
+
+def uniform_bins(values: Floats, n_bins: int) -> NDArray[np.int32]:
+    """Return the bin (low, high] of equal width of each value; 0 is in the first."""
+    bins = np.empty(values.shape, dtype=np.int32)
+    kernels.find_bins(values.reshape(-1), bin_edges(n_bins), bins.reshape(-1))
+    return bins
 
 
 def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
-    """Return the bin of every row, of equal width ("uniform") or of equal mass."""
+    """Return the bin of every row, of equal width ("uniform") or of equal mass.
+
+    Equal predictions go to the bin of equal mass of the midpoint of their cumulative weight.
+    """
     if strategy == "uniform":
         return uniform_bins(events.values, n_bins)
-    return mass_bins(events.values, events.weight, n_bins)
-
-
-def mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int64]:
-    """Bin of equal mass of each value: that of the midpoint of the weight up to its equals."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    is_first = np.append(True, ordered[1:] != ordered[:-1])
-    first = np.flatnonzero(is_first)
-    mass = np.add.reduceat(weight[order], first)
-    below = np.append(0.0, np.cumsum(mass[:-1]))
-    place = (below + 0.5 * mass) / (below[-1] + mass[-1])
-    of_distinct = np.clip((place * n_bins + ON_EDGE).astype(np.int64), 0, n_bins - 1)
-    bins = np.empty(len(values), dtype=np.int64)
-    bins[order] = of_distinct[np.cumsum(is_first) - 1]
-    return bins
+    _, place = np.unique(events.values, return_inverse=True)
+    mass = np.bincount(place, events.weight)
+    middle = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+    # A midpoint that is next to the edge of a bin is on it: the rest is rounding.
+    bins: NDArray[np.int64] = (middle * n_bins + ON_EDGE).astype(np.int64)[place]
+    return np.minimum(bins, n_bins - 1)
 
 
 def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
@@ -283,97 +324,19 @@ def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray
     return np.concatenate([[0.0], last[:-1], [1.0]]), place
 
 
-def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float:
-    """Return the mean error of the classes over predictions of at least 1 / n_classes."""
-    # A uniform row counts whichever way its rounding went.
-    row, column = np.nonzero(rows.rows >= (1.0 - 1e-12) / rows.n_classes)
-    values, weight = rows.rows[row, column], rows.weight[row]
-    hits = rows.class_index[row] == column
-    order = np.argsort(column, kind="stable")
-    ends = np.cumsum(np.bincount(column, minlength=rows.n_classes))
-    result = []
-    for cells in np.split(order, ends[:-1]):
-        if len(cells):
-            bins = mass_bins(values[cells], weight[cells], n_bins)
-            result.append(sums_in_bins(values[cells], hits[cells], weight[cells], bins, n_bins))
-    return float(errors_in(np.array(result), norm).mean())
-
-
-@dataclass(frozen=True)
-class ProblemBins(Statistic):
-    """Weight, hits and values, all weighted, in bins of equal width of one binary problem.
-
-    The problem is the confidence, or the class of a ``column``.
-    """
-
-    n_bins: int
-    column: int | None = None
-    norm: str = "l1"
-
-    def sums(self, rows: Predictions) -> Floats:
-        """Return sums of shape (n_bins, 3)."""
-        values, hits, weight = rows.events(self.column)
-        return sums_in_bins(values, hits, weight, uniform_bins(values, self.n_bins), self.n_bins)
-
-    def value(self, sums: Floats) -> float:
-        """Return the calibration error."""
-        return float(errors_in(sums[None], self.norm)[0])
-
-
-@dataclass(frozen=True)
-class ClassBins(Statistic):
-    """Sums in bins of equal width of every class's binary problem: (n_classes, n_bins, 3)."""
-
-    n_bins: int
-    norm: str = "l1"
-
-    def sums(self, rows: Predictions) -> Floats:
-        """Return sums of shape (n_classes, n_bins, 3)."""
-        result = np.zeros((rows.n_classes, self.n_bins, 3))
-        bins = uniform_bins(rows.rows, self.n_bins)
-        kernels.add_binned_classes(rows.rows, rows.class_index, rows.weight, bins, result)
-        return result
-
-    def value(self, sums: Floats) -> float:
-        """Return the mean error of the classes."""
-        return float(errors_in(sums, self.norm).mean())
-
-
-def bin_edges(n_bins: int) -> Floats:
-    """Edges of bins of equal width, as scikit-learn computes them."""
-    return np.linspace(0.0, 1.0, n_bins + 1)
-
-
-def uniform_bins(values: Floats, n_bins: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
-    """Bin (low, high] of equal width of every value, 0 in the first; in the shape of ``values``."""
-    bins = np.empty(values.shape, dtype=np.int32)
-    kernels.find_bins(values.reshape(-1), bin_edges(n_bins), bins.reshape(-1))
-    return bins
-
-
-def sums_in_bins(
-    values: Floats, hits: np.ndarray, weight: Floats, bins: np.ndarray, n_bins: int
-) -> Floats:
-    """Sum weight, weighted hits and weighted values in each bin."""
+def sums_in_bins(events: EventRows, bins: NDArray[Any], n_bins: int = 0) -> Floats:
+    """Return the sums of weight, weighted hits and weighted values in each bin: (n_bins, 3)."""
+    values, hits, weight = events
     parts = weight, np.where(hits, weight, 0.0), weight * values
     return np.stack([np.bincount(bins, part, n_bins) for part in parts], axis=1)
 
 
-def errors_in(sums: Floats, norm: str = "l1") -> Floats:
-    """Calibration error of each problem from sums (problem, bin, weight / hits / values).
+def errors_in(sums: Floats) -> Floats:
+    """Return calibration errors from sums of shape (..., n_bins, 3).
 
-    l1: sum_b |values_b - hits_b| / sum_b weight_b,    l2: root of the mean squared gap,
-    max: the largest gap of a bin.
+    The error of a problem is sum_b |values_b - hits_b| / sum_b weight_b.
     """
     weight, hits, values = (sums[..., column] for column in range(3))
-    gap = np.abs(values - hits)
     total = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
-    relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
-    result: Floats
-    if norm == "l1":
-        result = gap.sum(axis=-1) / total
-    elif norm == "l2":
-        result = np.sqrt((gap * relative).sum(axis=-1) / total)
-    else:
-        result = relative.max(axis=-1)
+    result: Floats = np.abs(values - hits).sum(axis=-1) / total
     return result

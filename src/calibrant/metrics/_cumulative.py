@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammainc
+from scipy.special import erfc, gammainc
 
 from calibrant._predictions import EventCells, Statistic, column_of, name_of, read, read_rows
 from calibrant._result import Result, doc, result
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
-N_TERMS = 12
-"""Terms of the series of both distributions: the first one left out is below 1e-30."""
+SHORTEST = 0.05  # Brownian motion gets farther than this, but for a probability below 1e-200
+TERMS = np.arange(1, 251)
+"""Terms of the series of both distributions: from ``SHORTEST`` on, others are below 1e-30."""
 
-SHORTEST_RANGE = 0.05  # Brownian motion gets farther than this, but for a probability below 1e-200
+GAP_OF_ROUNDING = 1e-9  # gaps of less than this share of the weight are of rounding
 
 
 @result(eq=False)
@@ -102,6 +103,9 @@ def cumulative_differences(
     scale = math.sqrt(float(cells.squares @ (cells.values * (1.0 - cells.values)))) / total
     high, low = max(float(difference.max()), 0.0), min(float(difference.min()), 0.0)
     kuiper, peak = min(high - low, 1.0), min(max(high, -low), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        in_units = np.divide([kuiper, peak], scale)
+    in_units[np.isnan(in_units)] = 0.0  # nothing was left to chance, and all is right
     return CumulativeDifferences(
         kind=name_of(rows.classes, column),
         probability=cells.values,
@@ -109,50 +113,32 @@ def cumulative_differences(
         kuiper=kuiper,
         kolmogorov_smirnov=peak,
         scale=scale,
-        kuiper_p_value=_chance(range_exceeds, kuiper, scale),
-        kolmogorov_smirnov_p_value=_chance(peak_exceeds, peak, scale),
+        kuiper_p_value=range_exceeds(in_units[0]),
+        kolmogorov_smirnov_p_value=peak_exceeds(in_units[1]),
     )
-
-
-def _chance(exceeds: Any, result: float, scale: float) -> float:
-    """P-value of a statistic; predictions that leave nothing to chance are right or are not."""
-    if scale == 0.0:
-        return 1.0 if result == 0.0 else 0.0
-    return float(exceeds(result / scale))
 
 
 def range_exceeds(x: float) -> float:
-    """Probability that the range of Brownian motion in unit time exceeds ``x`` (Feller 1951)."""
-    if x < SHORTEST_RANGE:
-        return 1.0
-    if x < 2.0:
-        below = math.fsum(
-            8.0 * (1.0 / (n * math.pi) ** 2 + 1.0 / x**2) * math.exp(-0.5 * (n * math.pi / x) ** 2)
-            for n in range(1, 2 * N_TERMS, 2)
-        )
-        return min(max(1.0 - below, 0.0), 1.0)
-    return math.fsum(
-        4.0 * (-1.0) ** (k - 1) * k * math.erfc(k * x / math.sqrt(2.0))
-        for k in range(1, N_TERMS + 1)
-    )
+    """Return the probability that the range of Brownian motion in unit time exceeds ``x``.
+
+    4 sum_k (-1)^(k - 1) k erfc(k x / sqrt(2)), by Feller (1951).
+    """
+    return _tail(x, np.where(TERMS % 2 == 1, 4.0, -4.0) * TERMS, TERMS)
 
 
 def peak_exceeds(x: float) -> float:
-    """Probability that the largest absolute value of Brownian motion exceeds ``x``."""
-    if x < SHORTEST_RANGE:
+    """Return the probability that the largest absolute value of Brownian motion exceeds ``x``.
+
+    2 sum_k (-1)^(k - 1) erfc((2 k - 1) x / sqrt(2)).
+    """
+    return _tail(x, np.where(TERMS % 2 == 1, 2.0, -2.0), 2 * TERMS - 1)
+
+
+def _tail(x: float, factors: NDArray[Any], places: NDArray[Any]) -> float:
+    """Return the sum of factors times erfc(place x / sqrt(2))."""
+    if x < SHORTEST:
         return 1.0
-    if x < 1.2:
-        below = math.fsum(
-            4.0 / math.pi * (-1.0) ** k / n * math.exp(-((n * math.pi / x) ** 2) / 8.0)
-            for k, n in enumerate(range(1, 2 * N_TERMS, 2))
-        )
-        return min(max(1.0 - below, 0.0), 1.0)
-    return math.fsum(
-        2.0 * (-1.0) ** k * math.erfc((2 * k + 1) * x / math.sqrt(2.0)) for k in range(N_TERMS)
-    )
-
-
-GAP_OF_ROUNDING = 1e-9  # gaps of less than this share of the weight are of rounding
+    return min(float(factors @ erfc(places * x / math.sqrt(2.0))), 1.0)
 
 
 @result(eq=False)

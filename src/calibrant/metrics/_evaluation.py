@@ -12,30 +12,32 @@ from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._gate import MOST_CLASSES_CROSSED, check_number, check_option, find_mismatch
-from calibrant._html import table
 from calibrant._predictions import Predictions, Statistic, read, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
+from calibrant.metrics._groups import judge_groups
 from calibrant.metrics._intervals import (
     check_level,
     error_interval,
-    mean_interval,
+    log_interval,
+    mean_and_error,
     model_labels,
+    share_interval,
     tell_enough,
 )
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
-from calibrant.metrics._significance import calibration_test
-from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, judge_groups, metrics_of
+from calibrant.metrics._significance import Draws, test_problem
+from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
     from calibrant._predictions import Source
+    from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._intervals import Seed
     from calibrant.metrics._significance import CalibrationTest
-    from calibrant.metrics._table import GroupTable
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8
@@ -93,32 +95,19 @@ class Evaluation(Result):
         return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        width = 10 if self.binary is None else 20
-        head, *rows = self._rows(f"{'':<3}{{:>9.5f}}  {{:>9.5f}}")
-        lines = [f"{head[0]:<{width}}{head[1]:>10}" + "".join(f"   {t:>20}" for t in head[2:])]
-        lines += [f"{title:<{width}}{value:>10}{''.join(ends)}" for title, value, *ends in rows]
-        groups = [] if self.by_group is None else ["", str(self.by_group)]
-        return "\n".join([*lines, *self._remarks(), *groups])
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows("{:.5f} to {:.5f}")
-        groups = "" if self.by_group is None else self.by_group._repr_html_()
-        return table(head, rows, self._remarks()) + groups
-
-    def _rows(self, interval: str) -> list[list[str]]:
-        """Return the cells of the table; of two classes, what they are judged by comes first."""
+        # Two classes are first judged by numbers of their own.
         first = {} if self.binary is None else self.binary.estimates()
         rows = {SHOWN[name][0]: estimate for name, estimate in first.items()}
         rows |= {METRICS[name].title: estimate for name, estimate in self.estimates().items()}
-        cells = [["metric", "value", f"{100 * self.confidence_level:g} % interval"]]
+        width = 20 if first else 10
+        level = f"   {f'{100 * self.confidence_level:g} % interval':>20}"
+        lines = [f"{'metric':<{width}}{'value':>10}{level if self.n_resamples else ''}"]
         for title, (value, low, high) in rows.items():
             text = "-" if math.isnan(value) else f"{value:.5f}"
-            cells.append([title, text, "" if math.isnan(low) else interval.format(low, high)])
-        return cells if self.n_resamples > 0 else [row[:2] for row in cells]
-
-    def _remarks(self) -> list[str]:
-        """Return what stands below the table."""
-        lines = [f"{self.n_rows} rows, {self.n_classes} classes", *self.missing]
+            has_none = math.isnan(low) or not self.n_resamples
+            ends = "" if has_none else f"   {low:>9.5f}  {high:>9.5f}"
+            lines.append(f"{title:<{width}}{text:>10}{ends}")
+        lines += [f"{self.n_rows} rows, {self.n_classes} classes", *self.missing]
         if self.n_sampled is not None:
             lines.append(
                 f"Bins of equal mass, TECE and intervals of errors are of {self.n_sampled:,} rows, "
@@ -126,7 +115,7 @@ class Evaluation(Result):
             )
         if self.binary is not None:
             lines += [*self.binary.missing, *self.binary.describe()]
-        return lines
+        return "\n".join(lines if self.by_group is None else [*lines, "", str(self.by_group)])
 
 
 def evaluate(
@@ -228,31 +217,31 @@ def evaluate(
     check_level(confidence_level)
     threads.check_jobs("n_jobs", n_jobs)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    n_classes = len(source.classes)
     if ordered:
         warn_of_alphabet(source.classes)
     level = float(confidence_level) if n_resamples > 0 else None
     intervals = Intervals(int(n_bins), strategy, level, int(n_resamples), random_state)
-    names = [*metrics_of(len(source.classes), ordered=ordered)]
     with threads.jobs(n_jobs), threads.few_blas_threads(0):
         by_group = None
         if groups is not None:
             by_group = _judge_groups(source, groups, sample_weight, intervals)
+        names = [*metrics_of(n_classes, ordered=ordered)]
         estimates, sums = intervals.estimates(source, names)
     rows = source.in_memory()
-    n_counted = rows.n_rows if rows.n_counted is None else rows.n_counted
     return Evaluation(
         **estimates,
-        n_rows=n_counted,
-        n_classes=len(source.classes),
+        n_rows=rows.n_rows if rows.n_counted is None else rows.n_counted,
+        n_classes=n_classes,
         n_bins=int(n_bins),
         n_resamples=int(n_resamples),
         confidence_level=float(confidence_level),
         by_group=by_group,
-        binary=summarise_rows(rows, float(confidence_level)) if len(source.classes) == 2 else None,
+        binary=summarise_rows(rows, float(confidence_level)) if n_classes == 2 else None,
         largest_share=_largest_share(sums.get("confusion"), source.classes),
         strategy=strategy,
         n_sampled=None if rows.n_counted is None else rows.n_rows,
-        missing=_why_missing(estimates, headline(len(source.classes)).id) if level else (),
+        missing=_why_missing(estimates, headline(n_classes).id) if level else (),
     )
 
 
@@ -333,14 +322,11 @@ class Intervals:
         self, source: Source, names: list[str]
     ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
         """Return some metrics, each with its interval if it has one, and sums over all rows."""
-        n_classes = len(source.classes)
-        rules = {name: METRICS[name].rule(n_classes, self.n_bins, self.strategy) for name in names}
+        rules = {name: METRICS[name].rule(self.n_bins, self.strategy) for name in names}
         counted = {name: rule for name, rule in rules.items() if isinstance(rule, Statistic)}
-        more = {"confusion": Confusion()} if n_classes <= MOST_CLASSES_CROSSED else {}
-        sums = source.add_up(counted | more)
-        rows = source if isinstance(source, Predictions) else None
-        labels = None if rows is None or self.level is None else model_labels(rows)
-        is_enough = self.level is not None and tell_enough(source.in_memory())
+        if len(source.classes) <= MOST_CLASSES_CROSSED:
+            counted["confusion"] = Confusion()
+        sums = source.add_up(counted)
         result = {}
         for name, rule in rules.items():
             if isinstance(rule, Statistic):
@@ -348,34 +334,31 @@ class Intervals:
             else:
                 value = rule(source.in_memory())
             result[name] = Estimate(value, math.nan, math.nan)
-            if self.level is not None and name in ROW_MEANS:
-                metric = METRICS[name]
-                result[name] = mean_interval(
-                    ROW_MEANS[name],
-                    sums[name],
-                    rows,
-                    labels,
-                    self.level,
-                    metric.largest,
-                    metric.larger_is_better,
-                )
-            elif is_enough and name == headline(n_classes).id:
-                _, low, high = self._error_interval(source.in_memory(), name)
-                result[name] = Estimate(value, low, high)
+        if self.level is None:
+            return result, sums
+        rows = source if isinstance(source, Predictions) else None
+        labels = None if rows is None else model_labels(rows)
+        for name in ROW_MEANS.keys() & rules.keys():
+            mean, error, n_equal = mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
+            if name == "accuracy":
+                result[name] = share_interval(mean, n_equal, self.level)
+            else:
+                largest = math.inf if name == "negative_log_likelihood" else 1.0
+                result[name] = log_interval(mean, error, n_equal, self.level, largest)
+        name = headline(len(source.classes)).id
+        if tell_enough(source.in_memory()):
+            _, low, high = self._error_interval(source.in_memory(), name, self.level)
+            result[name] = Estimate(result[name].value, low, high)
         return result, sums
 
     def test(self, rows: Predictions, n_resamples: int) -> CalibrationTest:
         """Test the rows of a group."""
-        return calibration_test(
-            rows,
-            n_bins=self.n_bins,
-            strategy=self.strategy,
-            n_resamples=n_resamples,
-            resample_rows=False,  # exact also of fewer rows than there are bins
-            random_state=self.random_state,
-        )
+        # Drawing labels alone is exact also of fewer rows than there are bins.
+        draws = Draws(rows.n_rows, n_resamples, self.random_state, replace=False)
+        metric = "positive" if rows.n_classes == 2 else "confidence"
+        return test_problem(rows, metric, self.n_bins, self.strategy, draws)
 
-    def _error_interval(self, rows: Predictions, name: str) -> Estimate:
+    def _error_interval(self, rows: Predictions, name: str, level: float) -> Estimate:
         """Return the calibration error that predictions are judged by, with its interval."""
         events = rows.events(usual_column(rows.n_classes))
         bins = find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name])
@@ -383,7 +366,7 @@ class Intervals:
             events,
             bins,
             self.n_bins,
-            level=self.level or 0.0,
+            level=level,
             n_resamples=self.n_resamples,
             random_state=self.random_state,
         )

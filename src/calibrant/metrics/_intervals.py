@@ -170,22 +170,6 @@ def log_interval(
     return Estimate(mean, mean * math.exp(-reach), min(mean * math.exp(min(reach, 700.0)), largest))
 
 
-def mean_interval(
-    statistic: RowMean,
-    sums: Floats,
-    rows: Predictions | None,
-    labels: Floats | None,
-    level: float,
-    largest: float = math.inf,
-    is_share: bool = False,
-) -> Estimate:
-    """Return a mean over rows with its interval; a share of rows has Wilson's."""
-    mean, error, n_equal = mean_and_error(statistic, sums, rows, labels)
-    if is_share:
-        return share_interval(mean, n_equal, level)
-    return log_interval(mean, error, n_equal, level, largest)
-
-
 def share_interval(share: float, n_rows: float, level: float) -> Estimate:
     """Return a share of rows with Wilson's interval."""
     reach = float(ndtri(0.5 + 0.5 * level)) ** 2 / n_rows
@@ -223,10 +207,10 @@ def error_interval(
     the rows. An error t = sum_b |s g_b| / w is in the interval if the observed one is between the
     quantiles of those drawn for s.
     """
-    values, hits, weight = events
+    values, _, weight = events
     total, mass = float(weight.sum()), weight * weight
     n = total * total / float(mass.sum())
-    observed = float(errors_in(sums_in_bins(values, hits, weight, bins, n_bins)[None])[0])
+    observed = float(errors_in(sums_in_bins(events, bins, n_bins)))
     change = recalibrate(events) - values
     size = float(np.abs(np.bincount(bins, weight * change, n_bins)).sum()) / total
     if size < 1e-9:  # nothing tells where the gaps are: everywhere alike
