@@ -25,17 +25,14 @@ def model(tmp_path):
     ("options", "message"),
     [
         (["-o", "model.bin"], "model.bin must end with .onnx or .pt2"),
-        (["-o", "m.pt2", "--opset", "18"], "--opset is for ONNX"),
         (["-o", "m.pt2", "--behind", "n.onnx"], "--behind is for ONNX"),
-        (["-o", "m.pt2", "--precision", "float32"], "--precision is for ONNX"),
         (
             ["-o", "m.onnx", "--scores", "logits"],
             "--scores names an output of the classifier; pass --behind",
         ),
-        (["-o", "m.onnx", "--column", "1"], "--column names a column of the classifier"),
         (
             ["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float32"],
-            "leave out --dtype and --opset",
+            "leave out --dtype",
         ),
     ],
 )
@@ -71,7 +68,7 @@ def test_onnx(model, tmp_path, capsys):
     assert told["method"] == "fir"
     (found,) = ort.InferenceSession(path).run(None, {"probabilities": SCORES})
     assert np.abs(found - model_file.load(model).predict_proba(SCORES)).max() <= 1e-12
-    assert run(["export", str(model), "-o", str(path), "--input", "logits", "--opset", "17"]) == 0
+    assert run(["export", str(model), "-o", str(path), "--input", "logits"]) == 0
     assert "3 classes, from logits to calibrated probabilities" in capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ from export.numpy_operations import NumpyOperations
 
 
 def run_numpy(calibrator, rows, kind):
-    return write_rows(NumpyOperations(calibrator.n_features_in_), calibrator, rows, kind)[0]
+    return write_rows(NumpyOperations(calibrator.n_features_in_), calibrator, rows, kind)
 
 
 def session(model):

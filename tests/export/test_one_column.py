@@ -28,10 +28,8 @@ def fitted(name, kind):
 def test_graphs_take_one_column_of_either_kind(kind, name, backend):
     found = fitted(name, kind)
     assert check_input(found, None) == kind
-    for given, rows in GIVEN.items():
-        written = RUN[backend](found, rows, given)
-        expected = found.predict_proba(GIVEN[kind])
-        np.testing.assert_allclose(written, expected, rtol=0, atol=1e-12)
+    written = RUN[backend](found, GIVEN[kind], kind)
+    np.testing.assert_allclose(written, found.predict_proba(GIVEN[kind]), rtol=0, atol=1e-12)
 
 
 @each_kind
@@ -52,20 +50,6 @@ def test_onnx_names_its_column():
     assert (given.name, shape) == ("decision", ["rows", 1])
 
 
-def test_torch_takes_a_vector_or_one_column_and_so_does_its_file(tmp_path):
-    torch = pytest.importorskip("torch")
-    from calibrant import errors
-    from calibrant.export import save_pt2, to_torch
-
-    module, given = to_torch(fitted("FlattenedIsotonic", "positive")), torch.tensor(P[:, None])
-    assert torch.equal(module(given[:, 0]), module(given))
-    with pytest.raises(errors.ShapeError, match="with one number"):
-        module(torch.ones((3, 2)))
-    save_pt2(module, tmp_path / "model.pt2", dtype="float64")
-    again = torch.export.load(tmp_path / "model.pt2").module()
-    assert torch.equal(again(given), module(given))
-
-
 def test_mlflow_takes_one_column(tmp_path):
     pytest.importorskip("mlflow")
     import mlflow
@@ -79,35 +63,3 @@ def test_mlflow_takes_one_column(tmp_path):
     assert model.metadata.signature.inputs.input_names() == ["decision"]
     rows = model.predict(pd.DataFrame({"decision": MARGINS[:5]}))
     np.testing.assert_allclose(rows.to_numpy(), found.predict_proba(MARGINS[:5]), atol=1e-12)
-
-
-@each_kind
-@pytest.mark.parametrize("column", [0, 1])
-def test_one_column_is_taken_out_of_two(kind, column):
-    onnx = pytest.importorskip("onnx")
-    ort = pytest.importorskip("onnxruntime")
-    from calibrant import errors
-    from calibrant.export import merge_onnx
-
-    given, scores = (
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, ["rows", 2])
-        for name in ("given", "scores")
-    )
-    node = onnx.helper.make_node("Identity", ["given"], ["scores"])
-    graph = onnx.helper.make_graph([node], "classifier", [given], [scores])
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8
-    )
-    found = fitted("FlattenedIsotonic", kind)
-    both = np.column_stack([GIVEN[kind], GIVEN[kind]])
-    both[:, 1 - column] = 0.123
-    with pytest.raises(errors.ExportError, match=r"takes \(rows, 1\).*column="):
-        merge_onnx(model, found)
-    merged = merge_onnx(model, found, column=column)
-    (rows,) = ort.InferenceSession(merged.SerializeToString()).run(None, {"given": both})
-    np.testing.assert_allclose(rows, found.predict_proba(GIVEN[kind]), rtol=0, atol=1e-12)
-    with pytest.raises(errors.ParameterError, match=r"column=2 must be a whole number in \[0, 1\]"):
-        merge_onnx(model, found, column=2)
-    whole = calibrant.FlattenedIsotonic().fit(np.column_stack([1 - P, P]), Y)
-    with pytest.raises(errors.ParameterError, match="column=1 is for a calibrator of one column"):
-        merge_onnx(model, whole, column=1)

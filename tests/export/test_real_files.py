@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from calibrant._calibrators.methods import make_calibrator
-from conftest import DATA, REAL_FILES, each_real_file, methods_alone
+from conftest import DATA, each_real_file, methods_alone
 from export.backends import RUN
 from export.cases import TOLERANCES, assert_same, beside, rows_at_thresholds
 
 MOST_CLASSES = {"ms": 60, "dirichlet": 60}
-"""Matrices of more classes take long to fit; the slow test has them all."""
+"""Matrices of more classes take long to fit."""
 
 MOST_CELLS = 1 << 22
 
@@ -45,10 +45,3 @@ def check(name, method, n_rows, n_thresholds, most_classes=math.inf):
 @pytest.mark.parametrize("method", methods_alone())
 def test_every_method_on_every_file(method, name):
     check(name, method, 400, 5, MOST_CLASSES.get(method, math.inf))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", REAL_FILES)
-@pytest.mark.parametrize("method", methods_alone())
-def test_every_row_of_every_file(method, name):
-    check(name, method, 40_000, 10_000)

@@ -27,11 +27,8 @@ DTYPES = click.Choice(["float32", "float64"])
     "--input", "given", type=KINDS, help="Scores that the graph takes; those of the fit by default."
 )
 @click.option("--dtype", type=DTYPES, help="Type of the input and output; float32 by default.")
-@click.option("--opset", type=int, help="ONNX opset version; 18 by default.")
-@click.option("--precision", type=DTYPES, help="Type inside an ONNX graph; OpenVINO: float32.")
 @click.option("--behind", type=path_argument, help="ONNX file of a classifier to merge with.")
 @click.option("--scores", help="Output of --behind that holds the scores.")
-@click.option("--column", type=int, help="Column of the scores for a model of one column.")
 @json_option
 def export(
     model: Path, output: Path, given: str | None, as_json: bool, dtype: str | None, **others: Any
@@ -77,11 +74,10 @@ def _check_options(output: Path, options: dict[str, Any]) -> None:
     foreign = [name for name in told if name != "dtype"]
     if output.suffix == ".pt2" and foreign:
         raise click.UsageError(f"--{foreign[0]} is for ONNX; {output} is a PyTorch program")
-    for name, what in (("scores", "an output"), ("column", "a column")):
-        if options["behind"] is None and options[name] is not None:
-            raise click.UsageError(f"--{name} names {what} of the classifier; pass --behind, too")
-    if options["behind"] is not None and {"dtype", "opset"} & {*told}:
-        raise click.UsageError("--behind sets dtype and opset; leave out --dtype and --opset")
+    if options["behind"] is None and options["scores"] is not None:
+        raise click.UsageError("--scores names an output of the classifier; pass --behind, too")
+    if options["behind"] is not None and options["dtype"] is not None:
+        raise click.UsageError("--behind sets the type; leave out --dtype")
 
 
 def _write_onnx(calibrator: Any, output: Path, given: str | None, options: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from calibrant import _extras as extras
 from calibrant._lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.export._map_formulas import write_map
     from calibrant.export._onnx import merge_onnx, to_onnx
     from calibrant.export._skl2onnx import register_skl2onnx
     from calibrant.export._skops import trusted_types
@@ -25,7 +24,6 @@ _HOMES: dict[str, str] = {
     "to_onnx": "calibrant.export._onnx",
     "to_torch": "calibrant.export._torch",
     "trusted_types": "calibrant.export._skops",
-    "write_map": "calibrant.export._map_formulas",
 }
 """The module of every public name."""
 
@@ -42,7 +40,6 @@ __all__ = [
     "to_onnx",
     "to_torch",
     "trusted_types",
-    "write_map",
 ]
 _load, _ = attach(__name__, _HOMES, _MODULES)
 

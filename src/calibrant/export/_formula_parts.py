@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant import errors
-from calibrant._maps.curves import (
-    FARTHEST_LOG_ODDS,
-    IDENTITY,
-    BoundedLogs,
-    Curve,
-    LogOddsCurve,
-    Terms,
-)
+from calibrant._maps.curves import IDENTITY, BoundedLogs, Curve, LogOddsCurve, Terms
 from calibrant._maps.steps import Pieces
 
 if TYPE_CHECKING:
@@ -35,14 +28,9 @@ HALF = 2.0**30
 
 NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
 NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
-FLAT_LINES = LogOddsCurve(FARTHEST_LOG_ODDS * np.array([-1.0, 1.0]), np.zeros(2), NO_TERMS.logs)
-LEAST_TOP = 1.0 - 1e-9
-"""The largest of k probabilities is at least this part of 1/k."""
 
 
-def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
-    if isinstance(curve, LogOddsCurve):
-        return curve
+def _describe(curve: Curve) -> Pieces | Terms:
     parts: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
     if parts is None:
         raise errors.ExportError(
@@ -52,16 +40,6 @@ def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
         starts, values, slopes = parts
         parts = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
     return parts
-
-
-def refuse_single(ops: Operations, what: str) -> None:
-    """Refuse a graph in float32, in which scores near a threshold or near 1 are other scores."""
-    if ops.is_single:
-        raise errors.ExportError(
-            f"precision='float32' is too coarse for {what}: export with precision='float64', for a "
-            "runtime that has it, such as ONNX Runtime; or fit a method without steps, such as "
-            "'ts', 'structured' or 'spline'"
-        )
 
 
 def find_blocks(
@@ -85,28 +63,22 @@ def find_blocks(
     sizes = np.array([len(curve) for curve in thresholds])
     last = np.cumsum(sizes)
     first = last - sizes + 1
-    n_rounds = max(1, int(sizes.max() - 1).bit_length())
-    # The last steps of a search may look beyond the only curve.
-    beyond = np.full((1 << n_rounds) if len(sizes) == 1 else 0, above)
-    ends = np.concatenate([[above], *([*curve[1:], above] for curve in thresholds), beyond])
+    ends = np.concatenate([[above], *([*curve[1:], above] for curve in thresholds)])
     edges = ops.fitted("edges", ends)
 
-    def of_curve(name: str, values: NDArray[np.generic]) -> Value:
+    def of_column(name: str, values: NDArray[np.generic]) -> Value:
         """Give what belongs to the curve of a column."""
         return values[0].item() if curve_of is None else ops.fitted(name, values[curve_of])
 
     # The first step asks about one edge of each curve, which needs no table.
-    step = 1 << (n_rounds - 1)
-    middle = ends[np.minimum(first + step - 1, last)]
-    block = ops.whole(x >= of_curve("middle", middle)) * step + of_curve("first_block", first)
-    end = of_curve("last_block", last) if len(sizes) > 1 and n_rounds > 1 else None
+    step = 1 << max(0, int(sizes.max() - 1).bit_length() - 1)
+    middle = of_column("middle", ends[np.minimum(first + step - 1, last)])
+    block = ops.whole(x >= middle) * step + of_column("first_block", first)
+    end = of_column("last_block", last)
     while step > 1:
         step //= 2
-        probe = block + (step - 1) if step > 1 else block
-        if end is not None:
-            probe = ops.minimum(probe, end)
-        passed = ops.whole(x >= ops.take(edges, probe))
-        block = block + (passed * step if step > 1 else passed)
+        probe = ops.minimum(block + (step - 1), end)
+        block = block + ops.whole(x >= ops.take(edges, probe)) * step
     return block, edges
 
 
@@ -114,59 +86,58 @@ def write_curves(
     ops: Operations, x: Value, curves: Sequence[Curve], curve_of: Wholes | None = None
 ) -> Value:
     """Write down the value of the curve of each column, or of the only one without ``curve_of``."""
+    lines = [curve for curve in curves if isinstance(curve, LogOddsCurve)]
+    if len(lines) == len(curves):
+        return _write_log_odds_lines(ops, x, lines, curve_of)
     parts = [_describe(curve) for curve in curves]
-    is_smooth = np.array([not isinstance(one, Pieces) for one in parts])
+    is_smooth = np.array([isinstance(one, Terms) for one in parts])
     pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in parts]
     if not is_smooth.any():
         return _write_pieces(ops, x, pieces, curve_of)
-    if any(isinstance(one, LogOddsCurve) for one in parts):
-        lines = [one if isinstance(one, LogOddsCurve) else FLAT_LINES for one in parts]
-        out = _write_log_odds_lines(ops, x, lines, curve_of)
-    else:
-        terms = [one if isinstance(one, Terms) else NO_TERMS for one in parts]
-        out = _write_terms(ops, x, terms, curve_of)
+    terms = [one if isinstance(one, Terms) else NO_TERMS for one in parts]
+    smooth = _write_terms(ops, x, terms, curve_of)
     if is_smooth.all():
-        return out
+        return smooth
     # Classes that nothing is known of stay as they are, among others.
     rest = [curve for curve, smooth in zip(curves, is_smooth, strict=True) if not smooth]
     others = x
     if any(curve is not IDENTITY for curve in rest):
         others = _write_pieces(ops, x, pieces, curve_of)
     chosen = is_smooth if curve_of is None else is_smooth[curve_of]
-    return ops.where(ops.fitted("is_smooth", chosen), out, others)
+    return ops.where(ops.fitted("is_smooth", chosen), smooth, others)
 
 
 def _write_pieces(
     ops: Operations, x: Value, pieces: list[Pieces], curve_of: Wholes | None
 ) -> Value:
-    refuse_single(ops, "steps")
     block, edges = find_blocks(ops, x, [one.starts for one in pieces], curve_of, above=2.0)
     values, slopes = (  # blocks count from 1
         np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
     )
-    out = ops.take(ops.fitted("values", values), block)
+    result = ops.take(ops.fitted("values", values), block)
     if slopes.any():
         slope = ops.take(ops.fitted("slopes", slopes), block)
-        out = out + slope * (x - ops.take(edges, block - 1))
-    return out
+        result = result + slope * (x - ops.take(edges, block - 1))
+    return result
 
 
 def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
-    a, b, c = np.array([one[:3] for one in terms]).T
-    log_x, log_rest = _write_logs(ops, x, [one.logs for one in terms], curve_of)
-    scale_x, shift = _of_curve(ops, "a", a, curve_of), _of_curve(ops, "c", c, curve_of)
-    if (a == b).all():
-        return ops.sigmoid((log_x - log_rest) * scale_x + shift)
-    return ops.sigmoid(log_x * scale_x - log_rest * _of_curve(ops, "b", b, curve_of) + shift)
+    a, b, c = (
+        _of_curve(ops, name, numbers, curve_of)
+        for name, numbers in zip("abc", np.array([one[:3] for one in terms]).T, strict=True)
+    )
+    log_x, log_rest = _write_logs(ops, x, 1.0 - x, [one.logs for one in terms], curve_of)
+    return ops.sigmoid(log_x * a - log_rest * b + c)
 
 
 def _write_log_odds_lines(
     ops: Operations, x: Value, curves: list[LogOddsCurve], curve_of: Wholes | None
 ) -> Value:
-    rest = None  # where two classes have a curve each, what is left to one is the other's score
-    if curve_of is not None and len(curve_of) == 2 and FLAT_LINES not in curves:
+    rest = 1.0 - x
+    if curve_of is not None and len(curve_of) == 2:
+        # What is left to one of two classes is the other's score, to the last digit.
         rest = ops.matmul(x, ops.fitted("swap", np.array([[0.0, 1.0], [1.0, 0.0]])))
-    log_x, log_rest = _write_logs(ops, x, [curve.logs for curve in curves], curve_of, rest)
+    log_x, log_rest = _write_logs(ops, x, rest, [curve.logs for curve in curves], curve_of)
     z = log_x - log_rest
     # The first and the last line are told from the inner end of them: they are long.
     origin = [np.append(curve.x[1], curve.x[1:-1]) for curve in curves]
@@ -187,38 +158,19 @@ def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | No
 
 
 def _write_logs(
-    ops: Operations,
-    x: Value,
-    logs: list[BoundedLogs],
-    curve_of: Wholes | None,
-    rest_of_row: Value = None,
+    ops: Operations, x: Value, rest: Value, logs: list[BoundedLogs], curve_of: Wholes | None
 ) -> tuple[Value, Value]:
     """Write down log x and log(1 - x), bounded for each curve."""
-    if rest_of_row is None:
-        refuse_single(ops, "curves of probabilities near 1")
-        rest_of_row = 1.0 - x
-    low, rest = np.maximum(np.array([(one.low, one.rest) for one in logs]).T, ops.smallest)
-    log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", low, curve_of)))
-    return log_x, ops.log(ops.maximum(rest_of_row, _of_curve(ops, "rest", rest, curve_of)))
+    least_x, least_rest = np.array([(one.low, one.rest) for one in logs]).T
+    log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", least_x, curve_of)))
+    return log_x, ops.log(ops.maximum(rest, _of_curve(ops, "rest", least_rest, curve_of)))
 
 
-def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence[Curve]) -> Value:
+def write_division(ops: Operations, mapped: Value, rows: Value) -> Value:
     """Write down ``divide_by_sums`` of the values of curves."""
     total = ops.row_sum(mapped)
-    top = np.full(1, LEAST_TOP / ops.n_classes)
-    if all(_least(curve, top) > 0 for curve in curves):  # whichever class has the largest score
-        return mapped / total
     empty = ops.where(total > 0.0, 0.0, 1.0)
     return (mapped + rows * empty) / (total + empty)
-
-
-def _least(curve: Curve, top: Floats) -> float:
-    """Give a bound of the values of a curve at some score and above."""
-    parts = _describe(curve)
-    if not isinstance(parts, Pieces):
-        return 0.0
-    inside = np.searchsorted(parts.starts, top[0], side="right") - 1
-    return float(parts.values[max(int(inside), 0) :].min())
 
 
 def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:

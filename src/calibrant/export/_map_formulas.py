@@ -24,7 +24,6 @@ from calibrant._maps.logits import (
 from calibrant._maps.priors import PriorMap
 from calibrant.export._formula_parts import (
     find_blocks,
-    refuse_single,
     write_curves,
     write_division,
     write_log_softmax,
@@ -36,43 +35,16 @@ from calibrant.export._operations import Operations, Value
 if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap, Floats
 
+SMALLEST = 2.0**-1022
+"""Smaller numbers have fewer digits."""
+
 
 @singledispatch
 def write_map(map_: CalibrationMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
-    """Write the formula of a map, for a graph in another runtime.
-
-    Register a function for a type of map to have it exported: ``@write_map.register``.
-
-    Parameters
-    ----------
-    map_ : CalibrationMap
-        Map; its type selects the formula.
-    ops : Operations
-        Operations of the graph.
-    rows : Value
-        Checked rows, of the kind that the map takes.
-
-    Returns
-    -------
-    rows : Value
-        Probabilities, before any floor.
-
-    Examples
-    --------
-    >>> from calibrant.export import write_map
-    >>> from calibrant._maps import TemperatureMap
-    >>> class Halved(TemperatureMap):
-    ...     pass
-    >>> @write_map.register
-    ... def write_halved(map_: Halved, ops, rows):
-    ...     return write_map.dispatch(TemperatureMap)(map_, ops, rows)
-    >>> write_map.dispatch(Halved) is write_halved
-    True
-    """
+    """Write down the probabilities that a map makes of checked rows, before any floor."""
     raise errors.ExportError(
         f"{type(map_).__name__} cannot be exported: it has no formula; export a calibrator of "
-        "this package, or register a function for the type of the map with "
-        "calibrant.export.write_map"
+        "this package"
     )
 
 
@@ -120,7 +92,7 @@ def _logits(map_: LogitMap, ops: Operations, rows: Value) -> Value:
 def _logs(ops: Operations, rows: Value, zero_logit: float) -> Value:
     """Write down the logarithms of probabilities, that of zero bounded."""
     smallest = math.exp(zero_logit)
-    if smallest >= ops.smallest:
+    if smallest >= SMALLEST:
         return ops.log(ops.maximum(rows, smallest))
     # Its logarithm is no longer zero_logit. No infinity in between: derivatives stay numbers.
     positive = rows > smallest
@@ -155,7 +127,7 @@ def _(map_: StructuredMap, ops: Operations, rows: Value) -> Value:
     logits = logits - ops.row_max(logits)
     x = logits * ops.fitted("scale", map_.scale)
     if map_.bound > 0:
-        x = ops.log(ops.softmax(x) + ops.fitted("bound", max(map_.bound, ops.smallest)))
+        x = ops.log(ops.softmax(x) + ops.fitted("bound", map_.bound))
     elif map_.origin is not None:
         x = write_log_softmax(ops, x)
     centre = map_.origin
@@ -197,15 +169,13 @@ def _(map_: PriorMap, ops: Operations, rows: Value) -> Value:
 @write_map.register
 def _(map_: SharedSteps, ops: Operations, rows: Value) -> Value:
     rows = _probabilities(map_, ops, rows)
-    curves = (map_.step_function,)
-    mapped = write_curves(ops, rows, curves)
-    return write_division(ops, mapped, rows, curves)
+    mapped = write_curves(ops, rows, (map_.step_function,))
+    return write_division(ops, mapped, rows)
 
 
 @write_map.register
 def _(map_: RankedSteps, ops: Operations, rows: Value) -> Value:
     rows = _probabilities(map_, ops, rows)
-    refuse_single(ops, "steps")
     rows, columns = ops.sort(rows)
     # The curve of a column is that of its rank; at the last rank, the sum of all is 1.
     step = map_.step_function
@@ -230,7 +200,7 @@ def _(map_: ClasswiseCurves, ops: Operations, rows: Value) -> Value:
     rows = _probabilities(map_, ops, rows)
     curve_of = map_.curve_of if len(map_.curves) > 1 else None
     out = write_curves(ops, rows, map_.curves, curve_of)
-    return write_division(ops, out, rows, map_.curves) if map_.normalize_output else out
+    return write_division(ops, out, rows) if map_.normalize_output else out
 
 
 @write_map.register

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-CONDITION, WHOLE = TensorProto.BOOL, TensorProto.INT32
-SINGLE, REAL = TensorProto.FLOAT, TensorProto.DOUBLE
-TYPES = {CONDITION: np.bool_, WHOLE: np.int32, SINGLE: np.float32, REAL: np.float64}
+OPSET = 18
+"""Version of the standard operators that graphs are written in; later ones read them alike."""
+
+CONDITION, WHOLE, REAL = TensorProto.BOOL, TensorProto.INT32, TensorProto.DOUBLE
+TYPES = {CONDITION: np.bool_, WHOLE: np.int32, REAL: np.float64}
 
 CONDITIONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or")
 """Operators whose result is a condition."""
@@ -41,17 +43,11 @@ def _method(name: str, kind: str, **attributes: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A value in a graph: its name, the type of its cells and the number of its columns.
-
-    Its operators add nodes. One column, or one number, has a dimension less: ONNX Runtime is twenty
-    times slower where the last of two dimensions is 1.
-    """
+    """A value in a graph: its name and the type of its cells. Its operators add nodes."""
 
     ops: OnnxOperations
     name: str
     type: int
-    width: int
-    is_column: bool = False
 
     __add__ = __radd__ = _operator("Add")
     __sub__, __rsub__ = _operator("Sub"), _operator("Sub", is_swapped=True)
@@ -67,14 +63,10 @@ class Tensor:
 class OnnxOperations(Operations):
     """Nodes and constants of a graph, as formulas ask for them."""
 
-    def __init__(self, n_classes: int, opset: int, type: int = REAL) -> None:  # noqa: A002
+    def __init__(self, n_classes: int) -> None:
         super().__init__(n_classes)
-        self.opset, self.type = opset, type
-        self.is_single = type == SINGLE
-        self.smallest = float(np.finfo(TYPES[type]).tiny)
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
-        self._columns: dict[str, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], str] = {}
 
     def node(
@@ -82,7 +74,6 @@ class OnnxOperations(Operations):
         kind: str,
         inputs: Sequence[Tensor | str],
         type: int = REAL,  # noqa: A002  (what ONNX calls it)
-        width: int | None = None,
         outputs: Sequence[str] = (),
         **attributes: Any,
     ) -> Tensor:
@@ -91,10 +82,7 @@ class OnnxOperations(Operations):
         number = len(self.nodes)
         output, name = f"v{number}", "/".join((*self.prefix, f"{kind}_{number}"))
         self.nodes.append(helper.make_node(kind, names, [output, *outputs], name, **attributes))
-        given = [one for one in inputs if isinstance(one, Tensor)]
-        size = max(one.width for one in given) if width is None else width
-        column = size == 1 and any(one.is_column or one.width > 1 for one in given)
-        return Tensor(self, output, type, size, column)
+        return Tensor(self, output, type)
 
     def drop_unused(self) -> None:
         """Drop nodes and constants that the last node does not need."""
@@ -109,8 +97,7 @@ class OnnxOperations(Operations):
 
     def number(self, value: ArrayLike, dtype: Any = np.int64) -> str:
         """Name of a constant that is no part of the fit; equal ones are the same."""
-        with np.errstate(over="ignore"):  # beyond float32 is infinite
-            array = np.asarray(value, dtype)
+        array = np.asarray(value, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._numbers:
             self._numbers[key] = name = f"c{len(self._numbers)}"
@@ -121,80 +108,59 @@ class OnnxOperations(Operations):
         """Give a tensor of a number; others are what they are."""
         if isinstance(value, Tensor):
             return value
-        return Tensor(self, self.number(value, TYPES[type]), type, 1)
+        return Tensor(self, self.number(value, TYPES[type]), type)
 
     def binary(self, kind: str, a: Any, b: Any) -> Any:
         """Add a node of two values, of which one may be a number."""
         operand = a.type if isinstance(a, Tensor) else b.type
-        values = self._aligned(a, b, type=operand)
+        values = [self.value(a, operand), self.value(b, operand)]
         return self.node(kind, values, CONDITION if kind in CONDITIONS else operand)
-
-    def _aligned(self, *values: Any, type: int) -> list[Tensor]:  # noqa: A002
-        """Give values that broadcast: columns beside rows have two dimensions."""
-        tensors = [self.value(one, type) for one in values]
-        if all(one.width == 1 for one in tensors):
-            return tensors
-        return [self._upright(one) if one.is_column else one for one in tensors]
-
-    def _upright(self, column: Tensor) -> Tensor:
-        if column.name not in self._columns:
-            shape = self.number([-1, 1])
-            self._columns[column.name] = self.node("Reshape", [column, shape], column.type, 1)
-        return self._columns[column.name]
 
     def fitted(self, name: str, value: ArrayLike) -> Any:
         path = "/".join((*self.prefix, name))
         array = np.asarray(value)
         if array.dtype.kind == "i":
             array = array.astype(np.int32)
-        if array.dtype == np.float64:
-            array = array.astype(TYPES[self.type])
         if name in FACTORS and array != 1.0 and np.float32(array) == 1.0:
             array = np.full(self.n_classes, array)
         array = np.ascontiguousarray(array)
         self.constants[path] = numpy_helper.from_array(array, path)
-        type_ = helper.np_dtype_to_tensor_dtype(array.dtype)
-        return Tensor(self, path, type_, array.shape[-1] if array.ndim else 1)
+        return Tensor(self, path, helper.np_dtype_to_tensor_dtype(array.dtype))
 
     def unary(self, kind: str, x: Any, **attributes: Any) -> Any:
         """Add a node of one value; casts have another type."""
         return self.node(kind, [x], attributes.get("to", x.type), **attributes)
 
     def reduce(self, kind: str, x: Any) -> Any:
-        """Add a node that makes a number of each row."""
-        if kind == "ReduceSum" or self.opset >= 18:
-            return self.node(kind, [x, self.number([1])], x.type, 1, keepdims=0)
-        return self.node(kind, [x], x.type, 1, axes=[1], keepdims=0)
+        """Add a node that makes a column of rows."""
+        return self.node(kind, [x, self.number([1])], x.type, keepdims=1)
 
     exp, log, floor = (_method("unary", kind) for kind in ("Exp", "Log", "Floor"))
-    whole = _method("unary", "Cast", to=WHOLE)
+    whole, real = _method("unary", "Cast", to=WHOLE), _method("unary", "Cast", to=REAL)
     softmax = _method("unary", "Softmax", axis=1)
     maximum, minimum = _method("binary", "Max"), _method("binary", "Min")
     row_sum, row_max, row_min = (
         _method("reduce", f"Reduce{kind}") for kind in ("Sum", "Max", "Min")
     )
 
-    def real(self, x: Any) -> Any:
-        return self.unary("Cast", x, to=self.type)
-
     def sigmoid(self, x: Any) -> Any:
         """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
         return self.value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
 
     def where(self, condition: Tensor, a: Any, b: Any) -> Any:
-        values = self._aligned(condition, a, b, type=self.type)
-        return self.node("Where", values, values[1].type)
+        values = [self.value(a, REAL), self.value(b, REAL)]
+        return self.node("Where", [condition, *values], values[0].type)
 
     def cumulative(self, x: Any) -> Any:
         return self.node("CumSum", [x, self.number(1)], x.type)
 
     def matmul(self, x: Any, matrix: Any) -> Any:
-        return self.node("MatMul", [x, matrix], x.type, matrix.width)
+        return self.node("MatMul", [x, matrix], x.type)
 
     def sort(self, x: Any) -> tuple[Any, Tensor]:
-        columns = Tensor(self, f"v{len(self.nodes)}b", TensorProto.INT64, x.width)
+        columns = Tensor(self, f"v{len(self.nodes)}b", TensorProto.INT64)
         sizes = [x, self.number([self.n_classes])]
-        return self.node("TopK", sizes, x.type, outputs=[columns.name], axis=1), columns
+        return self.node("TopK", sizes, x.type, [columns.name], axis=1), columns
 
     def spread(self, x: Any, columns: Tensor) -> Any:
         return self.node("ScatterElements", [x, columns, x], x.type, axis=1)
@@ -206,20 +172,13 @@ class OnnxOperations(Operations):
 
     def shift(self, x: Any) -> Any:
         """Move each row to the right by a cell; some runtimes abort where a pad is negative."""
-        first, second, last = (self.number([one]) for one in (0, 1, x.width - 1))
-        # Of two dimensions, so no columns here: their width is that of what they become.
+        first, second, last = (self.number([one]) for one in (0, 1, self.n_classes - 1))
         column = self.node("Slice", [x, first, second, second], x.type)
         others = self.node("Slice", [x, first, last, second], x.type)
         return self.node("Concat", [column - column, others], x.type, axis=1)
 
     def take(self, table: Any, index: Tensor) -> Any:
-        """Take entries of a table, in one dimension.
-
-        GatherElements does there what Gather does, several times as fast in ONNX Runtime.
-        """
-        if index.is_column:
-            return self.node("GatherElements", [table, index], table.type, 1, axis=0)
+        """Take entries of a table; GatherElements of one dimension is faster than Gather."""
         flat = self.node("Reshape", [index, self.number([-1])], WHOLE)
         taken = self.node("GatherElements", [table, flat], table.type, axis=0)
-        shape = self.number([-1, index.width])
-        return self.node("Reshape", [taken, shape], table.type, index.width)
+        return self.node("Reshape", [taken, self.node("Shape", [index])], table.type)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 FURTHEST_SUM = 0.01 + 1e-6
 """Tolerance of the sum of a row; ``predict_proba`` is stricter with unrounded rows."""
 
-
 FOR_CLASSIFIERS = (
     "after register_skl2onnx(), skl2onnx.to_onnx converts both; or export "
     "calibrated_classifiers_[i].calibrator"
@@ -54,25 +53,17 @@ def describe(calibrator: Calibrator) -> dict[str, str]:
 
 
 def check_input(calibrator: Calibrator, given: str | None) -> str:
-    """Refuse scores that the map cannot be given; return their kind."""
+    """Return the kind of the scores of a graph; refuse any that the fit does not tell."""
     fitted: str = calibrator._kind  # noqa: SLF001
-    if given is None:
+    if given in (None, fitted):
         return fitted
     gate.check_option("input", given, gate.KINDS)
-    if given in ONE_COLUMN and len(calibrator.classes_) != 2:
-        raise errors.ExportError(
-            f"input={given!r} is for two classes, but {type(calibrator).__name__} has "
-            f"{len(calibrator.classes_)}; use input={fitted!r}"
-        )
-    # Margins are read as log-probabilities, which probabilities tell and other logits do not.
-    is_lost = given != fitted and ("logits" in (fitted, given)) and calibrator.map_.kind == "logits"
-    if is_lost and calibrator.map_.depends_on_shift:
-        raise errors.ExportError(
-            f"{type(calibrator).__name__} was fitted to logits, which probabilities determine "
-            "only up to a constant per row, and its result depends on the constant; use "
-            f"input={fitted!r}, or fit it with scores='probabilities'"
-        )
-    return given
+    if (fitted, given) == ("probabilities", "logits"):
+        return "logits"
+    raise errors.ExportError(
+        f"input={given!r} is not what {type(calibrator).__name__} was fitted to; use "
+        f"input={fitted!r}, or fit it with scores={given!r}"
+    )
 
 
 def n_columns(calibrator: Calibrator, given: str) -> int:
@@ -80,25 +71,20 @@ def n_columns(calibrator: Calibrator, given: str) -> int:
     return 1 if given in ONE_COLUMN else len(calibrator.classes_)
 
 
-def write_rows(
-    ops: Operations, calibrator: Calibrator, scores: Value, given: str
-) -> tuple[Value, Value]:
-    """Write down ``predict_proba``, and the checked scores that tell ties in it apart.
-
-    Rows that it refuses become NaN.
-    """
-    fitted, normalize = calibrator.map_.kind, calibrator.normalize
+def write_rows(ops: Operations, calibrator: Calibrator, scores: Value, given: str) -> Value:
+    """Write down ``predict_proba``; rows that it refuses become NaN."""
+    normalize = calibrator.normalize == "rows"
     if given in ONE_COLUMN:
-        scores, given, normalize = _write_two_columns(ops, scores, given), ONE_COLUMN[given], None
+        scores, given, normalize = _write_two_columns(ops, scores, given), ONE_COLUMN[given], False
     if given == "logits":
         rows, nan_mask = _check_logits(ops, scores)
     else:
-        rows, nan_mask = _check_probabilities(ops, scores, normalize=normalize == "rows")
-    if given != fitted:
-        rows = write_softmax(ops, rows) if fitted == "probabilities" else ops.log(rows)
-    out = write_map(calibrator.map_, ops, rows)
+        rows, nan_mask = _check_probabilities(ops, scores, normalize=normalize)
+    if given != calibrator.map_.kind:
+        rows = write_softmax(ops, rows)
+    result = write_map(calibrator.map_, ops, rows)
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
-    return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows
+    return write_lift(ops, result, floor, nan_mask, sums_to_one=sums_to_one)
 
 
 def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:

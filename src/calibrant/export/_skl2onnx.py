@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import skl2onnx
 from onnx import TensorProto, helper, numpy_helper
 from skl2onnx import _parse as parsing
-from skl2onnx._supported_operators import sklearn_operator_name_map
 from skl2onnx.common.data_types import (
     DoubleTensorType,
     FloatTensorType,
@@ -18,7 +16,7 @@ from skl2onnx.common.data_types import (
     guess_proto_type,
 )
 from skl2onnx.common.utils_classifier import get_label_classes
-from sklearn import ensemble, multiclass, svm, tree
+from sklearn import ensemble, svm, tree
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -26,8 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
-from calibrant.export._onnx import FIRST_OPSET
-from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
+from calibrant.export._onnx_graph import OPSET, REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
@@ -53,6 +50,9 @@ SINGLE = (
     svm.NuSVC,
 )
 """Classifiers whose operators in ONNX return float32, whatever they are given."""
+
+MARGINS_OF_TREES = (ensemble.GradientBoostingClassifier, ensemble.AdaBoostClassifier)
+"""Classifiers that hold others, and whose margins skl2onnx converts."""
 
 SCORE_ERROR = 2.0**-18
 """Relative error of scores that a graph computes in float32, with room to spare."""
@@ -117,7 +117,7 @@ def _labels(scope: Any, model: Any) -> NDArray[Any]:
     if kind in "biuf":
         with np.errstate(invalid="ignore"):
             whole = classes.astype(np.int64)
-        if np.array_equal(whole, classes) and ((whole < 0) == (classes < 0)).all():
+        if np.array_equal(whole, classes):
             return whole
     raise errors.ExportError(
         f"classes_ of {type(model).__name__} are {errors.in_words(classes)}, but labels in ONNX "
@@ -137,7 +137,12 @@ def _set_types(operator: Any) -> None:
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
-    ops = _operations(len(model.classes_), container)
+    if container.target_opset < OPSET:
+        raise errors.ExportError(
+            f"target_opset={container.target_opset} lacks operators that calibrators need; pass "
+            f"target_opset={OPSET} or later"
+        )
+    ops = OnnxOperations(len(model.classes_))
     parts, all_scores = [], []
     for i, pair in enumerate(model.calibrated_classifiers_):
         calibrator = take_calibrator(pair.calibrator)
@@ -149,7 +154,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
             scores = write_class_scores(
                 ops, pair.estimator, name, pair.classes, is_margin=is_margin
             )
-            part, _ = write_rows(ops, calibrator, scores, calibrator.map_.kind)
+            part = write_rows(ops, calibrator, scores, calibrator.map_.kind)
             parts.append(write_known(ops, pair.is_known, part))
         all_scores.append(scores)
     if model.pooling_ == "logarithms":
@@ -159,16 +164,6 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
         probabilities = sum(parts[1:], parts[0]) / float(len(parts))
     average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
     _finish(scope, operator, container, probabilities, average)
-
-
-def _operations(n_classes: int, container: Any) -> OnnxOperations:
-    opset = container.target_opset
-    if opset < FIRST_OPSET:
-        raise errors.ExportError(
-            f"target_opset={opset} lacks operators that calibrators need; pass target_opset=18, "
-            f"or another from {FIRST_OPSET} on"
-        )
-    return OnnxOperations(n_classes, opset)
 
 
 def _write_top_columns(ops: OnnxOperations, probabilities: Tensor, scores: Tensor) -> Tensor:
@@ -185,7 +180,7 @@ def _write_top_columns(ops: OnnxOperations, probabilities: Tensor, scores: Tenso
     largest = ops.row_max(candidates)
     size = ops.maximum(largest, 0.0 - largest)
     candidates = ops.real(candidates >= largest - size * SCORE_ERROR)
-    return ops.node("ArgMax", [candidates], TensorProto.INT64, 1, axis=1, keepdims=0)
+    return ops.node("ArgMax", [candidates], TensorProto.INT64, axis=1, keepdims=0)
 
 
 def _finish(
@@ -256,8 +251,8 @@ def declare_scores(
                 step = unwrap(step)  # noqa: PLW2901
                 inputs = parsing._parse_sklearn(scope, step, inputs)  # noqa: SLF001
         estimator = unwrap(estimator.steps[-1][1])
-    if is_margin and type(estimator) in sklearn_operator_name_map:
-        estimator = _with_margins(container, estimator)
+    if is_margin:
+        _refuse_lost_margins(container, estimator)
     for name, value in (("zipmap", False), ("raw_scores", is_margin)):
         if container.has_options(estimator, name):
             for holder in (scope, container):
@@ -278,34 +273,19 @@ def _as_float(scope: Any, variable: Any) -> Any:
     return result
 
 
-def _with_margins(container: Any, estimator: Any) -> Any:
-    """Return a classifier whose ``decision_function`` skl2onnx converts; refuse others.
+def _refuse_lost_margins(container: Any, estimator: Any) -> None:
+    """Refuse a classifier whose ``decision_function`` skl2onnx does not convert.
 
-    Its option ``raw_scores`` is accepted, and forgotten, by classifiers that hold others.
+    Its option ``raw_scores`` is accepted, and forgotten, by classifiers that hold others; those of
+    a support vector machine with probabilities are no margins.
     """
-    parts = [estimator]
-    if isinstance(estimator, ensemble.StackingClassifier):
-        parts = [estimator.final_estimator_]
-    elif isinstance(estimator, multiclass.OneVsOneClassifier):  # which has no other scores
-        parts = estimator.estimators_
-    elif isinstance(estimator, multiclass.OneVsRestClassifier | ensemble.BaggingClassifier):
-        parts = [estimator, *estimator.estimators_]
-    kept = all(
-        container.has_options(part, "raw_scores") and not isinstance(part, Pipeline)
-        for part in parts
-    )
-    is_rest = isinstance(estimator, multiclass.OneVsRestClassifier)
-    if not kept or (is_rest and holds(estimator, (svm.LinearSVC,))):
+    forgets = hasattr(estimator, "estimators_") and not isinstance(estimator, MARGINS_OF_TREES)
+    kept = container.has_options(estimator, "raw_scores") and not forgets
+    if not kept or getattr(estimator, "probability", False) is True:
         raise errors.ExportError(
             f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
-            "which skl2onnx does not convert; fit with response_method='predict_proba', or convert "
-            "the classifier with another tool, and merge calibrated_classifiers_[i].calibrator "
-            "into it with merge_onnx"
+            "which skl2onnx does not convert; fit with response_method='predict_proba'"
         )
-    if getattr(estimator, "probability", False):  # whose raw scores are no margins
-        estimator = copy(estimator)
-        estimator._probA = estimator._probB = np.empty(0)  # noqa: SLF001
-    return estimator
 
 
 def write_class_scores(
@@ -313,16 +293,16 @@ def write_class_scores(
 ) -> Any:
     """Write down ``class_scores``: a column for every class, also one that was never seen."""
     n_known = len(estimator.classes_)
-    scores = ops.real(Tensor(ops, result, REAL, n_known))
+    scores = ops.real(Tensor(ops, result, REAL))
     if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
-        margin = ops.node("Gather", [scores, ops.number([-1])], width=1, axis=1)
-        scores = _pad(ops, margin, [0, 1, 0, 0], 0.0, 2)
+        margin = ops.node("Gather", [scores, ops.number([-1])], axis=1)
+        scores = _pad(ops, margin, [0, 1, 0, 0], 0.0)
     if n_known == len(classes):
         return scores
-    scores = _pad(ops, scores, [0, 0, 0, 1], -np.inf if is_margin else 0.0, n_known + 1)
+    scores = _pad(ops, scores, [0, 0, 0, 1], -np.inf if is_margin else 0.0)
     columns = np.full(len(classes), n_known, np.int64)
     columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
-    return ops.node("Gather", [scores, ops.number(columns)], width=len(classes), axis=1)
+    return ops.node("Gather", [scores, ops.number(columns)], axis=1)
 
 
 def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Any:
@@ -354,6 +334,5 @@ def write_average_logarithms(
     return mean / ops.row_sum(mean)
 
 
-def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Any:
-    how = ops.number(pads), ops.number(value, np.float64)
-    return ops.node("Pad", [x, *how], width=width)
+def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float) -> Any:
+    return ops.node("Pad", [x, ops.number(pads), ops.number(value, np.float64)])

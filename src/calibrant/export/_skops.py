@@ -30,8 +30,7 @@ def trusted_types() -> list[str]:
 
     Notes
     -----
-    The rows that ``partial_fit`` keeps are not trusted: ``del calibrator.sample_`` before, or save
-    the calibrator by ``model_file.save(calibrator, path, sample=True)``, which checks them.
+    The rows that ``partial_fit`` keeps are not trusted: ``del calibrator.sample_`` before.
 
     Examples
     --------

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 REAL, WHOLE = torch.float64, torch.int64
 NUMBER = int | float
 TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-TYPE_CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
-
-CELLS_AT_ONCE = 1 << 17
-"""Cells that a processor maps at once: what nodes hand on stays near, and is soon freed."""
 
 
 def to_torch(
@@ -51,14 +47,14 @@ def to_torch(
         A fitted calibrator.
     input : {"probabilities", "logits", "positive", "decision"}, optional
         Kind of the input; by default that of the fit. For a calibrator of probabilities it may be
-        "logits", of which the module takes the softmax. "positive" and "decision" are a vector or
-        one column, for the second of two classes.
+        "logits", of which the module takes the softmax. "positive" and "decision" are one column,
+        for the second of two classes.
 
     Returns
     -------
     module : CalibratorModule
-        Takes scores of shape (rows, n_classes), of any floating-point type, and returns
-        probabilities of the same shape and type.
+        Takes scores of shape (rows, n_classes), or (rows, 1) of one column, of any floating-point
+        type, and returns probabilities of shape (rows, n_classes) and the same type.
 
     Raises
     ------
@@ -67,17 +63,17 @@ def to_torch(
 
     Notes
     -----
-    What is fitted are buffers, which ``torch.export`` and ``torch.compile`` take along. It stays in
-    float64, whatever the module or the network around it is changed to, and the module computes in
+    What is fitted are buffers, which ``torch.export`` and ``torch.compile`` take along. They stay
+    in float64, whatever the network around the module is changed to, and the module computes in
     float64, as ``predict_proba`` does: a score in float32 is on the same side of every threshold.
-    Where a device has no float64, as Apple's graphics processors, the processor computes instead,
-    and rows are moved there and back. Sums of a GPU are taken in an order of its own: cumulative
-    ones (``scir``) may differ there in the last bit, and so be on the other side of a threshold.
+    It therefore needs a device with float64, which Apple's graphics processors do not have: keep it
+    on the processor there. Cumulative sums of a GPU (``scir``) may differ in the last bit, and so
+    be on the other side of a threshold.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
 
-    Derivatives with respect to scores are those of the formula: of steps they are zero.
+    Derivatives with respect to scores are those of the formula; steps have none.
 
     Examples
     --------
@@ -202,10 +198,9 @@ class CalibratorModule(nn.Module):
         self.method = calibrator.method or type(calibrator).__name__
         self.n_classes = int(calibrator.n_features_in_)
         self.input, self.n_columns = kind, n_columns(calibrator, kind)
-        self._by_cpu = False
         ops = TorchOperations(self.n_classes)
-        self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
-        self.about = describe(calibrator) | {"calibrant.input": kind}
+        self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind))
+        self.about = describe(calibrator)
         # An empty buffer tells the device of maps without numbers, too.
         self.register_buffer("_device", torch.empty(0, dtype=WHOLE), persistent=False)
 
@@ -214,35 +209,22 @@ class CalibratorModule(nn.Module):
 
         A row that ``predict_proba`` refuses comes out as NaN.
         """
-        if self.n_columns == 1 and scores.dim() == 1:
-            scores = scores[:, None]
         if scores.dim() != 2 or scores.shape[1] != self.n_columns:
-            classes = "one number" if self.n_columns == 1 else f"{self.n_classes} classes"
             raise errors.ShapeError(
-                f"{self!r} got scores of shape {tuple(scores.shape)}; it takes one row per "
-                f"sample, with {classes}"
+                f"{self!r} got scores of shape {tuple(scores.shape)}; it takes (rows, "
+                f"{self.n_columns})"
             )
         if not scores.is_floating_point():
             raise errors.ContainerError(f"{self!r} got scores of {scores.dtype}, not floats")
-        rows = scores.cpu() if self._by_cpu else scores
-        whole = torch.compiler.is_compiling() or torch.jit.is_tracing()  # for any number of rows
-        if whole or rows.device.type != "cpu":
-            result: torch.Tensor = self.map(rows.to(REAL)).to(scores.dtype)
-        else:
-            parts = rows.split(max(1, CELLS_AT_ONCE // self.n_classes))
-            result = torch.cat([self.map(part.to(REAL)).to(scores.dtype) for part in parts])
-        if rows.requires_grad and torch.is_grad_enabled() and not result.requires_grad:
-            # Steps do not depend on scores as far as torch can see; their derivative is zero.
-            result = torch.where(torch.zeros_like(result, dtype=torch.bool), rows, result)
-        return result.to(scores.device) if self._by_cpu else result
+        result: torch.Tensor = self.map(scores.to(REAL)).to(scores.dtype)
+        return result
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
         device = fn(self._device).device
-        self._by_cpu = not has_float64(device)
         for module in self.modules():
             for name, buffer in module.named_buffers(recurse=False):
-                moved = buffer.cpu() if self._by_cpu else fn(buffer)
+                moved = fn(buffer)
                 is_same = moved.dtype == buffer.dtype
                 setattr(module, name, moved if is_same else buffer.to(device))
         return self
@@ -250,15 +232,6 @@ class CalibratorModule(nn.Module):
     def __repr__(self) -> str:
         facts = f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
         return f"{type(self).__name__}({facts})"
-
-
-def has_float64(device: torch.device) -> bool:
-    """Whether a device computes with numbers of 64 bits; Apple's graphics processors do not."""
-    try:
-        torch.ones(1, dtype=torch.float64, device=device).sqrt()
-    except (TypeError, RuntimeError):
-        return False
-    return True
 
 
 def save_pt2(
@@ -277,9 +250,9 @@ def save_pt2(
 
     Notes
     -----
-    The number of rows is free. What reads the file needs PyTorch alone. It holds no path and no
-    name of a user; ``extra_files`` of ``torch.export.load`` give ``calibrant.classes``,
-    ``calibrant.method``, ``calibrant.input`` and ``calibrant.version``.
+    The number of rows is free. What reads the file needs PyTorch alone; ``extra_files`` of
+    ``torch.export.load`` give ``calibrant.classes``, ``calibrant.method`` and
+    ``calibrant.version``.
 
     Examples
     --------
@@ -305,17 +278,5 @@ def save_pt2(
         (scores.to(module._device.device),),  # noqa: SLF001  (ours)
         dynamic_shapes={"scores": {0: torch.export.Dim("rows")}},
     )
-    _forget(program)
     with replace_file(path) as file:
         torch.export.save(program, file, extra_files=module.about)
-
-
-def _forget(program: torch.export.ExportedProgram) -> None:
-    """Drop what tells where a program was made, and on which device it has to run."""
-    program.example_inputs = None
-    for graph_module in program.graph_module.modules():
-        graph_module.meta = {}
-    for node in program.graph.nodes:
-        node.meta = {key: node.meta[key] for key in ("val",) if key in node.meta}
-        if node.target is TYPE_CHECK:
-            node.kwargs = {"dtype": node.kwargs["dtype"]}

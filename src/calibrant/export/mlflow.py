@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
-from importlib import metadata as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,6 @@ import numpy as np
 from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _gate as gate
-from calibrant._bad_rows import ON_BAD_ROW, predict_good
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._gate import ONE_COLUMN, order_of
 from calibrant.export._pipeline import check_input, take_calibrator
@@ -49,11 +46,8 @@ FOR_CLASSIFIERS = (
     "pyfunc_predict_fn='predict_proba')"
 )
 
-CHOICES = {
-    "method": ("predict_proba", "predict", "predict_log_proba"),
-    "on_bad_row": tuple(ON_BAD_ROW),
-}
-"""Choices of the parameters of a prediction; the first is the default."""
+METHODS = ("predict_proba", "predict", "predict_log_proba")
+"""Choices of the parameter ``method`` of a prediction; the first is the default."""
 
 MOST_COLUMNS = 100
 """MLflow checks one named column after the other, which takes 5 ms a call for 100; beyond that a
@@ -64,10 +58,9 @@ def save_model(
     calibrator: Calibrator,
     path: str | os.PathLike[str],
     *,
-    signature: ModelSignature | bool | None = None,
+    signature: ModelSignature | None = None,
     input_example: Any = None,
     pip_requirements: Sequence[str] | str | None = None,
-    extra_pip_requirements: Sequence[str] | str | None = None,
     mlflow_model: Model | None = None,
     **options: Any,
 ) -> None:
@@ -79,15 +72,14 @@ def save_model(
         A fitted calibrator. A ``CalibratedClassifier`` is for ``mlflow.sklearn``.
     path : path-like
         Directory to create.
-    signature : ModelSignature or False, optional
+    signature : ModelSignature, optional
         By default made from the calibrator: columns named as in the data frame at ``fit``, or after
         classes that are text, or the single column "positive" or "decision"; otherwise, and with
-        more than 100 classes, one vector per row, named "probabilities" or "logits". False means
-        none.
-    input_example : any that MLflow takes, or False, optional
+        more than 100 classes, one vector per row, named "probabilities" or "logits".
+    input_example : any that MLflow takes, optional
         By default one or two rows that match the default signature.
-    pip_requirements, extra_pip_requirements : list of str or path, optional
-        By default this version of calibrant and the installed versions of its dependencies.
+    pip_requirements : list of str or path, optional
+        By default this version of calibrant.
     mlflow_model : mlflow.models.Model, optional
         MLflow model to add the flavour to.
     **options
@@ -131,22 +123,15 @@ def save_model(
         flavor |= {"scores": check_input(taken, None), "data": DATA, "version": __version__}
         model = Model() if mlflow_model is None else mlflow_model
         model.add_flavor(FLAVOR, **flavor)
-        if input_example is None and signature in (None, False):
-            input_example = _example(taken)
-        if signature is None:
-            signature = _signature(taken)
         if pip_requirements is None and options.get("conda_env") is None:
-            more, extra_pip_requirements = extra_pip_requirements or [], None
-            pip_requirements = _requirements()
-            pip_requirements += [f"-r {more}"] if isinstance(more, str) else more
+            pip_requirements = [f"calibrant=={__version__}"]
         mlflow.pyfunc.save_model(
             path,
             loader_module=__name__,
             data_path=str(file),
-            signature=None if signature is False else signature,
-            input_example=None if input_example is False else input_example,
+            signature=_signature(taken) if signature is None else signature,
+            input_example=_example(taken) if input_example is None else input_example,
             pip_requirements=pip_requirements,
-            extra_pip_requirements=extra_pip_requirements,
             mlflow_model=model,
             **options,
         )
@@ -240,22 +225,17 @@ class _Served:
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
         """Return a data frame for one, with the classes as its columns, and else an array."""
-        options = {name: usual[0] for name, usual in CHOICES.items()} | (params or {})
-        for name, choices in CHOICES.items():
-            gate.check_option(name, options[name], choices)
-        method, on_bad_row = options["method"], options["on_bad_row"]
+        method = (params or {}).get("method", METHODS[0])
+        gate.check_option("method", method, METHODS)
+        predict = getattr(self._calibrator, method)
         if isinstance(data, dict):  # of a vector for each row, which has a name
             (data,) = data.values()
         if not isinstance(data, pd.DataFrame):
-            data = np.asarray(data)
-        predict = getattr(self._calibrator, method)
-        result, good = predict_good(predict, data, self._calibrator, on_bad_row)
-        if not isinstance(data, pd.DataFrame):
-            return result
-        index = data.index[good] if on_bad_row == "skip" else data.index
+            return predict(np.asarray(data))
+        result = predict(data)
         if method == "predict":
-            return pd.Series(result, index=index, name="label")
-        return pd.DataFrame(result, index=index, columns=_texts(self._calibrator))
+            return pd.Series(result, index=data.index, name="label")
+        return pd.DataFrame(result, index=data.index, columns=_texts(self._calibrator))
 
 
 def _read(directory: Path) -> Calibrator:
@@ -308,8 +288,8 @@ def _signature(calibrator: Calibrator) -> ModelSignature:
             Schema([ColSpec(DataType.double, name) for name in of])
             for of in (names, _texts(calibrator))
         )
-    params = [ParamSpec(name, DataType.string, usual) for name, (usual, *_) in CHOICES.items()]
-    return ModelSignature(inputs, outputs, ParamSchema(params))
+    params = ParamSchema([ParamSpec("method", DataType.string, METHODS[0])])
+    return ModelSignature(inputs, outputs, params)
 
 
 def _example(calibrator: Calibrator) -> Any:
@@ -323,14 +303,6 @@ def _example(calibrator: Calibrator) -> Any:
     if calibrator.map_.kind == "logits":
         rows = 4 * rows
     return rows if names is None else pd.DataFrame(rows, columns=names)
-
-
-def _requirements() -> list[str]:
-    """Return this package and what it needs, in the versions that are installed."""
-    asked = [line for line in installed.requires("calibrant") or [] if "extra ==" not in line]
-    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked]
-    pinned = [f"{name}=={installed.version(name).partition('+')[0]}" for name in names]
-    return [f"calibrant=={__version__}", *pinned]
 
 
 def __dir__() -> list[str]:
