@@ -108,5 +108,5 @@ def assert_same_calibrator(one, two):
 def breaks(rule, match="."):
     """A file or a calibrator that breaks a rule of the format is refused."""
     with pytest.raises(ModelFileError, match=match) as caught:
-        yield
+        yield caught
     assert caught.value.rule == rule

@@ -1,11 +1,8 @@
 """Every broken or malicious file is refused, with the error of the rule that it breaks."""
 
-import io
-import json
 import os
 import pickle
 import re
-import zipfile
 from pathlib import Path
 from time import process_time
 
@@ -15,24 +12,30 @@ import pytest
 from calibrant import errors
 from calibrant.model_file import dumps, load, loads, save
 from conftest import needs_pages
-from hostile_files import CASES
+from hostile_files.cases import CASES
 from hostile_files.frame import take_apart
-from model_file.catalogue import assert_same_calibrator, breaks, fitted
+from hostile_files.judge import judge, storm
+from model_file.catalogue import (
+    KINDS,
+    METHODS,
+    assert_same_calibrator,
+    breaks,
+    fitted,
+)
 
 HANG = 60
 """Seconds that no file takes, on a busy machine or with sanitizers; a quiet one takes three."""
 
 
 @pytest.mark.parametrize(
-    ("method", "change", "rule", "match"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+    ("method", "change", "rule"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_file_that_breaks_a_rule_is_refused(method, change, rule, match):
+def test_a_file_that_breaks_a_rule_is_refused(method, change, rule):
     frame = take_apart(dumps(fitted(method)))
     change(frame)
     started = process_time()
-    with pytest.raises(errors.ModelFileError, match=match or ".") as caught:
+    with breaks(rule) as caught:
         loads(frame.assemble())
-    assert caught.value.rule == rule
     assert len(str(caught.value)) < 500
     assert process_time() - started < HANG  # not a measurement: nothing hangs
 
@@ -61,32 +64,13 @@ class Bomb:
         return os.mkdir, (self.path,)
 
 
-def other_formats(directory):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("model", b"x" * 100)
-    array = io.BytesIO()
-    np.save(array, np.arange(10))
-    return {
-        "pickle": pickle.dumps(Bomb(str(directory / "executed"))),
-        "old pickle": pickle.dumps(Bomb(str(directory / "executed")), protocol=0),
-        "zip": packed.getvalue(),
-        "npy": array.getvalue(),
-        "json": json.dumps({"parts": []}).encode(),
-        "gzip": b"\x1f\x8b" + bytes(100),
-        "text": b"hello, world" * 10,
-        "empty": b"",
-        "zeros": bytes(1000),
-    }
-
-
-def test_other_formats_are_refused_and_never_executed(tmp_path):
+@pytest.mark.parametrize("protocol", [0, 5])
+def test_a_pickle_is_refused_and_never_executed(protocol, tmp_path):
     path = tmp_path / "model.calibrant"
-    for data in other_formats(tmp_path).values():
-        path.write_bytes(data)
-        with breaks("magic"):
-            load(path)
-        assert not (tmp_path / "executed").exists()
+    path.write_bytes(pickle.dumps(Bomb(str(tmp_path / "executed")), protocol))
+    with breaks("magic"):
+        load(path)
+    assert not (tmp_path / "executed").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system here")
@@ -153,3 +137,20 @@ def test_only_bytes_are_loaded_and_none_are_shared():
         calibrator = loads(kind(data))
     data[:] = bytes(len(data))
     np.testing.assert_array_equal(calibrator.coef_, fitted("vs").coef_)
+
+
+# Random damage
+
+
+def test_damaged_files_are_refused_or_harmless():
+    files = [dumps(fitted(method, kind)) for method in METHODS for kind in KINDS]
+    outcomes = storm(files, 1500, "quick")
+    assert outcomes["loaded"] > 50  # otherwise nothing behind the checks is tried
+    assert len(outcomes) >= 10
+
+
+def test_damaged_golden_files_are_refused_or_harmless():
+    paths = sorted((Path(__file__).parents[1] / "golden").glob("*/*.calibrant"))
+    files = [path.read_bytes() for path in paths]
+    assert {judge(data) for data in files} == {"loaded"}
+    assert storm(files, 200, "golden")["loaded"] > 20

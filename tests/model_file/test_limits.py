@@ -4,7 +4,6 @@ import pytest
 
 from calibrant.model_file import _format as limits
 from calibrant.model_file import dumps, loads
-from hostile_files.fit_cases import nest
 from hostile_files.frame import take_apart
 from model_file.catalogue import assert_same_calibrator, breaks, fitted
 
@@ -49,10 +48,14 @@ def test_size_of_integers():
         loads(frame.assemble())
 
 
-def test_depth_of_parts():
-    frame = take_apart(dumps(fitted("mixture")))
-    nest(frame, 6)
-    assert loads(dumps(loads(frame.assemble())))
-    nest(frame, 1)
-    with breaks("parts", match="8 deep"):
+def test_a_newer_version_names_its_writer():
+    frame = take_apart(dumps(fitted("ts")))
+    frame.major, frame.header["library"] = 2, "calibrant 7.5"
+    with breaks("version", match=r"format 2\.0 .* by calibrant 7\.5;"):
         loads(frame.assemble())
+
+
+def test_a_parameter_that_an_older_version_did_not_have_gets_its_default():
+    frame = take_apart(dumps(fitted("ts")))
+    del frame.part()["parameters"]["tol"]
+    assert loads(frame.assemble()).tol == 1e-10

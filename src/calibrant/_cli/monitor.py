@@ -106,10 +106,10 @@ def _identity(new: Path, part: str | None) -> str | None:
 
 def _open(state: Path, alpha: float | None, calibrator: Any) -> Any:
     """Go on from a state, or begin one."""
-    from calibrant.model_file import digest
+    from calibrant.model_file import dumps
     from calibrant.monitor import CalibrationMonitor
 
-    classes, model = calibrator.classes_, digest(calibrator)
+    classes, model = calibrator.classes_, hashlib.sha256(dumps(calibrator)).hexdigest()
     if not state.exists():
         return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes, model=model)
     monitor: Any = CalibrationMonitor.load(state, model=model)

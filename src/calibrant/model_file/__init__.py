@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import stored_names, take_state
+from calibrant._calibrators.parameters import stored_names
 from calibrant.model_file._fields import parts_in, stored_values
 from calibrant.model_file._format import MAX_FILE, Content, pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
 
 if TYPE_CHECKING:
+    from calibrant._calibrators.base import Calibrator
+
     Path = str | os.PathLike[str]
 
-__all__ = ["describe", "digest", "dumps", "load", "loads", "save"]
+__all__ = ["describe", "dumps", "load", "loads", "save"]
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def save(calibrator: Calibrator, path: Path, *, sample: bool = False) -> str:
+def save(calibrator: Calibrator, path: Path) -> str:
     """Write a fitted calibrator to a file, atomically.
 
     Parameters
@@ -38,10 +39,6 @@ def save(calibrator: Calibrator, path: Path, *, sample: bool = False) -> str:
         Any fitted calibrator of this package.
     path : path-like
         File to write or replace, usually with the suffix ``.calibrant``.
-    sample : bool, default=False
-        Whether the file also holds ``sample_``, the rows that ``partial_fit`` has kept, so that it
-        goes on from them after ``load``. These are scores and labels: whoever reads the file reads
-        them, too.
 
     Returns
     -------
@@ -65,7 +62,7 @@ def save(calibrator: Calibrator, path: Path, *, sample: bool = False) -> str:
     >>> load(path, sha256=digest)
     TemperatureScaling()
     """
-    pieces, digest = _encode(calibrator, sample=sample)
+    pieces, digest = _encode(calibrator)
     with replace_file(path) as file:
         for piece in pieces:
             file.write(piece)
@@ -88,8 +85,7 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     Returns
     -------
     calibrator : Calibrator
-        Calibrator whose ``predict_proba`` returns the same bytes as the saved one; with the rows
-        of ``partial_fit`` if the file holds them.
+        Calibrator whose ``predict_proba`` returns the same bytes as the saved one.
 
     Raises
     ------
@@ -110,15 +106,13 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     return Reader(_open(path, sha256, max_bytes)).outermost()
 
 
-def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
+def dumps(calibrator: Calibrator) -> bytes:
     """Return the bytes that ``save`` writes.
 
     Parameters
     ----------
     calibrator : Calibrator
         Any fitted calibrator of this package.
-    sample : bool, default=False
-        Whether they also hold ``sample_``, as of ``save``.
 
     Returns
     -------
@@ -132,34 +126,7 @@ def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
     >>> loads(dumps(FlattenedIsotonic().fit(*simulated_scores())))
     FlattenedIsotonic()
     """
-    return b"".join(_encode(calibrator, sample=sample)[0])
-
-
-def digest(calibrator: Calibrator, *, sample: bool = False) -> str:
-    """Return the SHA-256 of the file that ``save`` writes.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        Any fitted calibrator of this package.
-    sample : bool, default=False
-        Whether they also hold ``sample_``, as of ``save``.
-
-    Returns
-    -------
-    sha256 : str
-
-    Examples
-    --------
-    >>> from hashlib import sha256
-    >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.model_file import digest, dumps
-    >>> calibrator = TemperatureScaling().fit(*simulated_scores())
-    >>> digest(calibrator) == sha256(dumps(calibrator)).hexdigest()
-    True
-    """
-    return _encode(calibrator, sample=sample)[1]
+    return b"".join(_encode(calibrator)[0])
 
 
 def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
@@ -185,8 +152,8 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     calibrant.errors.ModelFileError: the file is empty
     """
     _check_hex(sha256)
-    own = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
-    return Reader(unpack(memoryview(own), sha256)).outermost()
+    copy = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
+    return Reader(unpack(memoryview(copy), sha256)).outermost()
 
 
 def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
@@ -203,9 +170,8 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     -------
     description : dict
         ``method``, ``class``, ``parameters``, ``classes``, ``n_classes``, ``fitted`` (plain
-        values), ``parts`` (the fitted calibrators inside, described likewise), ``sample`` (how many
-        rows ``partial_fit`` has counted and kept, if the file holds them), ``arrays`` (name ->
-        dtype and shape), ``bytes``, ``format``, ``library`` and ``sha256``.
+        values), ``reports``, ``parts`` (the fitted calibrators inside, described likewise),
+        ``arrays`` (name -> dtype and shape), ``bytes``, ``format``, ``library`` and ``sha256``.
 
     Examples
     --------
@@ -215,17 +181,13 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     >>> from calibrant.model_file import describe, save
     >>> path = f"{mkdtemp()}/model.calibrant"
     >>> digest = save(TemperatureScaling().fit(*simulated_scores()), path)
-    >>> found = describe(path)
-    >>> found["method"], found["n_classes"], found["sha256"] == digest
+    >>> facts = describe(path)
+    >>> facts["method"], facts["n_classes"], facts["sha256"] == digest
     ('ts', 3, True)
     """
     content = _open(path, None, max_bytes)
-    calibrator = Reader(content).outermost()
-    sample = vars(calibrator).get("sample_")
-    counts = None if sample is None else {"n_rows": sample.n_rows, "n_kept": sample.n_kept}
     return {
-        **_description(calibrator),
-        "sample": counts,
+        **_description(Reader(content).outermost()),
         "arrays": {name: (array.dtype.name, array.shape) for name, array in content.arrays.items()},
         "bytes": content.size,
         "format": ".".join(map(str, content.version)),
@@ -257,15 +219,10 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | str) else repr(value)
 
 
-def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memoryview], str]:
-    if isinstance(calibrator, Calibrator):
-        calibrator = take_state(calibrator)  # with its own rows, though it may be fitted again
+def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
     writer = Writer()
     writer.part(calibrator, fitted=True)
-    header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
-    if sample:
-        header["sample"] = writer.sample(calibrator)
-    return pack(header, writer.arrays)
+    return pack({"parts": writer.parts, "vectors": writer.vectors}, writer.arrays)
 
 
 def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
@@ -274,11 +231,11 @@ def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
     _check_regular(path, os.stat(path))  # noqa: PTH116  (a pipe would make whoever opens it wait)
     with open(path, "rb") as file:  # noqa: PTH123
         # Of what was opened: another file may have taken its name in between.
-        opened = os.fstat(file.fileno())
-        _check_regular(path, opened)
-        size = opened.st_size
-        is_small = size <= max_bytes
-        require(is_small, f"{path} has {size} bytes; the limit is max_bytes={max_bytes}", "size")
+        status = os.fstat(file.fileno())
+        _check_regular(path, status)
+        size = status.st_size
+        message = f"{path} has {size} bytes; the limit is max_bytes={max_bytes}"
+        require(size <= max_bytes, message, "size")
         data = bytearray(size)
         is_whole = file.readinto(data) == size and not file.read(1)
         require(is_whole, f"{path} changed while it was read; read it again", "unchanged")

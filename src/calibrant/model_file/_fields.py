@@ -12,10 +12,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, partial
+from dataclasses import MISSING, fields
+from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +35,7 @@ from calibrant._gate import two_column_kind
 from calibrant._maps.curves import (
     AveragedHistogram,
     BetaMap,
+    BoundedLogs,
     Curve,
     LogOddsCurve,
     PiecewiseLinear,
@@ -42,14 +51,52 @@ if TYPE_CHECKING:
 
     from calibrant.model_file._parts import Reader, Writer
 
-CURVES = (
-    PiecewiseLinear,
-    StepFunction,
-    Histogram,
-    Sigmoid,
-    BetaMap,
-    AveragedHistogram,
-    LogOddsCurve,
+
+class Form(NamedTuple):
+    """How a kind of curve is stored: as a few vectors."""
+
+    kind: Any
+    n_vectors: int
+    split: Callable[[Any], list[Any]]
+    join: Callable[..., Any]
+
+
+def _split_steps(curve: StepFunction | Histogram) -> list[Any]:
+    return [curve.thresholds, curve.values, curve.sizes]
+
+
+def _bounds(curve: Any) -> list[float]:
+    return [curve.logs.low, curve.logs.rest]
+
+
+def _join_terms(kind: Any) -> Callable[[NDArray[np.float64]], Any]:
+    """Return what makes a curve of its numbers, the bounds of its logarithms last."""
+
+    def join(numbers: NDArray[np.float64]) -> Any:
+        *terms, low, rest = numbers.tolist()
+        return kind(*terms, BoundedLogs(low, rest))
+
+    return join
+
+
+FORMS = (
+    Form(PiecewiseLinear, 2, lambda c: [c.x, c.y], PiecewiseLinear),
+    Form(StepFunction, 3, _split_steps, StepFunction),
+    Form(Histogram, 3, _split_steps, Histogram),
+    Form(Sigmoid, 1, lambda c: [[c.slope, c.intercept, *_bounds(c)]], _join_terms(Sigmoid)),
+    Form(BetaMap, 1, lambda c: [[c.a, c.b, c.c, *_bounds(c)]], _join_terms(BetaMap)),
+    Form(
+        AveragedHistogram,
+        5,
+        lambda c: [*_split_steps(c.histogram), c.n_bins, c.log_scores],
+        lambda x, y, sizes, n_bins, logs: AveragedHistogram(Histogram(x, y, sizes), n_bins, logs),
+    ),
+    Form(
+        LogOddsCurve,
+        3,
+        lambda c: [_bounds(c), c.x, c.y],
+        lambda bounds, x, y: LogOddsCurve(x, y, BoundedLogs(*bounds.tolist())),
+    ),
 )
 """What stands in a file is the place in this table; places are never reused."""
 
@@ -82,6 +129,9 @@ def _expanded(kind: Any) -> Any:
 _LABELS = _expanded(NDArray[Any])
 
 
+# What belongs to a fit
+
+
 @cache
 def field_types(cls: Any) -> dict[str, Any]:
     """Return the type of each field of a dataclass that a file holds, or of a dict."""
@@ -98,11 +148,11 @@ def stored_types(cls: Any) -> dict[str, Any]:
 
     A field of the map has its name with an underscore; a composition's map is made of its parts.
     """
-    found = fitted_types(cls)
-    map_type = found.pop("map_")
+    types = fitted_types(cls)
+    map_type = types.pop("map_")
     if issubclass(cls, Composed):
-        return found
-    return {f"{f}_": of for f, of in field_types(map_type).items() if f not in GIVEN} | found
+        return types
+    return {f"{f}_": of for f, of in field_types(map_type).items() if f not in GIVEN} | types
 
 
 @cache
@@ -112,17 +162,16 @@ def optional_fields(cls: Any) -> frozenset[str]:
 
 
 def stored_values(calibrator: Calibrator) -> dict[str, Any]:
-    """Return all that is stored of a fit; refuses parameters that are no longer those of it."""
+    """Return all that is stored of a fit; refuse parameters that are no longer those of it."""
     cls: Any = type(calibrator)
-    found = calibrator.map_
-    own = {} if isinstance(calibrator, Composed) else field_types(type(found))
-    for field, parameter in _given(calibrator, own):
-        if getattr(found, field) != _parameter(calibrator, parameter):
-            raise ModelFileError(
-                f"{cls.__name__}: {parameter} was changed after the fit; fit again", "savable"
-            )
+    map_ = calibrator.map_
+    of_map = {} if isinstance(calibrator, Composed) else field_types(type(map_))
+    for field, value in _given(calibrator, of_map).items():
+        if getattr(map_, field) != value:
+            message = f"{cls.__name__}: {GIVEN[field]} was changed after the fit; fit again"
+            raise ModelFileError(message, "savable")
     values = {
-        name: getattr(found, name[:-1]) if name[:-1] in own else getattr(calibrator, name)
+        name: getattr(map_, name[:-1]) if name[:-1] in of_map else getattr(calibrator, name)
         for name in stored_types(cls)
     }
     return {n: v for n, v in values.items() if v is not None or n not in optional_fields(cls)}
@@ -133,26 +182,23 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     cls: Any = type(calibrator)
     values = dict.fromkeys(optional_fields(cls)) | values
     if isinstance(calibrator, Composed):
-        found = calibrator._compose(values)  # noqa: SLF001  (ours)
+        map_ = calibrator._compose(values)  # noqa: SLF001  (ours)
     else:
         map_type = fitted_types(cls)["map_"]
         types = field_types(map_type)
-        own = {f: values.pop(f"{f}_") for f in types if f not in GIVEN}
-        for field, parameter in _given(calibrator, types):
-            own[field] = types[field](_parameter(calibrator, parameter))
-        found = map_type(**own)
-    calibrator.__dict__ |= values | {"map_": found}
+        of_map = {field: values.pop(f"{field}_") for field in types if field not in GIVEN}
+        given = _given(calibrator, types).items()
+        map_ = map_type(**of_map, **{field: types[field](value) for field, value in given})
+    calibrator.__dict__ |= values | {"map_": map_}
 
 
-def _given(calibrator: Calibrator, map_fields: Any) -> list[tuple[str, str]]:
-    pairs = [(field, GIVEN[field]) for field in map_fields if field in GIVEN]
-    return [(field, parameter) for field, parameter in pairs if hasattr(calibrator, parameter)]
-
-
-def _parameter(calibrator: Calibrator, name: str) -> Any:
-    """Return a parameter as the map has it: rows of one number became two columns."""
-    value = getattr(calibrator, name)
-    return two_column_kind(value) if name == "scores" else value
+def _given(calibrator: Calibrator, map_fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a map that are parameters: rows of one number became two columns."""
+    names = [field for field in map_fields if hasattr(calibrator, GIVEN.get(field, ""))]
+    values = {field: getattr(calibrator, GIVEN[field]) for field in names}
+    if "kind" in values:
+        values["kind"] = two_column_kind(values["kind"])
+    return values
 
 
 def parts_in(value: Any) -> Iterator[Calibrator]:
@@ -162,6 +208,9 @@ def parts_in(value: Any) -> Iterator[Calibrator]:
     elif isinstance(value, dict | list | tuple):
         for item in value.values() if isinstance(value, dict) else value:
             yield from parts_in(item)
+
+
+# Values by their declared types
 
 
 def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
@@ -177,7 +226,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
-    if kind == _LABELS:  # labels
+    if kind == _LABELS:
         return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
@@ -196,11 +245,13 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return writer.part(value, fitted=True)
     if is_typeddict(kind):
         require(value.keys() == field_types(kind).keys(), f"{name} has other keys")
-    get = value.__getitem__ if is_typeddict(kind) else partial(getattr, value)
+        values = value
+    else:
+        values = {field: getattr(value, field) for field in field_types(kind)}
     return {
-        field: write(of, get(field), f"{name}/{field}", writer)
+        field: write(of, values[field], f"{name}/{field}", writer)
         for field, of in field_types(kind).items()
-        if _is_written(kind, field, get)
+        if _is_written(kind, field, values[field])
     }
 
 
@@ -222,8 +273,8 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         return reader.take(name, whole=_is_whole(kind), n_dimensions=None)
     if kind in (StepFunction, RankedStepFunction):
         _expect(stored, _announcement(kind), name)
-        parts = field_types(kind).items()
-        return kind(*(reader.take(f"{name}/{f}", whole=_is_whole(of)) for f, of in parts))
+        arrays = field_types(kind).items()
+        return kind(*(reader.take(f"{name}/{f}", whole=_is_whole(of)) for f, of in arrays))
     if inside[:1] == (Curve,):
         return _read_curves(stored, name, reader)
     if origin in (list, tuple):
@@ -231,19 +282,20 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         return origin(read(inside[0], item, f"{name}/{i}", reader) for i, item in enumerate(stored))
     if kind is Calibrator:
         return reader.part(stored, name, fitted=True)
+    # What has a default came after the first files.
     later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
-    types = field_types(kind)  # what has a default came after the first files
+    types = field_types(kind)
     given = take(stored, name, dict.fromkeys(types, object), later)
     values = {f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()}
     return kind(**values)
 
 
-def _is_written(kind: Any, field: str, get: Callable[[str], Any]) -> bool:
+def _is_written(kind: Any, field: str, value: Any) -> bool:
     """Whether a field has a place in a file that is written now; older ones may have it."""
     if is_typeddict(kind):
         return True
     written = kind.__dataclass_fields__[field].metadata.get("written", True)
-    return get(field) is not None if written == "unless None" else bool(written)
+    return value is not None if written == "unless None" else bool(written)
 
 
 def _other_than_none(kind: Any) -> Any:
@@ -264,6 +316,9 @@ def _expect(stored: Any, word: str, name: str) -> None:
     require(is_word, f"{name} is not declared as {word!r}", "fields")
 
 
+# Curves of many classes
+
+
 def _check_number_of(curves: Any) -> None:
     require(
         len(curves) <= limits.MAX_MAPS,
@@ -274,11 +329,12 @@ def _check_number_of(curves: Any) -> None:
 
 def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
     _check_number_of(curves)
+    kinds = [form.kind for form in FORMS]
     for i, curve in enumerate(curves):
-        require(type(curve) in CURVES, f"{name}/{i} is a {type(curve).__name__}")
-    vectors = [vector for curve in curves for vector in _vectors(curve)]
-    forms = [CURVES.index(type(curve)) for curve in curves]
-    writer.arrays[f"{name}/forms"] = np.array(forms, dtype=np.int64)
+        require(type(curve) in kinds, f"{name}/{i} is a {type(curve).__name__}")
+    places = [kinds.index(type(curve)) for curve in curves]
+    vectors = [v for i, c in zip(places, curves, strict=True) for v in FORMS[i].split(c)]
+    writer.arrays[f"{name}/forms"] = np.array(places, dtype=np.int64)
     writer.arrays[f"{name}/lengths"] = np.array([len(v) for v in vectors], dtype=np.int64)
     writer.arrays[f"{name}/numbers"] = np.concatenate(vectors).astype(np.float64)
     return "maps"
@@ -286,70 +342,26 @@ def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
 
 def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
     _expect(stored, "maps", name)
-    forms = reader.take(f"{name}/forms", whole=True)
-    lengths = reader.take(f"{name}/lengths", whole=True)
+    places, lengths = (reader.take(f"{name}/{n}", whole=True) for n in ("forms", "lengths"))
     numbers = reader.take(f"{name}/numbers")
-    _check_number_of(forms)
-    known = forms.min() >= 0 and forms.max() < len(CURVES)
+    _check_number_of(places)
+    known = places.min() >= 0 and places.max() < len(FORMS)
     require(known, f"{name} has a map of unknown form")
     ends = np.cumsum(lengths.astype(object))  # Python's integers do not overflow
     is_whole = lengths.min() >= 1 and ends[-1] == len(numbers)
     require(is_whole, f"{name}: vectors do not fill their numbers")
     vectors = np.split(numbers, ends[:-1].astype(np.int64))
-    sizes = [_n_vectors(CURVES[form]) for form in forms]
-    require(len(vectors) == sum(sizes), f"{name}: vectors are missing")
-    starts = np.cumsum([0, *sizes])
-    return tuple(
-        _join(CURVES[form], vectors[start : start + size])
-        for form, start, size in zip(forms, starts, sizes, strict=False)
-    )
-
-
-@cache
-def _leaf_types(cls: Any) -> tuple[Any, ...]:
-    """Return the types of a curve's numbers and arrays, and of those of the curves inside it."""
-    leaves: list[Any] = []
-    for of in field_types(cls).values():
-        leaves += _leaf_types(of) if is_dataclass(of) else [of]  # type: ignore[arg-type]
-    return tuple(leaves)
-
-
-def _n_vectors(cls: Any) -> int:
-    """Return how many vectors a curve is: all of its single numbers are one, the first."""
-    leaves = _leaf_types(cls)
-    return len(leaves) - leaves.count(float) + (float in leaves)
-
-
-def _leaves(curve: Any) -> Iterator[Any]:
-    for field in field_types(type(curve)):  # type: ignore[arg-type]
-        value = getattr(curve, field)
-        yield from _leaves(value) if is_dataclass(value) else [value]
-
-
-def _vectors(curve: Any) -> list[NDArray[np.float64]]:
-    leaves = list(_leaves(curve))
-    numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
-    arrays = [leaf.astype(np.float64) for leaf in leaves if not isinstance(leaf, float)]
-    return [np.array(numbers)] * bool(numbers) + arrays
-
-
-def _join(cls: Any, vectors: list[NDArray[np.float64]]) -> Any:
-    """Undo ``_vectors``."""
-    n_numbers, rest = _leaf_types(cls).count(float), iter(vectors)
-    numbers = next(rest).tolist() if n_numbers else []
-    require(len(numbers) == n_numbers, f"a {_announcement(cls)} has {n_numbers} numbers")
-    in_order = iter(numbers)
-
-    def build(of: Any) -> Any:
-        if is_dataclass(of):
-            inside: Any = of
-            return inside(*map(build, field_types(inside).values()))
-        return next(in_order if of is float else rest)
-
+    forms = [FORMS[place] for place in places]
+    n_vectors = sum(form.n_vectors for form in forms)
+    require(len(vectors) == n_vectors, f"{name}: vectors are missing")
+    in_order = iter(vectors)
     try:
-        return build(cls)
+        return tuple(form.join(*(next(in_order) for _ in range(form.n_vectors))) for form in forms)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ParameterError(str(error)) from None
+
+
+# Class labels, names of columns, and other vectors of one type
 
 
 def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | None]:
@@ -413,8 +425,7 @@ def _restore(kind: type, dtype: str, values: Any) -> NDArray[Any]:
 def _check_width(dtype: str, values: list[Any]) -> None:
     """Refuse long labels; numpy makes every cell as wide as the widest: count before it does."""
     try:
-        is_plain = isinstance(values[0], bytes) or "".join(values).isascii()
-        widest = max(map(len, values if is_plain else (v.encode("utf-8") for v in values)))
+        widest = max(len(v) if isinstance(v, bytes) else len(v.encode("utf-8")) for v in values)
     except UnicodeEncodeError:
         raise ModelFileError("a label is not valid Unicode", "labels") from None
     most = limits.MAX_LABEL

@@ -42,26 +42,18 @@ MAGIC = b"\x89CLBR\r\n\x1a"
 """Not text, and broken by any transfer that changes line ends, as PNG's."""
 
 MAJOR, MINOR = 1, 0
-WITH_SAMPLE = 1
-"""Minor version of files that hold rows, too."""
-
 DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 _PREFIX = struct.Struct("<8sHHI")
 _DIGEST = 32
-_OTHERS = {
-    b"\x80": "a pickle, which is never loaded",
-    b"PK": "a zip archive",
-    b"\x93NUMPY": "a numpy array",
-    b"{": "JSON",
-    b"\x1f\x8b": "gzip",
-}
+_HEADER = {"library": str} | dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
+_ARRAY = {"name": str, "dtype": str, "shape": list, "offset": int}
 
 
 class Content(NamedTuple):
     """What a checked file says.
 
-    ``header`` is all but the frame's own fields, ``arrays`` are views into the bytes that were
-    read, ``library`` is who wrote the file, ``sha256`` the digest of the whole file.
+    ``arrays`` are views into the bytes that were read, ``library`` is who wrote the file,
+    ``sha256`` the digest of the whole file.
     """
 
     header: dict[str, Any]
@@ -82,13 +74,8 @@ def pack(
     header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
-    minor = WITH_SAMPLE if "sample" in header else MINOR
-    require(
-        len(arrays) <= MAX_ARRAYS,
-        f"the calibrator has {len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}; save its "
-        "parts in separate files",
-        "savable",
-    )
+    few = len(arrays) <= MAX_ARRAYS
+    require(few, f"{len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}", "savable")
     table: list[dict[str, Any]] = []
     data: list[memoryview] = []
     offset = 0
@@ -103,13 +90,9 @@ def pack(
         {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
     )
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
-    require(
-        len(text) <= MAX_HEADER,
-        f"the header would have {len(text)} bytes, but at most {MAX_HEADER} are allowed: use fewer "
-        "or shorter class labels",
-        "savable",
-    )
-    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, minor, len(text)), text, *data]
+    long = f"the header would have {len(text)} bytes, {MAX_HEADER} at most: shorten class labels"
+    require(len(text) <= MAX_HEADER, long, "savable")
+    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
     sha = hashlib.sha256()
     for piece in pieces:
         sha.update(piece)
@@ -136,68 +119,48 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     except ModelFileError:
         if major == MAJOR:
             raise
-        library = "an unknown version"
+        library = "an unknown version"  # whose header may be anything
     require(
-        major == MAJOR and minor <= WITH_SAMPLE,
+        (major, minor) == (MAJOR, MINOR),
         f"the file has format {major}.{minor} and was written by {library}; calibrant "
-        f"{__version__} reads formats up to {MAJOR}.{WITH_SAMPLE}: update calibrant, or save the "
-        "file again",
+        f"{__version__} reads format {MAJOR}.{MINOR}: update calibrant, or save the file again",
         "version",
     )
-    lists: dict[str, type] = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
-    kinds = {"library": str, **lists, "sample": dict}
-    fields = take(header, "the header", kinds, ("sample",))
-    is_known = "sample" not in fields or minor >= WITH_SAMPLE
-    require(is_known, f"the header of format 1.{minor} has no field 'sample'", "fields")
+    fields = take(header, "the header", _HEADER)
     for name in fields["requires"]:  # version 1.0 has nothing that a file may require
-        raise ModelFileError(
-            f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
-            f"written by {library}: update calibrant",
-            "features",
-        )
+        message = f"the file needs {name!r:.80}, and was written by {library}: update calibrant"
+        raise ModelFileError(message, "features")
     arrays = _views(fields["arrays"], data[start:-_DIGEST])
     return Content(fields, arrays, str(library), (major, minor), digest, len(data))
 
 
 def _check_magic(data: memoryview) -> None:
     require(len(data) > 0, "the file is empty", "magic")
-    first = bytes(data[: len(MAGIC)])
-    kind = next((k for start, k in _OTHERS.items() if first.startswith(start)), None)
-    hint = f"; it looks like {kind}" if kind else ""
-    is_ours = first == MAGIC[: len(first)]
+    start = bytes(data[: len(MAGIC)])
+    hint = "; it looks like a pickle, which is never loaded" if start[0] == 0x80 else ""
+    is_ours = start == MAGIC[: len(start)]
     require(is_ours, f"the file is not a calibrant model file{hint}", "magic")
     is_long = len(data) >= _PREFIX.size + _DIGEST
     require(is_long, f"the file is cut off after {len(data)} bytes", "length")
 
 
 def _check_digests(data: memoryview, sha256: str | None) -> str:
-    """Compare with the digest that was asked for, and with the file's own."""
+    """Compare with the digest that was asked for, and with the file's own; return the former."""
     sha = hashlib.sha256(data[:-_DIGEST])
-    own = sha.digest()
+    checksum = sha.digest()
     sha.update(data[-_DIGEST:])
-    require(
-        sha256 is None or hmac.compare_digest(sha.hexdigest(), sha256.lower()),
-        f"the file's SHA-256 is {sha.hexdigest()}, not sha256={sha256!r}; do not trust the file",
-        "digest",
-    )
+    digest = sha.hexdigest()
+    is_asked = sha256 is None or hmac.compare_digest(digest, sha256.lower())
+    message = f"the file's SHA-256 is {digest}, not sha256={sha256!r}; do not trust the file"
+    require(is_asked, message, "digest")
     length = _PREFIX.unpack(data[: _PREFIX.size])[3]
-    require(
-        0 < length <= MAX_HEADER and (_PREFIX.size + length) % 8 == 0,
-        f"the header has a length of {length} bytes; it must be a multiple of 8 from 1 to "
-        f"{MAX_HEADER}",
-        "header",
-    )
-    require(
-        _PREFIX.size + length + _DIGEST <= len(data),
-        f"the file is cut off after {len(data)} bytes, inside a header of {length}",
-        "length",
-    )
-    require(
-        hmac.compare_digest(own, bytes(data[-_DIGEST:])),
-        "the content does not match its checksum, so the file is damaged or cut off; save it again",
-        "checksum",
-    )
-    return sha.hexdigest()
+    is_length = 0 < length <= MAX_HEADER and (_PREFIX.size + length) % 8 == 0
+    require(is_length, f"the header has a length of {length} bytes", "header")
+    is_long = _PREFIX.size + length + _DIGEST <= len(data)
+    require(is_long, f"the file is cut off after {len(data)} bytes, in its header", "length")
+    is_whole = hmac.compare_digest(checksum, bytes(data[-_DIGEST:]))
+    require(is_whole, "the file is damaged or cut off: its checksum differs", "checksum")
+    return digest
 
 
 def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
@@ -206,21 +169,16 @@ def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
     require(is_short, f"the file has {len(table)} arrays, {MAX_ARRAYS} at most", "arrays")
     arrays: dict[str, NDArray[Any]] = {}
     end = 0
-    kinds = {"name": str, "dtype": str, "shape": list, "offset": int}
     for i, entry in enumerate(table):
-        name, dtype, shape, offset = take(entry, f"array {i}", kinds).values()
+        name, dtype, shape, offset = take(entry, f"array {i}", _ARRAY).values()
         is_new = name not in arrays and name.isascii() and len(name) <= 200
         require(is_new, f"array {i} has no name of its own", "arrays")
         require(dtype in DTYPES, f"array {i} is of dtype {dtype!r:.40}", "arrays")
         is_shape = 1 <= len(shape) <= 3 and all(type(n) is int and n >= 1 for n in shape)
         require(is_shape, f"array {i} has shape {shape!r:.80}", "arrays")
         size = 8 * math.prod(shape)  # Python integers: no overflow
-        require(
-            offset == end and size <= len(data) - end,
-            f"array {i} is at {offset} and {size} bytes long; it must start at {end} and end by "
-            f"{len(data)}",
-            "arrays",
-        )
+        fits = offset == end and size <= len(data) - end
+        require(fits, f"array {i} is at {offset} and {size} bytes long, out of place", "arrays")
         end += size
         view = np.frombuffer(data[offset:end], dtype=DTYPES[dtype]).reshape(shape)
         arrays[name] = view.astype(view.dtype.newbyteorder("="), copy=False)
@@ -287,14 +245,11 @@ def take(stored: Any, where: str, kinds: Mapping[str, Any], optional: Any = ()) 
     require(type(stored) is dict, f"{where} is not an object", "fields")
     for key in kinds.keys() - stored.keys() - set(optional):
         raise ModelFileError(f"{where} has no field {key!r}", "fields")
-    for key in sorted(stored.keys() - kinds.keys()):
+    for key in stored.keys() - kinds.keys():
         raise ModelFileError(f"{where} has an unknown field {key!r:.80}", "fields")
     result = {key: stored[key] for key in kinds if key in stored}
     for key, value in result.items():
         of = get_args(kinds[key]) or (kinds[key],)
-        if object not in of and type(value) not in of:
-            names = " or ".join(kind.__name__ for kind in of)
-            raise ModelFileError(
-                f"{where}: {key!r} is of type {type(value).__name__}, not {names}", "fields"
-            )
+        is_one = object in of or type(value) in of
+        require(is_one, f"{where}: {key!r} is of type {type(value).__name__}", "fields")
     return result

@@ -23,8 +23,7 @@ from calibrant._calibrators.parameters import fitted_types, stored_names, take_s
 from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._gate import ONE_COLUMN, two_column_kind
 from calibrant._maps.base import CalibrationMap
-from calibrant._row_sample import FLOAT_ARRAYS, WHOLE_ARRAYS, RowSample
-from calibrant.errors import DataError, ModelFileError, ParameterError
+from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import (
     optional_fields,
@@ -68,10 +67,6 @@ _PART = {
 }
 """Fields of a part, and their types."""
 
-_SAMPLE_ARRAYS = (*WHOLE_ARRAYS, *FLOAT_ARRAYS)
-_TABLES = ("rows", "rests")
-"""Arrays of the rows of ``partial_fit``; these have two dimensions."""
-
 
 class Nesting:
     """How deep each calibrator is nested, and how many cells it has, with those inside it."""
@@ -88,14 +83,14 @@ class Nesting:
             n_curves = len(getattr(calibrator.map_, "curves", ()))
             n_cells += calibrator.n_features_in_ + 200 * n_curves
         self._seen.append((depth, n_cells))
-        most = limits.MAX_NESTING
-        require(depth <= most, f"calibrators are nested more than {most} deep", "parts")
-        require(
-            n_cells <= limits.MAX_CELLS,
-            f"one row would have {n_cells} cells (parts times classes), but at most "
-            f"{limits.MAX_CELLS} are allowed; save parts in separate files",
-            "parts",
-        )
+        _check_depth(depth)
+        is_small = n_cells <= limits.MAX_CELLS
+        require(is_small, f"one row has {n_cells} cells (parts times classes)", "parts")
+
+
+def _check_depth(depth: int) -> None:
+    most = limits.MAX_NESTING
+    require(depth <= most, f"calibrators are nested more than {most} deep", "parts")
 
 
 class Writer:
@@ -125,15 +120,12 @@ class Writer:
         """Add a calibrator and all inside it, once however often it is used."""
         key = (id(calibrator), fitted)
         if key not in self._part_of:
-            most = limits.MAX_NESTING
-            require(depth <= most, f"nested more than {most} deep", "parts")
-            method = getattr(type(calibrator), "method", None)
-            require(
-                method is not None and find_method(method) is type(calibrator),
-                f"{type(calibrator).__name__} cannot be saved; only calibrators of this package "
-                "can, and not their subclasses",
-                "savable",
-            )
+            _check_depth(depth)  # of parameters, which may contain themselves
+            cls = type(calibrator)
+            method = getattr(cls, "method", None)
+            is_ours = method is not None and find_method(method) is cls
+            message = f"{cls.__name__} cannot be saved; only calibrators of this package can"
+            require(is_ours, message, "savable")
             entry = self._entry(calibrator, fitted=fitted, depth=depth)
             self._part_of[key] = len(self.parts)
             self.parts.append(entry)
@@ -175,77 +167,47 @@ class Writer:
         most = limits.MAX_LISTS
         require(depth <= most, f"{name} has more than {most} lists in lists", "savable")
         plain = partial(self._plain, name=name, depth=depth + 1)
-        if value is None or isinstance(value, bool | np.bool_):
-            return None if value is None else bool(value)
-        if isinstance(value, int | np.integer) and int(value) in limits.INT64:
-            return int(value)
-        if isinstance(value, float | np.floating):
-            number = float(value)
-            return number if math.isfinite(number) else {"float": str(number)}
-        if isinstance(value, str):
-            return str(value)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, int) and value in limits.INT64:
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
         if isinstance(value, Calibrator):
             return {"part": self.part(value, fitted=False)}
-        if type(value) in (list, tuple):
-            items = [plain(item) for item in value]
-            return items if type(value) is list else {"tuple": items}
+        if type(value) is list:
+            return [plain(item) for item in value]
+        if type(value) is tuple:
+            return {"tuple": [plain(item) for item in value]}
         if type(value) is dict and name in BY_CLASS:
             return {"dict": [[plain(x) for x in pair] for pair in value.items()]}
-        if hasattr(value, "__array__") or isinstance(value, range):
-            array = np.asarray(value)
-            if array.ndim == 1:
-                return {"vector": self.vector(array)}
+        if (hasattr(value, "__array__") or isinstance(value, range)) and np.ndim(value) == 1:
+            return {"vector": self.vector(np.asarray(value))}
         remedy = "use numbers, strings, lists of them or arrays of one dimension"
         if hasattr(value, "predict_proba"):  # a classifier of another library
             remedy = f"fit without {name}=, or pickle the calibrator"
-        raise ModelFileError(
-            f"{name} is a {type(value).__name__}, which cannot be saved; {remedy}", "savable"
-        )
-
-    def sample(self, calibrator: Any) -> dict[str, Any]:
-        """Return what stands in the header for the rows of ``partial_fit``; arrays are added."""
-        sample, name = vars(calibrator).get("sample_"), type(calibrator).__name__
-        remedy = "use partial_fit, or leave sample=True out"
-        holds = f"{name} holds no rows, which only partial_fit keeps; {remedy}"
-        require(sample is not None, holds, "savable")
-        is_sample = isinstance(sample, RowSample)
-        require(is_sample, f"{name}: sample_ is a {type(sample).__name__}", "savable")
-        require(
-            np.array_equal(sample.classes, calibrator.classes_)
-            and sample.scores == calibrator.scores
-            and sample.normalize == calibrator.normalize,
-            f"{name}: sample_ has other classes, scores or normalize than it; fit again",
-            "savable",
-        )
-        state: dict[str, Any] = sample.state()
-        build_sample(state)  # refuses rows that could not be loaded
-        some = state["n_rows"] > 0 and len(state["rows"]) > 0
-        require(some, f"{name}: sample_ has no rows; leave sample=True out", "savable")
-        self.arrays |= {f"sample/{array}": state[array] for array in _SAMPLE_ARRAYS}
-        return {"max_cells": int(state["max_cells"]), "n_rows": int(state["n_rows"])}
+        message = f"{name} is a {type(value).__name__}, which cannot be saved; {remedy}"
+        raise ModelFileError(message, "savable")
 
 
 def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
-    """Refuse to drop fitted attributes that the table does not know.
-
-    The rows that ``partial_fit`` keeps are not what it found: they have a place of their own.
-    """
+    """Refuse to drop fitted attributes that have no place, but for the rows of ``partial_fit``."""
     check_is_fitted(calibrator, "classes_")
-    found = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
+    names = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
     needed = {*fitted_types(type(calibrator)), "classes_", "n_features_in_"}
-    wrong = (needed - found) | (found - needed - {"feature_names_in_", "sample_"})
-    name = type(calibrator).__name__
-    message = f"{name}: the attribute {min(wrong, default='')} is missing, or cannot be saved"
-    require(not wrong, message, "savable")
+    wrong = (needed - names) | (names - needed - {"feature_names_in_", "sample_"})
+    message = f"the attribute {min(wrong, default='')} is missing, or cannot be saved"
+    require(not wrong, f"{type(calibrator).__name__}: {message}", "savable")
 
 
 class Reader:
     """Builds calibrators from what a checked file says."""
 
     def __init__(self, content: Content) -> None:
-        self._sample = content.header.get("sample")
         self._arrays = dict(content.arrays)
         self._nesting = Nesting()
         self._children: list[int] = []
@@ -265,24 +227,18 @@ class Reader:
         """Return the calibrator that the file is about; everything in the file belongs to it."""
         has_fit = len(self._parts) > 0 and self._parts[-1][1]
         require(has_fit, "the file has no fitted calibrator", "parts")
-        calibrator = self._parts[-1][0]
-        if self._sample is not None:
-            calibrator.__dict__["sample_"] = self._read_sample(calibrator)
-        if self._unused:
-            raise ModelFileError(f"{min(self._unused)} belongs to nothing", "parts")
-        if self._arrays:
-            raise ModelFileError(f"array {min(self._arrays)!r:.80} belongs to nothing", "arrays")
-        return calibrator
+        unused, arrays = min(self._unused, default=""), min(self._arrays, default="")
+        require(not self._unused, f"{unused} belongs to nothing", "parts")
+        require(not self._arrays, f"array {arrays!r:.80} belongs to nothing", "arrays")
+        return self._parts[-1][0]
 
     def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> NDArray[Any]:
         """Return an array, which nothing else may use."""
         require(name in self._arrays, f"there is no array {name!r:.80}", "arrays")
         array = self._arrays.pop(name)
-        require(
-            n_dimensions in (None, array.ndim) and array.dtype.kind == "fi"[whole],
-            f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}",
-            "arrays",
-        )
+        is_right = n_dimensions in (None, array.ndim) and array.dtype.kind == "fi"[whole]
+        message = f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}"
+        require(is_right, message, "arrays")
         return array
 
     def vector(self, index: Any, where: str) -> NDArray[Any]:
@@ -304,8 +260,7 @@ class Reader:
 
     def _read_part(self, index: int, entry: Any) -> tuple[Calibrator, bool]:
         where = f"part {index}"
-        given = take(entry, where, _PART)
-        method, parameters, classes, names, stored = given.values()
+        method, parameters, classes, names, stored = take(entry, where, _PART).values()
         if method == "na-fir":
             method, parameters = _without_solver(parameters, where)
         cls = find_method(method)
@@ -331,9 +286,9 @@ class Reader:
 
     def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
         values = {name: self._value(value, where) for name, value in parameters.items()}
-        unknown = values.keys() - {*stored_names(cls)}
-        no_such = f"{cls.__name__} has no parameter {min(unknown, default='')!r:.80}"
-        require(not unknown, no_such, "parameters")
+        unknown = min(values.keys() - {*stored_names(cls)}, default=None)
+        no_such = f"{cls.__name__} has no parameter {unknown!r:.80}"
+        require(unknown is None, no_such, "parameters")
         try:
             calibrator = cls(**values)
         except (TypeError, ParameterError) as error:  # one without a default is missing
@@ -343,24 +298,13 @@ class Reader:
 
     def _fill(self, calibrator: Calibrator, index: int, stored: dict[str, Any]) -> None:
         cls: Any = type(calibrator)
-        types, optional = stored_types(cls), optional_fields(cls)
-        where = f"part {index}: 'fitted'"
-        given = take(stored, where, dict.fromkeys(types, object), optional)
+        types, where = stored_types(cls), f"part {index}: 'fitted'"
+        given = take(stored, where, dict.fromkeys(types, object), optional_fields(cls))
         try:
             values = {n: read(types[n], v, f"{index}/{n}", self) for n, v in given.items()}
             set_fit(calibrator, values)
         except ParameterError as error:  # what the constructors of maps raise
             raise ModelFileError(f"{where}: {error}", "fitted") from None
-
-    def _read_sample(self, calibrator: Calibrator) -> RowSample:
-        """Undo ``Writer.sample``, and check everything."""
-        kinds = {"max_cells": int, "n_rows": int}
-        state: dict[str, Any] = take(self._sample, "'sample'", kinds)
-        state |= {"scores": calibrator.scores, "normalize": calibrator.normalize}
-        for name in _SAMPLE_ARRAYS:
-            whole, n_dimensions = name in WHOLE_ARRAYS, 2 if name in _TABLES else 1
-            state[name] = self.take(f"sample/{name}", whole=whole, n_dimensions=n_dimensions)
-        return build_sample(state | {"classes": calibrator.classes_})
 
     def _value(self, stored: Any, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""
@@ -370,7 +314,7 @@ class Reader:
             return [value(item) for item in stored]
         if type(stored) is not dict:
             return stored
-        match sorted(stored.items()):
+        match list(stored.items()):
             case [("tuple", list(items))]:
                 return tuple(value(item) for item in items)
             case [("dict", list(pairs))] if all(type(p) is list and len(p) == 2 for p in pairs):
@@ -400,10 +344,6 @@ def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[s
             return SEARCHES[name], kept | values
         case solver:
             raise ModelFileError(f"{where} has {solver!r:.80} for a parameter", "parameters")
-
-
-_WHATEVER = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What an estimator's own checks may raise when a parameter is of the wrong type."""
 
 
 def check_fitted(calibrator: Any) -> None:
@@ -440,13 +380,11 @@ def _check_labels(calibrator: Any) -> None:
     is_whole = classes.dtype.kind != "f" or np.all(classes == np.floor(classes))
     require(is_whole, "a class label is a fraction", "labels")
     require(len(set(classes.tolist())) == k, "a class label is repeated", "labels")
-    is_named = names is None or (
-        isinstance(names, np.ndarray)
-        and names.shape == (1 if calibrator.scores in ONE_COLUMN else k,)
-        and names.dtype == object
-        and all(type(name) is str for name in names)
-    )
-    require(is_named, "feature_names_in_ does not have a name for each column", "labels")
+    if names is not None:
+        shape = (1 if calibrator.scores in ONE_COLUMN else k,)
+        is_row = isinstance(names, np.ndarray) and (names.shape, names.dtype) == (shape, object)
+        is_named = is_row and all(type(name) is str for name in names)
+        require(is_named, "feature_names_in_ does not have a name for each column", "labels")
 
 
 def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
@@ -456,14 +394,7 @@ def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
         gate.check_option("normalize", calibrator.normalize, (None, "rows"))
         gate.check_floor(calibrator.min_probability, n_classes)
         calibrator._check_parameters()  # noqa: SLF001  (ours)
-    except _WHATEVER as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # An estimator's own checks may raise these where a parameter is of the wrong type.
         message = f"{type(calibrator).__name__}: {error}"
         raise ModelFileError(message, "parameters") from None
-
-
-def build_sample(state: dict[str, Any]) -> RowSample:
-    """Make the rows of a calibrator, and check everything."""
-    try:
-        return RowSample.from_state(state)
-    except (DataError, ParameterError) as error:
-        raise ModelFileError(f"'sample': {error!s:.300}", "fitted") from None

@@ -59,7 +59,7 @@ class CalibrationMonitor:
     run_length : float, default=1000000
         Smallest mean number of rows before the change detector finds a change where there is none.
     model : str, optional
-        Name of the model that is monitored, such as its :func:`calibrant.model_file.digest`; a
+        Name of the model that is monitored, such as the SHA-256 of its model file; a
         saved monitor remembers it, and :meth:`load` refuses another.
 
     Attributes

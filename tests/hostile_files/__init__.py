@@ -1,0 +1,1 @@
+"""Broken and malicious model files, made without the code that reads them."""
