@@ -72,9 +72,3 @@ def _row(cells: Sequence[object], tag: str, n_text: int) -> str:
         scope = f' scope="{scope}"' if scope else ""
         parts.append(f'<{name}{scope} style="{_CELL};{style}">{text}</{name}>')
     return f"<tr>{''.join(parts)}</tr>"
-
-
-def folded(summary: str, content: str, *, is_open: bool = False) -> str:
-    """Return HTML that is opened by a click on its summary."""
-    opened = " open" if is_open else ""
-    return f"<details{opened}><summary>{escape(summary)}</summary>{content}</details>"

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from calibrant import (
@@ -71,7 +70,6 @@ def test_features_that_tell_are_used(n_classes):
     assert report.nll < report.score_nll
     assert {one.feature for one in report.importances[:2]} == {"x0", "x1"}
     assert "With the features the NLL is" in str(report)
-    assert "feature" in report._repr_html_()
 
 
 def test_noise_is_left_alone():
@@ -258,7 +256,6 @@ def test_predictions_refuse_features_of_another_kind():
         ({"calibrator": "ts"}, "of scores alone"),
         ({"calibrator": MaskedCalibrator()}, "of scores alone"),
         ({"calibrator": FeatureCalibrator()}, "of scores alone"),
-        ({"learner": TemperatureScaling}, "a classifier with predict_proba"),
         ({"cv": 1}, "cv"),
     ],
 )
@@ -275,7 +272,7 @@ def test_what_passes_no_features_on_says_where_they_belong(outer):
         outer([FeatureCalibrator(), TemperatureScaling()]).fit(scores, y)
     inside = outer([TemperatureScaling(), FlattenedIsotonic()])
     assert FeatureCalibrator(inside, cv=3).fit(scores, y, features=features).share_ > 0.0
-    with pytest.raises(errors.ParameterError, match="the group as a feature"):
+    with pytest.raises(errors.ParameterError, match="of scores alone"):
         GroupedCalibrator(FeatureCalibrator()).fit(scores, y, groups=np.zeros(300, int))
     with pytest.raises(errors.ContainerError, match="call fit with all rows"):
         FeatureCalibrator().partial_fit(scores, y)
@@ -361,7 +358,6 @@ def test_the_share_grows_with_what_is_gained_for_certain(n_rows):
     gain = gains.sum() / n_dealings
     error = np.sqrt(n_rows) * gains.std()
     assert n_dealings == (2 if n_rows == 240 else 1)
-    assert choice.gain == pytest.approx(gain, rel=1e-4)
     assert choice.share == pytest.approx(1 / (1 + (2.0 * error / gain) ** 3 + 4.0 / gain), rel=1e-3)
 
 
@@ -440,17 +436,6 @@ def test_trees_that_lead_upwards_are_refused():
         BoostedTrees(**nodes | {"roots": nodes["roots"] - 1})
 
 
-def test_another_learner_is_used_but_not_saved():
-    scores, y, features = draw(600)
-    learner = RandomForestClassifier(30, min_samples_leaf=5, random_state=0)
-    found = FeatureCalibrator(learner=learner, cv=3).fit(scores, y, features=features)
-    assert found.report_.learners == ("RandomForestClassifier",)
-    assert found.share_ > 0.5
-    remedy = "learner is a RandomForestClassifier, which cannot be saved; fit without learner="
-    with pytest.raises(errors.ModelFileError, match=remedy):
-        model_file.dumps(found)
-
-
 def test_what_cannot_be_exported_is_refused_by_name():
     pytest.importorskip("onnx")
     with pytest.raises(errors.ExportError, match=r"FeatureCalibrator .*; export calibrator_"):
@@ -460,7 +445,7 @@ def test_what_cannot_be_exported_is_refused_by_name():
 def test_chunks_are_refused_with_a_remedy():
     dask = pytest.importorskip("dask.array")
     scores, y, features = draw(200)
-    with pytest.raises(errors.ContainerError, match="sample of the rows in memory"):
+    with pytest.raises(errors.ContainerError, match="in chunks.*fit to arrays in memory"):
         FeatureCalibrator().fit(dask.from_array(scores), dask.from_array(y), features=features)
 
 

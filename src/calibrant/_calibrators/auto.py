@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,6 @@ from calibrant._calibrators.parameters import choice, fitted, number
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
-from calibrant._row_order import group_rows
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
 from calibrant.errors import ParameterError, in_words
 
@@ -66,8 +64,6 @@ class Constants:
     # The price of leaving the reference is computed on about this many cells, and these rows.
     priced_cells: int = 1 << 13
     priced_rows: int = 64
-    # Rows times folds that rows are dealt to one by one, each of which takes memory.
-    most_dealt: int = 1 << 27
     # Share of temperature scaling where there are few errors: see ``share_of_few_errors``.
     enough_loss: float = 100.0
     common_loss: float = 0.05
@@ -182,10 +178,7 @@ class AutoCalibrator(Composed):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         given = self.candidates
-        if isinstance(given, str) or not (
-            given is None
-            or (isinstance(given, Iterable) and all(isinstance(name, str) for name in given))
-        ):
+        if given is not None and (isinstance(given, str) or np.ndim(given) != 1):
             raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
         for name in () if given is None else given:
             if name not in CANDIDATES:
@@ -194,24 +187,20 @@ class AutoCalibrator(Composed):
                 )
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        """Memory of the largest candidate, and of the held-out outputs of all of them."""
+        """Return the memory of the largest candidate, and of the held-out outputs of all."""
         names = self._names(n_classes)
-        largest = max(
-            make_candidate(name)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
-            for name in names
-        )
-        n_judged = min(n_rows, most_judged(n_classes))
-        held_out = 8 * len(names) * n_judged * n_classes
-        return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
+        candidates = [make_candidate(name)._peak_bytes(n_rows, n_classes) for name in names]  # noqa: SLF001
+        held_out = 8 * len(names) * min(n_rows, most_judged(n_classes)) * n_classes
+        return max(candidates) + held_out + super()._peak_bytes(n_rows, n_classes)
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
-        """Return the candidates that are asked for, or the default ones.
-
-        Where all labels are the same, maps of two classes leave the other one as likely as it was.
-        """
-        is_of_two = n_classes == 2 and n_labels == 2
-        names = NAMES_OF_TWO if is_of_two else NAMES_OF_MANY if n_classes > MANY else NAMES
-        names = names if self.candidates is None else tuple(self.candidates)
+        """Return the candidates: those asked for, or the default ones."""
+        names: tuple[str, ...] = NAMES_OF_MANY if n_classes > MANY else NAMES
+        if self.candidates is not None:
+            names = tuple(self.candidates)
+        # Where all labels are equal, maps of two classes leave the other one as likely as it was.
+        elif n_classes == 2 and n_labels == 2:
+            names = NAMES_OF_TWO
         return list(dict.fromkeys([BASELINE, *names]))
 
     def _fit_parts(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, Any]:
@@ -221,24 +210,20 @@ class AutoCalibrator(Composed):
             search.hold_out(names, start)
             start("mixture")
             reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
-            own = np.column_stack([search.own(name) for name in names])
-            weights, few, report = self._weigh(search, own, names, reference)
+            weights, few, report = self._weigh(search, names, reference)
             start("finish")
-            return self._finish(search, own, names, weights, few, reference) | {
-                "solver_report_": report
-            }
+            fitted = self._finish(search, names, weights, few, reference)
+            return fitted | {"solver_report_": report}
 
     def _weigh(
-        self, search: Search, own: NDArray[np.float64], names: list[str], reference: str
+        self, search: Search, names: list[str], reference: str
     ) -> tuple[NDArray[np.float64], float, SolverReport]:
-        """Return the weights of the mixture, and the share that temperature scaling kept.
-
-        ``own`` has the probability of each row's label by each candidate.
-        """
+        """Return the weights of the mixture, and the share that temperature scaling kept."""
         parts = {OF_TWO: 1.0} if reference == OF_TWO else PRIOR_PARTS
+        of_labels = search.of_labels(names)
         cells, cell_weights = _priced_cells(search, names, reference)
         weights, report = solve_priced_mixture(
-            own,
+            of_labels,
             search.batch.weight,
             cells,
             cell_weights,
@@ -248,14 +233,13 @@ class AutoCalibrator(Composed):
         )
         few = 0.0
         if self.caution > 0.0 and reference == BASELINE:
-            weights, few = _keep_plain(weights, own, search.batch, names)
+            weights, few = _keep_plain(weights, of_labels, search.batch, names)
         weights = np.where(weights < CHOSEN.least_weight, 0.0, weights)
         return weights / weights.sum(), few, report
 
     def _finish(
         self,
         search: Search,
-        own: NDArray[np.float64],
         names: list[str],
         weights: NDArray[np.float64],
         few: float,
@@ -263,8 +247,8 @@ class AutoCalibrator(Composed):
     ) -> dict[str, Any]:
         """Fit the candidates that have a weight to all rows, and the final stages."""
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
-        batch = search.batch
-        loss = -float(batch.weight @ np.log(np.maximum(own @ weights, SMALLEST)))
+        batch, of_labels = search.batch, search.of_labels(names)
+        loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
         nats = self.finish * (CHOSEN.finish_of_two if reference == OF_TWO else 1.0)
         share = _share_of_final_stages(kept, loss, few, nats)
         stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
@@ -275,17 +259,16 @@ class AutoCalibrator(Composed):
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
             "floor_": max(CHOSEN.floor, CHOSEN.floor_loss * min(loss, 1.0) / cells),
-            "report_": report_of(names, own, weights, search, share, reference),
+            "report_": report_of(names, of_labels, weights, search, share, reference),
         }
 
     def _held_out(self, search: Search) -> NDArray[np.float64]:
-        """Return what this fit says of rows that its parts have not seen.
+        """Return the probabilities of the result by parts that have not seen a row.
 
-        The weights and the final stages have seen them: a few numbers.
+        The weights and the final stages have seen the rows, but are only a few numbers.
         """
         weights = {c.path: c.weight for c in self.report_.candidates if c.weight > 0.0}
-        parts = [weight * search.held_out[name].scores for name, weight in weights.items()]
-        rows = np.sum(parts, axis=0)
+        rows = search.mix(weights)
         floor_rows(rows, CHOSEN.floor if self.floor_ is None else self.floor_)
         last, share = rows, self.finish_share_ or 0.0
         for stage in self.finish_ or ():
@@ -295,25 +278,25 @@ class AutoCalibrator(Composed):
         return mixed
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        """Yield what parts with a share in the result say of classes without a label."""
+        """Yield warnings of parts with a share in the result about classes without a label."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
         for part in chain(*fitted["paths_"], fitted["finish_"] or ()):
             yield from part._missing(present, batch.classes)  # noqa: SLF001  (ours)
         yield from super()._complaints(batch, fitted)
 
-    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        # Model files of 1.0 may hold a candidate of two stages: hence lists of lists.
-        parts = {id(part): part for path in found["paths_"] for part in path}
+    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+        # Model files of 1.0 may hold a candidate of two stages, and no final stages or floor.
+        parts = {id(part): part for path in fitted["paths_"] for part in path}
         stages = {key: stage_of(part) for key, part in parts.items()}
-        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in found["paths_"]]
-        mixture = MixtureMap(tuple(chains), found["weights_"])
-        floor = found["floor_"]
+        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in fitted["paths_"]]
+        mixture = MixtureMap(tuple(chains), fitted["weights_"])
+        floor = fitted["floor_"]
         first = Stage(mixture, CHOSEN.floor if floor is None else floor)
-        if not found["finish_"]:
+        if not fitted["finish_"]:
             return mixture if floor is None else ChainMap((first,))
-        share = found["finish_share_"]
+        share = fitted["finish_share_"]
         share = np.nan if share is None else share  # which no weight may be
-        last = ChainMap((first, *map(stage_of, found["finish_"])))
+        last = ChainMap((first, *map(stage_of, fitted["finish_"])))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
@@ -349,13 +332,19 @@ def share_of_few_errors(loss: float, total_weight: float) -> float:
 
 
 def _keep_plain(
-    weights: NDArray[np.float64], own: NDArray[np.float64], batch: SimplexBatch, names: list[str]
+    weights: NDArray[np.float64],
+    of_labels: NDArray[np.float64],
+    batch: SimplexBatch,
+    names: list[str],
 ) -> tuple[NDArray[np.float64], float]:
     """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
 
-    Returns the new weights, and the first of the shares.
+    Returns the new weights, and the first of the shares. With G the gain over the scores in nats,
+    the second is at most
+
+        u / (1 + exp(G - C)).
     """
-    logs = np.log(np.maximum(np.column_stack([own @ weights, own]), SMALLEST))
+    logs = np.log(np.maximum(np.column_stack([of_labels @ weights, of_labels]), SMALLEST))
     mixture_loss, *losses = -(batch.weight @ logs)
     # Twenty errors in 2,500 rows can favour a sharper map by luck; the held-out likelihood alone
     # does not see that the one confident error that would punish it is missing.
@@ -367,7 +356,7 @@ def _keep_plain(
         identity = names.index("identity")
         gain = losses[identity] - mixture_loss
         # Without an error the whole loss is less than a clear gain, so nothing could refute the
-        # scores; what keeps T near 1 in temperature scaling is caution enough.
+        # scores; the prior of temperature scaling, which keeps T near 1, is caution enough.
         share = CHOSEN.unproven_share * expit(CHOSEN.clear_gain - gain)
         share *= min(_count_errors(batch), 1.0)
         kept *= 1.0 - share
@@ -377,8 +366,8 @@ def _keep_plain(
 
 def _count_errors(batch: SimplexBatch) -> float:
     """Return the weight of the rows whose label does not have the largest score, or not alone."""
-    own = batch.scores[np.arange(batch.n_rows), batch.class_index]
-    n_as_large = np.count_nonzero(batch.scores >= own[:, None], axis=1)
+    of_label = batch.scores[np.arange(batch.n_rows), batch.class_index]
+    n_as_large = np.count_nonzero(batch.scores >= of_label[:, None], axis=1)
     return float(batch.weight[n_as_large > 1].sum())
 
 
@@ -387,20 +376,15 @@ def _priced_cells(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return probabilities of the candidates in cells of some rows, and weights of these cells.
 
-    A cell weighs what the ``reference`` says of it. Rows are chosen as a fold is, and cells that
-    make no difference to the sum are left out.
+    The weight of a cell is its probability by the ``reference``. Rows are chosen as a fold is, and
+    cells that make no difference to the sum are left out.
     """
     batch = search.batch
     n_parts = min(batch.scores.size // CHOSEN.priced_cells, batch.n_rows // CHOSEN.priced_rows)
-    if (1 + n_parts) * batch.n_rows <= CHOSEN.most_dealt:
-        row, fold, weight = batch.deal(1 + n_parts)
-        some, weight = row[fold == 0], weight[fold == 0]
-    else:  # too many rows to deal each to one of so many folds: every n-th by content
-        some = np.argsort(group_rows(batch.scores, batch.kind, batch.class_index), kind="stable")
-        some = some[:: 1 + n_parts]
-        weight = batch.weight[some]
-    share = weight[:, None] * search.held_out[reference].scores[some]
+    row, fold, weight = batch.deal(1 + n_parts)
+    row, weight = row[fold == 0], weight[fold == 0]
+    share = weight[:, None] * search.held_out[reference].scores[row]
     share /= share.sum()
     is_counted = share > 1e-12 / share.size
-    cells = [search.held_out[name].scores[some][is_counted] for name in names]
+    cells = [search.held_out[name].scores[row][is_counted] for name in names]
     return np.column_stack(cells), share[is_counted]

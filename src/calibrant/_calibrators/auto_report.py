@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._html import table
 from calibrant.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.auto_search import Search
 
 BASELINE = "ts"
-"""What all others are compared with."""
+"""Candidate that all others are compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Candidate:
     Attributes
     ----------
     path : str
-        Methods, in the order in which they are applied.
+        Name of the candidate.
     nll : float
         Mean NLL on held-out rows.
     difference : float
@@ -48,9 +47,9 @@ class Candidate:
     seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AutoReport:
-    """What ``AutoCalibrator`` tried, and why the result is what it is.
+    """Candidates of ``AutoCalibrator``, and the reason of its choice.
 
     Attributes
     ----------
@@ -106,54 +105,44 @@ class AutoReport:
             f"{finish}"
         )
 
-    def __str__(self) -> str:
-        widths = 9, 10, 9, 8, 7
-        lines = [
-            f"{path:<26}" + "".join(map(str.rjust, numbers, widths))
-            for path, *numbers in self._cells()
-        ]
+    def __repr__(self) -> str:
+        # Times are unknown if the report was read from a model file.
+        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
+        seconds = [f"{c.seconds:>7.2f}" if is_timed else "" for c in self.candidates]
+        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
+        lines = [head + (f"{'s':>7}" if is_timed else "")]
+        for c, time in zip(self.candidates, seconds, strict=True):
+            numbers = f"{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}{c.weight:>8.1%}"
+            lines.append(f"{c.path:<26}{numbers}{time}")
         return "\n".join([*lines, self.why])
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._cells()
-        return table(head, rows, [self.why])
-
-    def _cells(self) -> list[list[str]]:
-        """Return the texts of the table, its head first; times are left out if one is not known."""
-        n_columns = 5 if any(math.isnan(c.seconds) for c in self.candidates) else 6
-        rows = [["candidate", "NLL", "vs ts", "± s.e.", "weight", "s"]]
-        for c in self.candidates:
-            numbers = f"{c.nll:.4f}", f"{c.difference:+.4f}", f"{c.standard_error:.4f}"
-            rows.append([c.path, *numbers, f"{c.weight:.1%}", f"{c.seconds:.2f}"])
-        return [row[:n_columns] for row in rows]
 
 
 def report_of(
-    paths: list[str],
-    own: NDArray[np.float64],
+    names: list[str],
+    of_labels: NDArray[np.float64],
     weights: NDArray[np.float64],
     search: Search,
     finish_share: float,
-    home: str,
+    reference: str,
 ) -> AutoReport:
-    """Report of a search, from the probabilities that each path gives to the labels."""
+    """Return the report of a search, from the probabilities of the labels by each candidate."""
     share = search.batch.weight / search.batch.weight.sum()
-    loss = -np.log(np.maximum(own, 1e-300))
-    gaps = loss - loss[:, [paths.index(BASELINE)]]
+    loss = -np.log(np.maximum(of_labels, 1e-300))
+    gaps = loss - loss[:, [names.index(BASELINE)]]
     mean = share @ gaps
     error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
     nll = share @ loss
     candidates = [
         Candidate(
-            path,
+            name,
             nll=float(nll[i]),
             difference=float(mean[i]),
             standard_error=float(error[i]),
             weight=float(weights[i]),
-            seconds=search.seconds[path],
+            seconds=search.seconds[name],
         )
-        for i, path in enumerate(paths)
+        for i, name in enumerate(names)
     ]
-    mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
+    mixture = float(-share @ np.log(np.maximum(of_labels @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
-    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, home)
+    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, reference)

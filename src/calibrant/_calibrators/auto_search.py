@@ -42,14 +42,15 @@ CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
     "two-class": ("two-class", {}),
     "ir-ovr": ("ir-ovr", {}),
 }
-"""Method and parameters of each candidate. The uncalibrated scores ("identity") have T = 1, and a
-reading of exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and
-mislead in most others: structured scaling is there with its usual bound on them, and with almost
-none. With weak penalties it is there, too: where few rows tell of a real bias, the evidence for it
-is weak.
+"""Method and parameters of each candidate.
 
-None of them chooses a parameter by folds of its own: weights of the mixture do what a prior towards
-temperature scaling would do. Within the validation parts of real classifiers this is as good as
+The uncalibrated scores ("identity") have T = 1, and a fitted value of exact zeros. Logarithms of
+small probabilities tell of classes in some classifiers and mislead in most others: hence structured
+scaling with its usual bound on them, and with almost none ("structured-wide"). Where few rows tell
+of a real bias, the evidence for it is weak: hence one with weak penalties ("structured-loose").
+
+No candidate chooses a parameter by folds of its own: the weights of the mixture do what a prior
+towards temperature scaling would do. On validation parts of real classifiers this is as good as
 choosing the parameters by cross-validation in each fold (``tools/measure_auto.py``).
 """
 
@@ -162,11 +163,11 @@ class Search:
             self.seconds[names[i]] += result.seconds
 
     def _fit_before_folds(self, name: str) -> dict[str, Any]:
-        """Fit a candidate to all rows that are judged, where its fits in folds need that.
+        """Fit a candidate to all rows that are judged, and return what its fits in folds need.
 
-        Structured scaling has the penalties of this fit in every fold: a few numbers that a row
-        left out has hardly a part in, and to find them again costs most of the time of a fit. One
-        with penalties by evidence begins with those of the one before.
+        Structured scaling has the penalties of this fit in every fold: they are a few numbers that
+        hardly depend on a row, and to find them again costs most of the time of a fit. One with
+        penalties by evidence begins with those of the one before.
         """
         started, known = perf_counter(), {}
         candidate = make_candidate(name, in_folds=not self._judges_all)
@@ -187,16 +188,19 @@ class Search:
         self.seconds[name] = perf_counter() - started
         return known
 
-    def own(self, name: str) -> NDArray[np.float64]:
-        """Return the probability of each row's label, from a fit without its fold."""
-        rows = np.arange(self.batch.n_rows)
-        own: NDArray[np.float64] = self.held_out[name].scores[rows, self.batch.class_index]
-        return own
+    def of_labels(self, names: list[str]) -> NDArray[np.float64]:
+        """Return the probability of each row's label by each candidate, from a fit without it."""
+        cells = np.arange(self.batch.n_rows), self.batch.class_index
+        return np.column_stack([self.held_out[name].scores[cells] for name in names])
+
+    def mix(self, weights: dict[str, float]) -> NDArray[np.float64]:
+        """Return held-out outputs of a mixture of candidates."""
+        parts = [weight * self.held_out[name].scores for name, weight in weights.items()]
+        return np.sum(parts, axis=0)  # type: ignore[no-any-return]
 
     def fit_final_stages(self, weights: dict[str, float], stages: list[str]) -> list[Calibrator]:
         """Fit stages, one after the other, to held-out outputs of a mixture of candidates."""
-        rows = sum(weight * self.held_out[name].scores for name, weight in weights.items())
-        batch = self.batch.with_probabilities(np.asarray(rows))
+        batch = self.batch.with_probabilities(self.mix(weights))
         fitted: list[Calibrator] = []
         for name in stages:
             batch = on_simplex(batch)

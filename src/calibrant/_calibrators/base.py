@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,12 +14,7 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._calibrators.chunked import (
-    check_sample,
-    classes_of_chunks,
-    classes_of_rows,
-    predict_lazily,
-)
+from calibrant._calibrators.chunked import check_sample, find_classes, predict_lazily
 from calibrant._calibrators.class_balance import find_constant, find_wrong_share, sample_of
 from calibrant._calibrators.parameters import (
     Parameters,
@@ -36,7 +29,7 @@ from calibrant._maps.compositions import Stage, lift
 from calibrant._row_sample import RowSample
 from calibrant._solvers.points import MOST_POINTS, to_points
 from calibrant._solvers.report import SolverReport
-from calibrant.scale import as_chunks, is_dask, is_elsewhere
+from calibrant.scale import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +40,7 @@ if TYPE_CHECKING:
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
-"""What a map worth trusting needs: one of two numbers for each class has ten rows per class."""
+"""A fit warns below max(FEWEST_ROWS, ROWS_PER_PARAMETER * number of parameters) rows."""
 
 
 def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
@@ -61,12 +54,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base class of all calibrators: checks the input and stores the result of a solver.
 
     A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
-    implements ``_solve``, which returns what it declares as fitted. ``fit`` assigns
-    nothing before ``_solve`` has returned, and then all at once: a fit that fails leaves a fitted
-    estimator as it was, and one in another thread does not disturb predictions. Nothing in
-    ``_solve`` warns: ``_complaints`` says what there is to warn of, so that a calibrator inside
-    another one can be quiet. With a ``method`` of its own, a subclass is known everywhere
-    (``methods``). What is documented here is documented in every subclass.
+    implements ``_solve``, which returns what it declares as fitted. A subclass with a ``method`` is
+    known everywhere (``methods``), and inherits what is documented here. Nothing in ``_solve``
+    warns: ``_complaints`` yields the warnings, so that a calibrator inside another one can be
+    quiet.
 
     Parameters
     ----------
@@ -95,7 +86,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     solver_report_ : SolverReport
         Convergence of the solver; of a sample of rows, how many of how many were kept.
     sample_ : RowSample
-        Rows that ``partial_fit`` has counted so far, which it goes on from.
+        Rows that ``partial_fit`` has counted so far.
     """
 
     method: ClassVar[str | None] = None
@@ -125,14 +116,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     same_for_all_classes: ClassVar[bool] = False
     """Whether permuting the columns permutes the result."""
 
+    beside: ClassVar[str | None] = None
+    """What ``fit`` and predictions read beside the scores of a row: "groups" or "features"."""
+
     _unlabelled: ClassVar[str | None] = None
-    """What becomes of classes without a label, in a method that fits each class."""
+    """What happens to classes without a label, in a method that fits each class."""
 
     _starts_at_temperature: ClassVar[bool] = False
-    """Whether ``_solve`` can be given the temperature scaling of the same rows, if it is known."""
-
-    _by_row: ClassVar[tuple[Any, ...]] = ()
-    """What the map takes besides scores, of each row that is predicted."""
+    """Whether ``_solve`` can be given the temperature scaling of the same rows."""
 
     _most_points: ClassVar[int] = MOST_POINTS
     """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
@@ -166,19 +157,21 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         method = vars(cls).get("method")
         if method is not None:
             # A class that is defined again, as in a notebook, takes the place of the old one.
-            other, name = cls._registered.get(method, cls), cls.__qualname__
-            if (other.__module__, other.__qualname__) != (cls.__module__, name):
-                taken = f"{name} has the method {method!r}, which {other.__qualname__} has already"
-                raise errors.ParameterError(f"{taken}; choose another name")
+            other = cls._registered.setdefault(method, cls)
+            if other.__qualname__ != cls.__qualname__:
+                raise errors.ParameterError(
+                    f"{cls.__qualname__} has the method {method!r}, which {other.__qualname__} has "
+                    "already; choose another name"
+                )
             cls._registered[method] = cls
 
     def _solve(self, batch: SimplexBatch, *_: Any, **known: Any) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
-        found = self._solver(batch, **self._options(), **known)
-        return dict(zip(self._found, found, strict=False))  # a ScalingFit has more
+        results = self._solver(batch, **self._options(), **known)
+        return dict(zip(self._found, results, strict=False))  # a ScalingFit has more
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
-        """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
+        """Return the effective number of free parameters."""
         return 1
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
@@ -192,11 +185,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     @property
     def _kind(self) -> str:
         """Kind of scores that the fitted calibrator takes."""
-        own: str = self.map_.kind
-        return self.scores if gate.two_column_kind(self.scores) == own else own
+        kind: str = self.map_.kind
+        return self.scores if gate.two_column_kind(self.scores) == kind else kind
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
+        """Yield warnings about a fit to ``batch``, whose fitted attributes are ``fitted``."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
         yield from self._missing(present, batch.classes)
         report = fitted.get("solver_report_")
@@ -210,12 +203,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"{len(missing)} of {len(classes)} classes have no label in the calibration set, "
                 f"for example {errors.in_words(missing[0])}; {self._unlabelled}"
             )
-
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        """Names of the parameters: scikit-learn looks at signatures, for long, at every clone."""
-        return super()._get_param_names()  # type: ignore[no-any-return]
 
     def fit(self, scores: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the calibration map.
@@ -240,17 +227,17 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._fit_rows(scores, y, sample_weight)
 
     def _fit_rows(self, scores: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
-        """Fit; what is ``known`` of the rows besides goes to ``_solve``."""
+        """Fit to rows in memory, chunks or a sample; ``known`` is passed on to ``_solve``."""
         self._check_parameters()
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
-            classes = classes_of_chunks(chunks, self.scores, self.classes)
+            classes = find_classes(None, None, chunks, self.scores, self.classes)
             gate.check_floor(self.min_probability, len(classes))
             sample = chunks.sample(classes, scores=self.scores, normalize=self.normalize)
-            return self._fit_sample(sample, chunks.names, **known)
+            return self._fit_sample(sample, chunks.names)
         if isinstance(scores, RowSample):
-            return self._fit_sample(scores, None, **known)
-        batch = scores  # that was checked before
+            return self._fit_sample(scores, None)
+        batch = scores  # if it was checked before
         if not isinstance(scores, gate.SimplexBatch):
             batch = gate.check_batch(
                 scores,
@@ -264,12 +251,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         self._adopt(batch, fitted, gate.fitted_names(scores, self.scores), batch.n_rows)
         return self
 
-    def _fit_sample(self, sample: RowSample, names: list[Any] | None, **known: Any) -> Self:
+    def _fit_sample(self, sample: RowSample, names: list[Any] | None) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
         check_sample(sample, self.scores, self.normalize, self.classes)
         batch = sample.batch()
         gate.warn_of_batch(batch)
-        fitted = self._fit_batch(batch, **known)
+        fitted = self._fit_batch(batch)
         report = fitted["solver_report_"]
         if not sample.is_complete:
             note = f"fitted to {sample.n_kept:,} of {sample.n_rows:,} rows, sampled by content"
@@ -282,12 +269,15 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _adopt(
         self, batch: SimplexBatch, fitted: dict[str, Any], names: list[Any] | None, n_rows: int
     ) -> None:
-        """Take a fit over, and say what there is to say of it."""
+        """Warn about a fit, and set its attributes."""
         self._warn_of_few_rows(n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
-        for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
-            notices.warn(complaint)
-        fitted["solver_report_"] = self._with_range(fitted["solver_report_"], batch)
+        complaints = {str(warning): warning for warning in self._complaints(batch, fitted)}
+        for warning in complaints.values():
+            notices.warn(warning)
+        # Predictions are compared with the range of the scores.
+        score_range = gate.score_range(batch.scores, batch.kind)
+        fitted["solver_report_"] = replace(fitted["solver_report_"], score_range=score_range)
         replace_state(self, fitted | gate.feature_names(names))
 
     def partial_fit(
@@ -323,10 +313,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if before is None:
             self._warn_of_forgotten_rows()
             known = self.classes if classes is None else classes
-            if chunks is None:
-                known = classes_of_rows(scores, y, self.scores, known)
-            else:
-                known = classes_of_chunks(chunks, self.scores, known)
+            known = find_classes(scores, y, chunks, self.scores, known)
             sample = RowSample(known, scores=self.scores, normalize=self.normalize)
         else:
             if classes is not None and not np.array_equal(np.asarray(classes), before.classes):
@@ -341,8 +328,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if chunks is None:
             sample.update(scores, y, sample_weight)
         else:
-            how: dict[str, Any] = {"scores": self.scores, "normalize": self.normalize}
-            sample.merge(chunks.sample(sample.classes, max_cells=sample.max_cells, **how))
+            sample.merge(
+                chunks.sample(
+                    sample.classes,
+                    max_cells=sample.max_cells,
+                    scores=self.scores,
+                    normalize=self.normalize,
+                )
+            )
         self._fit_sample(sample, names)
         self.__dict__["sample_"] = sample
         return self
@@ -359,10 +352,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             )
 
     def _fit_batch(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        """Return all fitted attributes for a checked calibration set, without a warning.
-
-        What is ``known`` of it already goes to ``_solve``.
-        """
+        """Return all fitted attributes for a checked calibration set, without a warning."""
         gate.check_floor(self.min_probability, batch.n_classes)
         n_given = batch.n_rows
         if self._most_points:
@@ -372,21 +362,16 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             self._peak_bytes(*batch.scores.shape),
             f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
         )
-        about = {"n_features_in_": n_classes, "classes_": batch.classes}
         n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
         most = 1 if batch.scores.size < threads.FEW_CELLS else room
         with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
-            fitted: dict[str, Any] = about | self._solve(batch, **known)
+            fitted: dict[str, Any] = self._solve(batch, **known)
+        fitted |= {"n_features_in_": n_classes, "classes_": batch.classes}
         if n_rows < n_given:  # the certificate is that of the points
             report: SolverReport = fitted["solver_report_"]
             note = f"fitted to {n_rows:,} weighted points of {n_given:,} rows"
             fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
         return fitted
-
-    @staticmethod
-    def _with_range(report: SolverReport, batch: SimplexBatch) -> SolverReport:
-        """Return the report with the range of the scores, with which predictions are compared."""
-        return replace(report, score_range=gate.score_range(batch.scores, batch.kind))
 
     def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
@@ -398,23 +383,22 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             )
 
-    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
+    def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
         """Warn if a class is predicted more or less often than it comes, or all rows are alike.
 
-        Of the calibrator that the user fits only: parts of others, and fits in folds, are not
-        what is predicted with.
+        This is not asked of parts of other calibrators and of fits in folds, because nobody
+        predicts with them.
         """
-        if found.changes_shares:
+        if fitted_map.changes_shares:
             return
         some = sample_of(batch)
-        rows = Stage(found, float(self.min_probability))(some.scores)
+        rows = Stage(fitted_map, float(self.min_probability))(some.scores)
         constant, wrong = find_constant(some, rows), find_wrong_share(some, rows)
         if constant is not None:
             notices.warn(constant)
         if wrong is not None:
-            reason = (
-                "has one map for all classes" if found.same_for_all_classes else "does not fix it"
-            )
+            is_shared = fitted_map.same_for_all_classes
+            reason = "has one map for all classes" if is_shared else "does not fix it"
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
@@ -432,43 +416,62 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             float16 input. Lazy for Dask collections and ``scale.Chunks``; that of a data frame
             of Dask is one, with its index and a column for each class.
         """
+        return self._predict_proba(scores)
+
+    def _predict_proba(self, scores: Any, **beside: Any) -> NDArray[Any]:
+        """Return probabilities; ``beside`` is what ``_read_beside`` takes."""
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            dtype, k = gate.output_dtype(scores), self.n_features_in_
-            lazy: NDArray[Any] = predict_lazily(self, "predict_proba", scores, dtype, k)
-            return lazy
+            return self._predict_lazily("predict_proba", scores)  # type: ignore[no-any-return]
         is_checked = isinstance(scores, gate.SimplexBatch)
         matrix = scores.scores if is_checked else gate.to_matrix(scores, self._kind)
         dtype, shape = gate.output_dtype(scores), (len(matrix), self.n_features_in_)
         gate.check_memory(dtype.itemsize * shape[0] * shape[1], "the result of predict_proba")
         out = np.empty(shape, dtype=dtype)
-        for rows, _, calibrated in self._calibrate(scores, matrix):
+        for rows, _, calibrated in self._calibrate(scores, matrix, **beside):
             out[rows] = calibrated
         return out
 
-    def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
+    def _predict_lazily(self, method: str, scores: Any) -> Any:
+        """Return the lazy result of a method for rows in chunks."""
+        is_label = method == "predict"
+        dtype = self.classes_.dtype if is_label else gate.output_dtype(scores)
+        n_columns = None if is_label else self.n_features_in_
+        return predict_lazily(self, method, scores, dtype, n_columns)
+
+    def _read_beside(self, n_rows: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG002
+        """Return what the map takes besides the scores of each row."""
+        return ()
+
+    def _calibrate(
+        self, scores: Any, matrix: NDArray[Any], **beside: Any
+    ) -> Iterator[tuple[slice, Any, Any]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
         ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
-        found, floor = self.map_, self.min_probability
-        kind, promise = self._kind, found.sums_to_one
+        fitted_map, kind = self.map_, self._kind
         is_checked = isinstance(scores, gate.SimplexBatch)
         order = self._check_columns(scores, matrix.shape)
+        by_row = self._read_beside(len(matrix), **beside)
 
         def work(rows: slice) -> tuple[slice, Any, Any]:
             checked = matrix[rows]
             if not is_checked:
                 checked = gate.check_rows(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
-                gate.warn_of_kind(checked, found.kind)
-                other = gate.find_other_range(checked, found.kind, self.solver_report_.score_range)
+                gate.warn_of_kind(checked, fitted_map.kind)
+                score_range = self.solver_report_.score_range
+                other = gate.find_other_range(checked, fitted_map.kind, score_range)
                 if other is not None:
                     notices.warn(other)
             if order is not None:
                 checked = np.take(checked, order, axis=1)
-            mapped = found(checked, *(values[rows] for values in self._by_row))
-            return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
+            mapped = fitted_map(checked, *(values[rows] for values in by_row))
+            calibrated = lift(
+                mapped, self.min_probability, sums_to_one=fitted_map.sums_to_one, given=checked
+            )
+            return rows, checked, calibrated
 
         parts = list(gate.small_chunks(len(matrix), self.n_features_in_))
         if len(parts) == 1:  # to ask joblib for its threads takes longer than to map a row
@@ -484,15 +487,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, scores: Any) -> NDArray[Any]:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
-        if is_dask(scores):
-            asked = get_config()["transform_output"]
-            asked = getattr(self, "_sklearn_output_config", {}).get("transform", asked)
-            if asked != "default":
-                raise errors.ContainerError(
-                    f"scores is a Dask collection, and transform_output={asked!r} would compute "
-                    "every row at once; call set_output(transform='default'): the result of a Dask "
-                    "data frame is a lazy one, with a column for each class"
-                )
         return self.predict_proba(scores)
 
     def predict(self, scores: Any) -> NDArray[Any]:
@@ -500,13 +494,16 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         Ties are broken by the scores, then by the order of ``classes_``.
         """
+        return self._predict(scores)
+
+    def _predict(self, scores: Any, **beside: Any) -> NDArray[Any]:
+        """Return labels; ``beside`` is what ``_read_beside`` takes."""
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            lazy: NDArray[Any] = predict_lazily(self, "predict", scores, self.classes_.dtype, None)
-            return lazy
+            return self._predict_lazily("predict", scores)  # type: ignore[no-any-return]
         matrix = gate.to_matrix(scores, self._kind)
         best = np.empty(len(matrix), dtype=np.intp)
-        for rows, checked, calibrated in self._calibrate(scores, matrix):
+        for rows, checked, calibrated in self._calibrate(scores, matrix, **beside):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]
 

@@ -1,4 +1,4 @@
-"""Calibration sets in chunks: which class each column is, and fits and predictions of them."""
+"""Calibration sets in chunks: the class of each column, and lazy predictions."""
 
 from __future__ import annotations
 
@@ -10,44 +10,41 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._bad_rows import predict_chunk, to_send
-from calibrant._row_sample import RowSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._row_sample import RowSample
     from calibrant.scale import Chunks
 
 
-def classes_of_chunks(chunks: Chunks, kind: str, classes: Any) -> NDArray[Any]:
-    """Return the class of each column of chunks; labels are read if nobody says the classes."""
-    labels = chunks.labels() if classes is None else classes
+def find_classes(
+    scores: Any, y: Any, chunks: Chunks | None, kind: str, classes: Any
+) -> NDArray[Any]:
+    """Return the class of each column of a matrix or of chunks; labels are read if they must be."""
+    labels = classes
+    if chunks is None:
+        n_columns, names = gate.to_matrix(scores, kind).shape[1], gate.fitted_names(scores, kind)
+        labels = y if classes is None else classes
+    else:
+        n_columns, names = chunks.n_columns, chunks.names
+        labels = chunks.labels() if classes is None else classes
     if len(labels) == 0:
-        raise errors.ShapeError("no chunk has a row with a weight and a label; pass at least one")
-    if chunks.n_columns == 1 and kind not in gate.ONE_COLUMN:
-        raise errors.ClassCountError(f"scores has one column: {gate.how_to_pass(kind)}")
-    shape = len(labels), chunks.n_columns
-    return gate.assign_classes(labels, *shape, kind, names=chunks.names, classes=classes)[1]
-
-
-def classes_of_rows(scores: Any, y: Any, kind: str, classes: Any) -> NDArray[Any]:
-    """Return the class of each column of a matrix."""
-    n_columns, labels = gate.to_matrix(scores, kind).shape[1], y if classes is None else classes
+        raise errors.ShapeError("no row has a weight and a label; pass at least one")
     if n_columns == 1 and kind not in gate.ONE_COLUMN:
-        gate.check_scores(scores, kind)  # refuses it
-    shape, names = (len(labels), n_columns), gate.fitted_names(scores, kind)
-    return gate.assign_classes(labels, *shape, kind, names=names, classes=classes)[1]
+        raise errors.ClassCountError(f"scores has one column: {gate.how_to_pass(kind)}")
+    return gate.assign_classes(labels, len(labels), n_columns, kind, names=names, classes=classes)[
+        1
+    ]
 
 
 def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: Any) -> None:
     """Refuse a sample of rows of another kind, or of other classes, than a calibrator asks for."""
-    for name, own, theirs in (
-        ("scores", kind, sample.scores),
-        ("normalize", normalize, sample.normalize),
-    ):
-        if own != theirs:
-            raise errors.ParameterError(
-                f"the sample has {name}={theirs!r}, but the calibrator {own!r}; make both alike"
-            )
+    if (kind, normalize) != (sample.scores, sample.normalize):
+        raise errors.ParameterError(
+            f"the sample has scores={sample.scores!r} and normalize={sample.normalize!r}, but the "
+            f"calibrator {kind!r} and {normalize!r}; make both alike"
+        )
     if classes is not None and not np.array_equal(np.asarray(classes), sample.classes):
         raise errors.ParameterError(
             f"the sample has the classes {errors.some_in_words(sample.classes)}, but the "

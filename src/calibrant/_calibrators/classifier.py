@@ -32,10 +32,7 @@ from calibrant._calibrators.classifier_folds import (
     read_labels,
     refuse_too_many_folds,
     splits_by_groups,
-    takes_features,
-    takes_groups,
 )
-from calibrant._calibrators.diagram import boxes
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
@@ -52,8 +49,6 @@ from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 
@@ -209,7 +204,7 @@ class CalibratedClassifier(
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
         found = self._find_score_calibrator()
-        return FeatureCalibrator(found) if self.features and not takes_features(found) else found
+        return FeatureCalibrator(found) if self.features and found.beside != "features" else found
 
     def _find_score_calibrator(self) -> Calibrator:
         """Return the calibrator that was asked for."""
@@ -243,7 +238,7 @@ class CalibratedClassifier(
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
         own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
         to_splitter = own if splits_by_groups(self.cv) else {}
-        to_calibrator = own if takes_groups(calibrator) else {}
+        to_calibrator = own if calibrator.beside == "groups" else {}
         if own and "groups" not in signature(estimator.fit).parameters:
             if not (to_splitter or to_calibrator):
                 raise ParameterError(
@@ -368,25 +363,13 @@ class CalibratedClassifier(
             .add(estimator=self._get_estimator(), method_mapping=fit)
             .add(splitter=self.cv, method_mapping=split)
         )
-        if takes_groups(self.calibrator):  # others get the weights alone, which need no request
+        # Other calibrators get the weights alone, which need no request.
+        if getattr(self.calibrator, "beside", None) == "groups":
             own = MethodMapping().add(caller="fit", callee="fit")
             for name in ("predict_proba", "predict", "predict_log_proba"):
                 own.add(caller=name, callee="predict_proba")
             router.add(calibrator=self.calibrator, method_mapping=own)
         return router
-
-    def _sk_visual_block_(self) -> Any:
-        """Boxes of the classifier and its calibrator; of several pairs, of the first."""
-        parts = self._get_estimator(), None
-        for pair in getattr(self, "calibrated_classifiers_", ())[:1]:
-            parts = pair.estimator, pair.calibrator
-        estimator, calibrator = parts
-        calibrator = self._find_calibrator() if calibrator is None else calibrator
-        return boxes("serial", [("estimator", estimator), ("calibrator", calibrator)])
-
-    def _certified(self) -> Iterator[Any]:
-        for calibrator in self.calibrators_ if hasattr(self, "calibrated_classifiers_") else ():
-            yield from calibrator._certified()  # noqa: SLF001  (ours)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

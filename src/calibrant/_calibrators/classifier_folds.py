@@ -57,17 +57,12 @@ class CalibratedPair:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes, self.response_method)
-        if takes_features(self.calibrator):
+        if self.calibrator.beside == "features":
             params["features"] = X
         calibrated = self.calibrator.predict_proba(scores, **params)
         if not self.is_known.all():
             calibrated = without_unknown(calibrated, self.is_known)
         return calibrated, scores
-
-    @property
-    def calibrators(self) -> list[Calibrator]:
-        """The calibrator in a list, as scikit-learn has one for each class."""
-        return [self.calibrator]
 
     @property
     def response_method(self) -> str:
@@ -220,7 +215,7 @@ class Folds:
         rows = rows[is_known]
         own = _check_method_params(self.X, self.calibrator_params, indices=rows)
         own["sample_weight"] = self.weight[rows]
-        if takes_features(copy):
+        if copy.beside == "features":
             own["features"] = _safe_indexing(self.X, rows)
         fitted: Calibrator = copy.fit(scores[is_known], self.y[rows], **own)
         return fitted
@@ -265,7 +260,7 @@ class Folds:
     def _of_rows(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Return what the calibrator takes besides scores to predict these rows."""
         cut = _check_method_params(self.X, self.calibrator_params, indices=rows)
-        if takes_features(self.calibrator):
+        if self.calibrator.beside == "features":
             cut["features"] = _safe_indexing(self.X, rows)
         return {name: cut[name] for name in ("groups", "features") if name in cut}
 
@@ -273,16 +268,6 @@ class Folds:
         """Train on some rows and calibrate on others."""
         part = self.predict(train, test)
         return CalibratedPair(part.estimator, self.calibrate([part], test), self.classes)
-
-
-def takes_groups(calibrator: Any) -> bool:
-    """Whether a calibrator is fitted with groups."""
-    return isinstance(calibrator, Calibrator) and "groups" in signature(calibrator.fit).parameters
-
-
-def takes_features(calibrator: Any) -> bool:
-    """Whether a calibrator is fitted with features beside the scores."""
-    return isinstance(calibrator, Calibrator) and "features" in signature(calibrator.fit).parameters
 
 
 def needs_groups(cv: Any) -> bool:

@@ -16,8 +16,6 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.classifier_folds import takes_features, takes_groups
-from calibrant._calibrators.diagram import DiagramOfParts
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.prior_shift import PriorShift, checked_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
@@ -38,18 +36,41 @@ class Composed(Calibrator):
 
     @abstractmethod
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        """Fit the parts; return what is fitted but for the map."""
+        """Fit the parts; return the fitted attributes without the map."""
 
     @abstractmethod
-    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        """Return the map of fitted parts; what holds it besides them is fitted, too."""
+    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+        """Return the map of fitted attributes."""
+
+    def _inside(self) -> list[Calibrator]:
+        """Return the unfitted calibrators that the parameters hold."""
+        return []
+
+    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:  # noqa: ARG002
+        """Return the fitted parts whose warnings are passed on."""
+        return []
 
     def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        found = self._fit_parts(batch, **known)
-        return {"map_": self._compose(found), **found}
+        fitted = self._fit_parts(batch, **known)
+        return {"map_": self._compose(fitted), **fitted}
+
+    def _n_parameters(self, n_classes: int) -> int:
+        own = super()._n_parameters(n_classes)
+        return max([own, *(part._n_parameters(n_classes) for part in self._inside())])  # noqa: SLF001
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """Besides the largest part there are outputs, and the rows of other folds."""
+        largest = [part._peak_bytes(n_rows, n_classes) for part in self._inside()]  # noqa: SLF001
+        return super()._peak_bytes(n_rows, n_classes) + max(largest, default=0)
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield the warnings of the parts, such as classes that they cannot fit, and its own."""
+        for part in self._fitted_inside(fitted):
+            yield from part._complaints(batch, dict(vars(part)))  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch, fitted)
 
 
-class Composition(DiagramOfParts, _BaseComposition, Composed):
+class Composition(_BaseComposition, Composed):
     """Base of calibrators that hold a list of others.
 
     Parameters
@@ -72,10 +93,8 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
 
     @property
     def _parts(self) -> list[tuple[str, Calibrator]]:
-        """Names and parts: names as given, or the lower-case class, numbered if repeated.
-
-        What is no list has no parts; only ``fit`` refuses it.
-        """
+        """Names and parts: names as given, or the lower-case class, numbered if repeated."""
+        # Parameters are read before they are checked: what is no list has no parts.
         given = self.calibrators if isinstance(self.calibrators, list | tuple) else []
         pairs = [
             part
@@ -96,8 +115,7 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
-        found: dict[str, Any] = self._get_params("_parts", deep=deep)
-        return found
+        return self._get_params("_parts", deep=deep)  # type: ignore[no-any-return]
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters, also of the parts, or replace a part by its name."""
@@ -106,42 +124,29 @@ class Composition(DiagramOfParts, _BaseComposition, Composed):
         self._set_params("_parts", **parameters)
         return self
 
+    def _inside(self) -> list[Calibrator]:
+        return [part for _, part in self._parts]
+
+    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:
+        parts: list[Calibrator] = fitted["calibrators_"]
+        return parts
+
     def _check_parameters(self) -> None:
-        if not isinstance(self.calibrators, list | tuple):
-            raise ParameterError(f"calibrators={self.calibrators!r} must be a list of calibrators")
         if not self._parts:
-            raise ParameterError("calibrators is empty; pass at least one")
+            raise ParameterError(
+                f"calibrators={in_words(self.calibrators)} must be a list of calibrators, not empty"
+            )
         for name, part in self._parts:
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
-            if takes_groups(part):
-                own, grouped = type(self).__name__, type(part).__name__
+            if part.beside is not None:
+                outer, inner = type(self).__name__, type(part).__name__
                 raise ParameterError(
-                    f"{name} is a {grouped}, which needs groups, and {own} does not pass them on; "
-                    f"use {grouped}({own}([...]))"
-                )
-            if takes_features(part):
-                own = type(self).__name__
-                raise ParameterError(
-                    f"{name} is a FeatureCalibrator, which needs features, and {own} does not pass "
-                    f"them on; use FeatureCalibrator({own}([...]))"
+                    f"{name} is a {inner}, which needs {part.beside}, and {outer} does not pass "
+                    f"them on; use {inner}({outer}([...]))"
                 )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
-
-    def _n_parameters(self, n_classes: int) -> int:
-        return max(part._n_parameters(n_classes) for _, part in self._parts)  # noqa: SLF001
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        """As the largest part; besides it there are outputs, and the rows of other folds."""
-        largest = max(part._peak_bytes(n_rows, n_classes) for _, part in self._parts)  # noqa: SLF001
-        return largest + super()._peak_bytes(n_rows, n_classes)
-
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        """Yield what only the parts know, such as classes that they cannot fit; then one's own."""
-        for part in fitted["calibrators_"]:
-            yield from part._complaints(batch, vars(part))  # noqa: SLF001  (ours)
-        yield from super()._complaints(batch, fitted)
 
 
 def on_simplex(batch: SimplexBatch) -> SimplexBatch:
@@ -154,8 +159,8 @@ def fit_part(
 ) -> Calibrator:
     """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
 
-    Temperature scaling of the same rows, if it is known, is not fitted again. What else is
-    ``known`` goes to ``_solve``.
+    Temperature scaling of the same rows, if it is known, is not fitted again. ``known`` is passed
+    on to ``_solve``.
     """
     copy: Calibrator = clone(part)
     copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
@@ -171,7 +176,7 @@ def stage_of(part: Calibrator) -> Stage:
 
 
 def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a part makes of rows that were checked."""
+    """Return the probabilities of a fitted part for checked rows."""
     stage, out = stage_of(fitted), np.empty_like(scores)
 
     def work(rows: slice) -> None:
@@ -204,10 +209,10 @@ def cross_fit(
     begins_with_temperature: bool = False,
     known: Sequence[dict[str, Any]] | None = None,
 ) -> list[HeldOut]:
-    """Predictions of several parts for every row, from fits without its fold.
+    """Return predictions of several parts for every row, from fits without its fold.
 
-    If the first part is temperature scaling as others begin with it, they start from its fits.
-    What is ``known`` of all rows goes to the fits of each part.
+    If the first part is temperature scaling, others may begin with its fits. ``known`` has for each
+    part what its fits are told of all rows.
     """
     known = [{}] * len(parts) if known is None else known
 
@@ -215,23 +220,23 @@ def cross_fit(
         rest, held = batch.take(folds != fold), batch.scores[folds == fold]
         # Too few distinct rows for a split: there is nothing to hold out.
         rest = on_simplex(rest if rest.n_rows else batch)
-        found = []
+        results = []
         temperature: TemperatureMap | None = None
-        for part, about in zip(parts, known, strict=True):
+        for part, of_part in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, **{"temperature": temperature} | about)
+            fitted = fit_part(part, rest, **{"temperature": temperature} | of_part)
             if begins_with_temperature and temperature is None:
                 temperature = fitted.map_  # type: ignore[assignment]
-            found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
-        return found
+            results.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
+        return results
 
     names: list[int] = np.unique(folds).tolist()
-    all_rows, seconds = [np.empty_like(batch.scores) for _ in parts], [0.0] * len(parts)
-    for fold, found in zip(names, threads.each(work, names), strict=True):
-        for i, one in enumerate(found):
-            all_rows[i][folds == fold] = one.rows
-            seconds[i] += one.seconds
-    return [HeldOut(*pair) for pair in zip(all_rows, seconds, strict=True)]
+    rows, seconds = [np.empty_like(batch.scores) for _ in parts], [0.0] * len(parts)
+    for fold, results in zip(names, threads.each(work, names), strict=True):
+        for i, result in enumerate(results):
+            rows[i][folds == fold] = result.rows
+            seconds[i] += result.seconds
+    return [HeldOut(*pair) for pair in zip(rows, seconds, strict=True)]
 
 
 def _ends_in_shift(chain: Chain) -> bool:
@@ -305,18 +310,18 @@ class Chain(Composition):
         self : object
             The same chain, with the estimate in ``calibrators_[-1]``.
         """
-        found = self._take()
-        rows = checked_rows(found, scores)
-        *first, last = found.calibrators_
+        taken = self._take()
+        rows = checked_rows(taken, scores)
+        *first, last = taken.calibrators_
         for part in first:
             rows = outputs_of(part, rows)
         parts = [*first, take_state(last).adapt(rows, sample_weight)]
-        own = {"calibrators_": parts, "solver_report_": parts[-1].solver_report_}
-        self.__dict__ = vars(found) | own | {"map_": self._compose(own)}
+        fitted = {"calibrators_": parts, "solver_report_": parts[-1].solver_report_}
+        self.__dict__ = vars(taken) | fitted | {"map_": self._compose(fitted)}
         return self
 
-    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        return ChainMap(tuple(map(stage_of, found["calibrators_"])))
+    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+        return ChainMap(tuple(map(stage_of, fitted["calibrators_"])))
 
 
 class Mixture(Composition):
@@ -349,7 +354,6 @@ class Mixture(Composition):
 
     method = "mixture"
     title = "Mixture"
-    _arrangement = "parallel"
 
     weights: Any = "fixed"
     weights_: NDArray[np.float64] = fitted()
@@ -364,8 +368,8 @@ class Mixture(Composition):
             weights = np.asarray(self.weights, dtype=float)
         except (TypeError, ValueError):
             weights = np.empty(0)
-        known = weights.shape == (n_parts,) and np.isfinite(weights).all()
-        if not known or not (weights >= 0).all() or not weights.any():
+        is_known = weights.shape == (n_parts,) and np.isfinite(weights).all()
+        if not is_known or weights.min() < 0.0 or not weights.any():
             raise ParameterError(
                 f"weights={in_words(self.weights)} must be {n_parts} finite numbers, none "
                 "negative, or 'fixed' or 'fit'"
@@ -395,8 +399,8 @@ class Mixture(Composition):
             batch, folds = batch.in_folds(self.cv)
             outputs = [out_of_fold(part, batch, folds) for part in parts]
         rows = np.arange(batch.n_rows)
-        own = np.column_stack([found[rows, batch.class_index] for found in outputs])
-        return solve_mixture(own, batch.weight)
+        of_labels = np.column_stack([output[rows, batch.class_index] for output in outputs])
+        return solve_mixture(of_labels, batch.weight)
 
-    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        return MixtureMap(tuple(map(stage_of, found["calibrators_"])), found["weights_"])
+    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+        return MixtureMap(tuple(map(stage_of, fitted["calibrators_"])), fitted["weights_"])

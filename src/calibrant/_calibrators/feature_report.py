@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._html import table
-
 if TYPE_CHECKING:
     from calibrant._calibrators.feature_search import Choice, FeatureSearch
     from calibrant._gate import FeatureColumn
@@ -36,7 +34,7 @@ class Importance:
     loss: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FeatureReport:
     """What ``FeatureCalibrator`` gained on held-out rows.
 
@@ -90,31 +88,18 @@ class FeatureReport:
             f"of {self.share:.0%}; the scores alone have the rest.{matter}"
         )
 
-    def __str__(self) -> str:
-        (head, *rows), (second, *features) = self._tables()
-        lines = [f"{head[0]:<24}{head[1]:>9}{head[2]:>9}"]
-        lines += [f"{name:<24}{nll:>9}{power:>9}" for name, nll, power in rows]
-        if features:
-            lines += ["", f"{second[0]:<24}{second[1]:>18}"]
-            lines += [f"{name:<24.24}{loss:>18}" for name, loss in features]
-        return "\n".join([*lines, "", self.why])
-
-    def _repr_html_(self) -> str:
-        (head, *rows), (second, *features) = self._tables()
-        shown = table(head, rows, [] if features else [self.why])
-        return shown + (table(second, features, [self.why]) if features else "")
-
-    def _tables(self) -> tuple[list[list[str]], list[list[str]]]:
-        """Return the texts of both tables, heads first."""
+    def __repr__(self) -> str:
         names = ["scores alone", *self.learners]
-        nlls, powers = [self.score_nll, *self.learner_nlls], list(self.powers)
-        rows = [["prediction", "NLL", "power"]]
-        for name, nll, power in zip(names, nlls, powers, strict=True):
-            rows.append([name, f"{nll:.4f}", f"{power:.2f}"])
-        rows.append(["result", f"{self.nll:.4f}", ""])
-        features = [["feature", "NLL if shuffled"]]
-        features += [[one.feature, f"{one.loss:+.4f}"] for one in self.importances[:SHOWN]]
-        return rows, features
+        nlls = [self.score_nll, *self.learner_nlls]
+        lines = [f"{'prediction':<24}{'NLL':>9}{'power':>9}"]
+        for name, nll, power in zip(names, nlls, self.powers, strict=True):
+            lines.append(f"{name:<24}{nll:>9.4f}{power:>9.2f}")
+        lines.append(f"{'result':<24}{self.nll:>9.4f}")
+        if self.importances:
+            lines += ["", f"{'feature':<24}{'NLL if shuffled':>18}"]
+            shown = self.importances[:SHOWN]
+            lines += [f"{one.feature:<24.24}{one.loss:>+18.4f}" for one in shown]
+        return "\n".join([*lines, "", self.why])
 
 
 def report_of(search: FeatureSearch, choice: Choice, columns: list[FeatureColumn]) -> FeatureReport:
@@ -142,26 +127,23 @@ def _importances(
     some = np.arange(min(search.n_rows, MOST_ROWS))  # of the first dealing
     inputs, folds = search.judged.inputs[some], search.folds[some]
     weight = float(search.judged.batch.weight[some].sum()) / (1 + search.dealing.max())
-    names = np.unique(search.folds)
     order = np.random.default_rng(0).permutation(len(some))
 
-    def predict(shown: np.ndarray) -> list[np.ndarray]:
-        learnt = [search.learnt[name][some].copy() for name in choice.names]
-        for i, fold in enumerate(names):
-            own = folds == fold  # none of those of a second dealing
-            if not own.any():
-                continue
-            for rows, name in zip(learnt, choice.names, strict=True):
-                rows[own] = search.fits[name][i](np.ascontiguousarray(shown[own]))
-        return learnt
+    def loss(inputs: np.ndarray) -> float:
+        learnt = [np.empty_like(search.score[some]) for _ in choice.names]
+        for i, fold in enumerate(np.unique(search.folds)):
+            held = folds == fold  # none of a fold of the second dealing
+            if held.any():
+                for rows, name in zip(learnt, choice.names, strict=True):
+                    rows[held] = search.fits[name][i](np.ascontiguousarray(inputs[held]))
+        return search.loss(search.combine(choice, learnt, some), some)
 
-    usual = search.loss(search.combine(choice, predict(inputs), some), some)
-    found, start = [], inputs.shape[1] - sum(column.width for column in columns)
+    usual, first = loss(inputs), inputs.shape[1] - sum(column.width for column in columns)
+    importances = []
     for column in columns:
-        own = slice(start, start + column.width)
+        own = slice(first, first + column.width)
         shuffled = inputs.copy()
         shuffled[:, own] = inputs[order, own]
-        loss = search.loss(search.combine(choice, predict(shuffled), some), some)
-        found.append(Importance(column.name, (loss - usual) / weight))
-        start += column.width
-    return sorted(found, key=lambda one: -one.loss)
+        importances.append(Importance(column.name, (loss(shuffled) - usual) / weight))
+        first += column.width
+    return sorted(importances, key=lambda one: -one.loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -37,8 +37,8 @@ DOUBT, CLEAR_GAIN = 2.0, 4.0
 it is uncertain, and in nats where it is certain."""
 
 SHARPNESS_PRICE, PRICE_OF_FEW = 30.0, 1000.0
-"""The result is raised to the power s for the price, in nats, of (a + b / E) log(s)^2, with E the
-held-out loss: a pool that is held to the scores is too timid, and few errors do not prove it."""
+"""Price a + b / E, with E the held-out loss, of the squared logarithm of the sharpness: a pool that
+is shrunk to the scores is under-confident, and few errors do not prove it."""
 
 FEW_CELLS = 2000
 """Number of scores below which rows are dealt twice, as the gain depends on how they are dealt."""
@@ -76,30 +76,13 @@ def in_order(batch: SimplexBatch, features: Array) -> FeatureRows:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How learners and the calibrator of the scores alone are combined.
+    """How learners and the calibrator of the scores alone are combined."""
 
-    Attributes
-    ----------
-    names : list of str
-        Learners that are used.
-    powers : ndarray
-        Powers in the pool: of the calibrator of the scores alone, then of each of these.
-    share : float
-        Weight of the pool in the mean of both.
-    sharpness : float
-        Power to which that mean is raised.
-    gain : float
-        What the features gained on held-out rows, in nats.
-    report : SolverReport
-        Convergence of the powers.
-    """
-
-    names: list[str]
-    powers: Array
-    share: float
-    sharpness: float
-    gain: float
-    report: SolverReport
+    names: list[str]  # of the learners that are used
+    powers: Array  # in the pool: of the calibrator of the scores alone, then of each learner
+    share: float  # weight of the pool in the mean of both
+    sharpness: float  # power to which that mean is raised
+    report: SolverReport  # convergence of the powers
 
 
 class FeatureSearch:
@@ -129,12 +112,14 @@ class FeatureSearch:
         self._judges_all = n_judged == rows.batch.n_rows
         # Another number of folds is another dealing by content.
         numbers = [n_folds, n_folds + 1] if some.scores.size < FEW_CELLS else [n_folds]
-        dealt = [some.deal(number) for number in numbers]
-        row, weight = (np.concatenate([own[i] for own in dealt]) for i in (0, 2))
+        row_lists, fold_lists, weights = zip(
+            *(some.deal(number) for number in numbers), strict=True
+        )
+        row, weight = np.concatenate(row_lists), np.concatenate(weights)
         self.judged = FeatureRows(replace(some.take(row), weight=weight), rows.inputs[row])
-        self.folds = np.concatenate([own[1] + i * n_folds for i, own in enumerate(dealt)])
-        self.dealing = np.repeat(np.arange(len(dealt)), [len(own[0]) for own in dealt])
-        self._n_dealings, self.n_rows = len(dealt), len(dealt[0][0])
+        self.folds = np.concatenate([folds + i * n_folds for i, folds in enumerate(fold_lists)])
+        self.dealing = np.repeat(np.arange(len(numbers)), [len(folds) for folds in fold_lists])
+        self._n_dealings, self.n_rows = len(numbers), len(row_lists[0])
         self.score = np.empty((len(row), rows.batch.n_classes))
         self.fits: dict[str, list[Learnt]] = {}
         self.learnt: dict[str, Array] = {}
@@ -142,43 +127,43 @@ class FeatureSearch:
     def fit_score(self, calibrator: Calibrator) -> Calibrator:
         """Fit the calibrator of the scores alone to all rows, and without each fold."""
         rows = parts.on_simplex(self._all.batch)
-        fitted = None
+        fits = []
         for i in range(self._n_dealings):
-            own = self.dealing == i
-            judged, folds = self.judged.batch.take(own), self.folds[own] - self.folds[own].min()
+            mine = self.dealing == i
+            judged, folds = self.judged.batch.take(mine), self.folds[mine] - self.folds[mine].min()
             if isinstance(calibrator, AutoCalibrator):
+                # Its own folds are those of the learners, so that nothing is fitted twice.
                 search = Search(rows, calibrator.cv, Dealt(judged, folds, self._judges_all))
-                fit = parts.fit_part(calibrator, rows, search=search)
-                self.score[own] = fit._held_out(search)  # noqa: SLF001  (ours)
+                fits.append(parts.fit_part(calibrator, rows, search=search))
+                self.score[mine] = fits[-1]._held_out(search)  # noqa: SLF001  (ours)
             else:
-                fit = fitted or parts.fit_part(calibrator, rows)
-                self.score[own] = parts.out_of_fold(calibrator, judged, folds)
-            fitted = fitted or fit
-        return cast("Calibrator", fitted)
+                self.score[mine] = parts.out_of_fold(calibrator, judged, folds)
+        return fits[0] if fits else parts.fit_part(calibrator, rows)
 
     def fit_learners(self, learners: dict[str, Any]) -> None:
         """Fit every learner without each fold; one that cannot be fitted without some is left out.
 
         A learner needs two classes at least.
         """
-        owners = [self.folds == fold for fold in np.unique(self.folds)]
-        others = [(self.dealing == self.dealing[own][0]) & ~own for own in owners]
+        held = [self.folds == fold for fold in np.unique(self.folds)]
+        others = [(self.dealing == self.dealing[rows][0]) & ~rows for rows in held]
         trained = [self.judged.take(rows) for rows in others]
-        if len(owners) < 2 or any(len(np.unique(t.batch.class_index)) < 2 for t in trained):
+        if len(held) < 2 or any(len(np.unique(t.batch.class_index)) < 2 for t in trained):
             return
-        tasks = [(name, i) for name in learners for i in range(len(owners))]
-        found = threads.each(lambda task: trained[task[1]].fit(learners[task[0]]), tasks)
-        for (name, i), fit in zip(tasks, found, strict=True):
+        tasks = [(name, fold) for name in learners for fold in range(len(held))]
+        fits = threads.each(lambda task: trained[task[1]].fit(learners[task[0]]), tasks)
+        for (name, fold), fit in zip(tasks, fits, strict=True):
             self.fits.setdefault(name, []).append(fit)
             learnt = self.learnt.setdefault(name, np.empty_like(self.score))
-            learnt[owners[i]] = fit(self.judged.inputs[owners[i]])
+            learnt[held[fold]] = fit(self.judged.inputs[held[fold]])
 
     def choose(self, caution: float) -> Choice:
         """Return the powers of the largest held-out likelihood, and the share of the pool.
 
         With G the gain of the pool over the score alone, raised to the power that suits it best,
-        and s its standard error, the share is 1 / (1 + (DOUBT s / G)^3 + CLEAR_GAIN / G): what
-        boldness or chance gains is not the features' merit.
+        and s its standard error, the share is
+
+            1 / (1 + (DOUBT s / G)^3 + CLEAR_GAIN / G).
         """
         batch, names = self.judged.batch, list(self.learnt)
         weight = batch.weight / self._n_dealings
@@ -186,8 +171,9 @@ class FeatureSearch:
         rows = logs, batch.class_index, weight
         powers, report = solve_log_pool(*rows, strength=caution, ridge=RIDGE)
         alone, _ = solve_log_pool(logs[:, :, :1], *rows[1:], strength=0.0, ridge=0.0)
-        own = np.arange(batch.n_rows), batch.class_index
-        gains = np.log(softmax(logs @ powers)[own]) - np.log(softmax(logs[:, :, :1] @ alone)[own])
+        labels = np.arange(batch.n_rows), batch.class_index
+        pool, score = softmax(logs @ powers), softmax(logs[:, :, :1] @ alone)
+        gains = np.log(pool[labels]) - np.log(score[labels])
         gain = float(weight @ gains)
         error = float(np.sqrt(weight @ (gains - gain / weight.sum()) ** 2))
         share = 0.0
@@ -195,12 +181,12 @@ class FeatureSearch:
             share = 1.0 / (1.0 + (DOUBT * error / gain) ** 3 + CLEAR_GAIN / gain)
         kept = powers[1:] >= LEAST_SHARE
         if share < LEAST_SHARE or not kept.any():
-            return Choice([], np.ones(1), 0.0, 1.0, max(gain, 0.0), report)
+            return Choice([], np.ones(1), 0.0, 1.0, report)
         used = [name for name, is_used in zip(names, kept, strict=True) if is_used]
-        found = Choice(used, powers[np.append(True, kept)], share, 1.0, gain, report)
-        mean = self.combine(found, [self.learnt[name] for name in used], slice(None))
+        choice = Choice(used, powers[np.append(True, kept)], share, 1.0, report)
+        mean = self.combine(choice, [self.learnt[name] for name in used], slice(None))
         # Where the features say little, the result is that of the scores: so is its sharpness.
-        return replace(found, sharpness=self._sharpness(mean) ** share)
+        return replace(choice, sharpness=self._sharpness(mean) ** share)
 
     def _sharpness(self, mean: Array) -> float:
         """Return the power s of least loss of mean^s, with its price."""
@@ -213,7 +199,7 @@ class FeatureSearch:
         return float(np.exp(minimize_scalar(value, bounds=(-1.0, 1.0), method="bounded").x))
 
     def combine(self, choice: Choice, learnt: list[Array], rows: NDArray[Any] | slice) -> Array:
-        """Return what a choice makes of some rows, with what its learners say of them."""
+        """Return the result for some rows, from the probabilities of the learners."""
         score = self.score[rows]
         pool = softmax(bounded_logs([score, *learnt]) @ choice.powers)
         mean: Array = choice.share * pool + (1.0 - choice.share) * score

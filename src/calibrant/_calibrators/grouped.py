@@ -13,21 +13,17 @@ from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._calibrators import composition as parts
-from calibrant._calibrators.auto import AutoCalibrator
-from calibrant._calibrators.base import Calibrator, log_of
-from calibrant._calibrators.classifier_folds import takes_features
-from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
+from calibrant._calibrators.around import AroundWithColumns
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import fitted, number, replace_state, take_state
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
 from calibrant._maps.base import require
 from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
-from calibrant.scale import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
     from calibrant._solvers.report import SolverReport
@@ -46,7 +42,7 @@ LEAST_WEIGHT = 1e-3
 """Smaller weights of a group's parts are not worth their time."""
 
 
-class GroupedCalibrator(parts.Composed):
+class GroupedCalibrator(AroundWithColumns):
     """Calibrator for each group of rows, shrunk towards the fit to all rows.
 
     The map of a group is a mixture of three: the fit to all rows; that fit, corrected for the group
@@ -108,16 +104,12 @@ class GroupedCalibrator(parts.Composed):
 
     method = "grouped"
     title = "Grouped"
-    stands_alone = False
-    _most_points = 0
-    # What scikit-learn's routing passes on unless it is told otherwise.
+    beside = "groups"
+    # scikit-learn's routing passes these on unless it is told otherwise.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__predict = __metadata_request__predict_proba
-    __metadata_request__predict_log_proba = __metadata_request__predict_proba
-    __metadata_request__transform = __metadata_request__predict_proba
 
-    calibrator: Any = leading(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)
     min_rows: int = number(default=300, low=1, whole=True)
     prior_rows: float = number(default=2.0)
@@ -127,31 +119,6 @@ class GroupedCalibrator(parts.Composed):
     weights_: NDArray[np.float64] = fitted()
     strength_: float = fitted()
     map_: GroupedMap = fitted()
-
-    @property
-    def _inner(self) -> Calibrator:
-        return AutoCalibrator() if self.calibrator is None else self.calibrator
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self._inner, Calibrator) or isinstance(self._inner, GroupedCalibrator):
-            raise errors.ParameterError(
-                f"calibrator={errors.in_words(self.calibrator)} must be a calibrator without "
-                "groups, such as AutoCalibrator()"
-            )
-        if takes_features(self._inner):
-            raise errors.ParameterError(
-                f"calibrator={errors.in_words(self.calibrator)} needs features, which "
-                "GroupedCalibrator does not pass on; use FeatureCalibrator() alone, with the group "
-                "as a feature"
-            )
-        self._inner._check_parameters()  # noqa: SLF001  (ours)
-
-    def _n_parameters(self, n_classes: int) -> int:
-        return self._inner._n_parameters(n_classes)  # noqa: SLF001
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        return super()._peak_bytes(n_rows, n_classes) + self._inner._peak_bytes(n_rows, n_classes)  # noqa: SLF001
 
     def fit(
         self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
@@ -170,17 +137,16 @@ class GroupedCalibrator(parts.Composed):
         self : object
             The fitted calibrator.
         """
-        if as_chunks(scores, y, sample_weight) is not None:
-            raise _not_chunked("fit to a sample of the rows in memory")
-        return self._fit_rows(scores, y, sample_weight, groups=groups, given_weight=sample_weight)
+        return self._fit_beside(scores, y, sample_weight, groups)
+
+    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:
+        return [fitted["pooled_"]]
 
     def _fit_parts(
-        self, batch: SimplexBatch, groups: Any = None, given_weight: Any = None
+        self, batch: SimplexBatch, given: Any = None, given_weight: Any = None
     ) -> dict[str, Any]:
-        used = np.ones(batch.n_rows, bool)
-        if given_weight is not None:
-            used = np.asarray(given_weight, dtype=np.float64) > 0.0
-        names, codes = read_groups(groups, len(used))
+        used = self._is_used(batch, given_weight)
+        names, codes = read_groups(given, len(used))
         names, codes = np.unique(names[codes[used]], return_inverse=True)
         dealt = _deal(self._inner, batch, codes, self.cv)
         tried = [group for group in dealt if group.is_tried(FEWEST_ROWS)]
@@ -193,13 +159,13 @@ class GroupedCalibrator(parts.Composed):
         pooled = parts.fit_part(self._inner, parts.on_simplex(batch))
 
         def fit(g: int) -> Calibrator:
-            change = own = None
+            change = separate = None
             if weights[g, 1] > 0.0:
                 rows = parts.on_simplex(dealt[g].pooled)
                 change = parts.fit_part(_change(strength), rows, UNCHANGED)
             if weights[g, 2] > 0.0:
-                own = parts.fit_part(self._inner, parts.on_simplex(dealt[g].batch))
-            return self._mixture(pooled, change, own, weights[g])
+                separate = parts.fit_part(self._inner, parts.on_simplex(dealt[g].batch))
+            return _mixture(pooled, change, separate, weights[g])
 
         return {
             "groups_": names,
@@ -210,33 +176,12 @@ class GroupedCalibrator(parts.Composed):
             "solver_report_": report,
         }
 
-    def _mixture(self, pooled: Any, change: Any, own: Any, weights: Any) -> Calibrator:
-        """Return the fit of a group as a calibrator: a mixture of what there is."""
-        chain = None
-        if change is not None:
-            chain = parts.Chain([clone(pooled), clone(change)])
-            report = {"solver_report_": change.solver_report_}
-            chain = _composed(chain, pooled, calibrators_=[pooled, change], **report)
-        found = [part for part in (pooled, chain, own) if part is not None]
-        weights = weights[[True, chain is not None, own is not None]]
-        mixture = parts.Mixture([clone(part) for part in found], weights=weights.tolist())
-        about = {"weights_": weights, "solver_report_": found[-1].solver_report_}
-        return _composed(mixture, pooled, calibrators_=found, **about)
-
-    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        maps, names = [fit.map_ for fit in found["calibrators_"]], found["groups_"]
+    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+        maps, names = [fit.map_ for fit in fitted["calibrators_"]], fitted["groups_"]
         require(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
-        require(found["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
+        require(fitted["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
         require(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
-        return GroupedMap((parts.stage_of(found["pooled_"]), *maps))
-
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        """Yield what the fit of all has to say; then one's own."""
-        yield from fitted["pooled_"]._complaints(batch, vars(fitted["pooled_"]))  # noqa: SLF001
-        yield from super()._complaints(batch, fitted)
-
-    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
-        super()._warn_of_shares(batch, found.stages[0])  # type: ignore[attr-defined]
+        return GroupedMap((parts.stage_of(fitted["pooled_"]), *maps))
 
     def for_group(self, group: Any) -> Calibrator:
         """Return the calibrator of one group, which can be exported.
@@ -252,38 +197,29 @@ class GroupedCalibrator(parts.Composed):
             Fitted; its ``predict_proba`` needs no groups.
         """
         taken = self._take()
-        known = taken.groups_.tolist()
+        names = taken.groups_.tolist()
         if group is None:
-            found = self._mixture(taken.pooled_, None, None, np.array([1.0, 0.0, 0.0]))
-        elif group in known:
-            found = take_state(taken.calibrators_[known.index(group)])
+            result = _mixture(taken.pooled_, None, None, np.array([1.0, 0.0, 0.0]))
+        elif group in names:
+            result = take_state(taken.calibrators_[names.index(group)])
         else:
             raise errors.LabelError(
                 f"group={errors.in_words(group)} was not seen at fit; the groups are "
                 f"{errors.some_in_words(taken.groups_)}. Pass None for the fit to all rows"
             )
         for name in ("scores", "normalize", "min_probability", "n_jobs"):
-            setattr(found, name, getattr(taken, name))
+            setattr(result, name, getattr(taken, name))
         if hasattr(taken, "feature_names_in_"):
-            found.feature_names_in_ = taken.feature_names_in_
-        return found
+            result.feature_names_in_ = taken.feature_names_in_
+        return result
 
-    def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
-        places = find_groups(vars(self)["_groups"], len(matrix), self.groups_)
+    def _read_beside(self, n_rows: int, given: Any = None) -> tuple[NDArray[Any], ...]:
+        places = find_groups(given, n_rows, self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
             message = f"no row belongs to a group seen at fit, {known}; the fit to all is used"
             notices.warn(errors.CalibrantWarning(message))
-        self.__dict__["_by_row"] = (places,)
-        yield from super()._calibrate(scores, matrix)
-
-    def _with(self, groups: Any, scores: Any) -> Self:
-        """Return the fit as it is now, which knows the groups of the rows to predict."""
-        if is_elsewhere(scores):
-            raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
-        taken = self._take()
-        taken.__dict__["_groups"] = groups
-        return taken
+        return (places,)
 
     def predict_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
         """Return calibrated probabilities, by the group of each row.
@@ -300,86 +236,99 @@ class GroupedCalibrator(parts.Composed):
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``.
         """
-        return Calibrator.predict_proba(self._with(groups, scores), scores)
-
-    def predict_log_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Return the logarithms of the calibrated probabilities."""
-        return log_of(self.predict_proba(scores, groups))
-
-    def transform(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Return calibrated probabilities; ``predict_proba`` for pipelines."""
-        return self.predict_proba(scores, groups)
+        return self._predict_proba(scores, given=groups)
 
     def predict(self, scores: Any, groups: Any = None) -> NDArray[Any]:
-        """Return the label of the largest calibrated probability."""
-        return Calibrator.predict(self._with(groups, scores), scores)
+        """Return the label of the largest calibrated probability, by the group of each row."""
+        return self._predict(scores, given=groups)
 
 
-def _composed(calibrator: Calibrator, like: Calibrator, **found: Any) -> Calibrator:
-    """Give a composition its fitted parts, and what it shares with one of them."""
-    calibrator.scores, calibrator.classes = like.scores, like.classes_
-    found |= {"classes_": like.classes_, "n_features_in_": like.n_features_in_}
-    found["map_"] = calibrator._compose(found)  # noqa: SLF001  (ours)
-    replace_state(calibrator, found)
-    return calibrator
+def _mixture(
+    pooled: Calibrator,
+    change: Calibrator | None,
+    separate: Calibrator | None,
+    weights: NDArray[np.float64],
+) -> Calibrator:
+    """Return the fit of a group as a calibrator: a mixture of its parts."""
+    fits = [pooled]
+    if change is not None:
+        fits.append(_composed(parts.Chain([clone(pooled), clone(change)]), [pooled, change]))
+    if separate is not None:
+        fits.append(separate)
+    weights = weights[[True, change is not None, separate is not None]]
+    mixture = parts.Mixture([clone(fit) for fit in fits], weights=weights.tolist())
+    return _composed(mixture, fits, weights_=weights)
 
 
-def _not_chunked(remedy: str) -> errors.ContainerError:
-    start = "scores is in chunks, which GroupedCalibrator does not accept"
-    return errors.ContainerError(f"{start}: {remedy}")
+def _composed(composition: parts.Composition, fits: list[Calibrator], **more: Any) -> Calibrator:
+    """Give a composition its fitted parts."""
+    first = fits[0]
+    composition.scores, composition.classes = first.scores, first.classes_
+    fitted = more | {
+        "calibrators_": fits,
+        "solver_report_": fits[-1].solver_report_,
+        "classes_": first.classes_,
+        "n_features_in_": first.n_features_in_,
+    }
+    fitted["map_"] = composition._compose(fitted)  # noqa: SLF001  (ours)
+    replace_state(composition, fitted)
+    return composition
 
 
 def _change(strength: float) -> StructuredScaling:
-    """Return what changes the fit of all for a group: slopes and intercepts, held to none."""
+    """Return what changes the fit of all for a group: slopes and intercepts, shrunk to none."""
     return StructuredScaling(form="diagonal", strength=strength, prior_strength=PSEUDO_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows of a group in folds, and what fits of all rows without its fold make of each."""
+    """Rows of a group in folds, and probabilities of each by fits of all rows without its fold."""
 
     batch: SimplexBatch
     folds: NDArray[np.int64]
     pooled: SimplexBatch
 
     def is_tried(self, least: float) -> bool:
-        """Whether there are rows enough, and in several folds."""
+        """Whether there are enough rows, and in several folds."""
         return float(self.batch.weight.sum()) >= least and len(np.unique(self.folds)) > 1
 
-    def own(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities of the labels."""
-        own = outputs[np.arange(len(outputs)), self.batch.class_index]
-        return np.maximum(own, SMALLEST)
+    def of_labels(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities of the labels."""
+        rows = np.arange(len(outputs))
+        return np.maximum(outputs[rows, self.batch.class_index], SMALLEST)
 
     def changed(self, strength: float) -> NDArray[np.float64]:
-        """Held-out probabilities of the labels by the fit of all, changed for this group."""
+        """Return held-out probabilities of the labels by the fit of all, changed for this group."""
         known = [{"temperature": UNCHANGED}]
-        found = parts.cross_fit([_change(strength)], self.pooled, self.folds, known=known)
-        return self.own(found[0].rows)
+        results = parts.cross_fit([_change(strength)], self.pooled, self.folds, known=known)
+        return self.of_labels(results[0].rows)
 
 
 def _deal(
     calibrator: Calibrator, batch: SimplexBatch, codes: NDArray[np.int64], n_folds: int
 ) -> list[_Group]:
-    """Deal rows to folds, whatever their group is.
+    """Deal the rows of all groups to folds.
 
-    Not stratified by group: folds with equal shares of the labels of a small group would say of
-    each other what new rows do not.
+    They are not stratified by group: folds with equal shares of the labels of a small group would
+    tell of each other what new rows do not.
     """
     merged = [batch.take(codes == g).merged() for g in range(codes.max() + 1)]
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(own, name) for own in merged])
-        for name in ("scores", "class_index", "weight")
-    }
-    row, folds, weight = replace(batch, **joined).deal(n_folds)
-    rows = replace(replace(batch, **joined).take(row), weight=weight)
+    joined = replace(
+        batch,
+        scores=np.concatenate([part.scores for part in merged]),
+        class_index=np.concatenate([part.class_index for part in merged]),
+        weight=np.concatenate([part.weight for part in merged]),
+    )
+    row, folds, weight = joined.deal(n_folds)
+    rows = replace(joined.take(row), weight=weight)
     pooled = parts.out_of_fold(calibrator, rows, folds)
-    owner = np.repeat(np.arange(len(merged)), [own.n_rows for own in merged])[row]
-    found = []
-    for mine in (owner == g for g in range(len(merged))):
-        own = rows.take(mine)
-        found.append(_Group(own, folds[mine], own.with_probabilities(pooled[mine])))
-    return found
+    group_of = np.repeat(np.arange(len(merged)), [part.n_rows for part in merged])[row]
+    groups = []
+    for g in range(len(merged)):
+        mine = group_of == g
+        part = rows.take(mine)
+        groups.append(_Group(part, folds[mine], part.with_probabilities(pooled[mine])))
+    return groups
 
 
 def _mix(
@@ -387,22 +336,25 @@ def _mix(
 ) -> tuple[NDArray[np.float64], SolverReport]:
     """Return the weights of each group's parts, and the report of the least exact problem.
 
-    Those of a group have the largest held-out likelihood together with ``prior_rows`` rows that
-    are explained as all groups together ask for: by the fit of all, or by its change.
+    The weights of a group have the largest held-out likelihood, together with ``prior_rows`` rows
+    that are explained by the fit of all or by its change, in the shares that suit all groups.
     """
     tried = [g for g, group in enumerate(dealt) if group.is_tried(FEWEST_ROWS)]
-    own = {g: [dealt[g].own(dealt[g].pooled.scores), dealt[g].changed(strength)] for g in tried}
+    columns = {
+        g: [dealt[g].of_labels(dealt[g].pooled.scores), dealt[g].changed(strength)] for g in tried
+    }
     weights = np.tile([1.0, 0.0, 0.0], (len(dealt), 1))
-    nothing = np.ones((1, 2)), np.ones(1)  # where no group is tried
-    rows = [(np.column_stack(own[g]), dealt[g].batch.weight) for g in tried] or [nothing]
+    nothing = [(np.ones((1, 2)), np.ones(1))]  # where no group is tried
+    rows = [(np.column_stack(columns[g]), dealt[g].batch.weight) for g in tried] or nothing
     stacked, weight = (np.concatenate(of) for of in zip(*rows, strict=True))
     shares, worst = solve_mixture(stacked, weight, prior=np.array([prior_rows, 0.0]))
     for g in tried:
         if dealt[g].is_tried(min_rows):
             outputs = parts.out_of_fold(calibrator, dealt[g].batch, dealt[g].folds)
-            own[g].append(dealt[g].own(outputs))
-        prior = prior_rows * np.append(shares, 0.0)[: len(own[g])]
-        found, report = solve_mixture(np.column_stack(own[g]), dealt[g].batch.weight, prior=prior)
-        weights[g, : len(found)] = np.where(found < LEAST_WEIGHT, 0.0, found)
+            columns[g].append(dealt[g].of_labels(outputs))
+        prior = prior_rows * np.append(shares, 0.0)[: len(columns[g])]
+        stacked, weight = np.column_stack(columns[g]), dealt[g].batch.weight
+        result, report = solve_mixture(stacked, weight, prior=prior)
+        weights[g, : len(result)] = np.where(result < LEAST_WEIGHT, 0.0, result)
         worst = max(worst, report, key=lambda one: one.violation)
     return weights / weights.sum(axis=1, keepdims=True), worst

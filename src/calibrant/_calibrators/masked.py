@@ -8,32 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._calibrators.auto import AutoCalibrator
+from calibrant._calibrators.around import Around
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.composition import Composed, fit_part, stage_of
-from calibrant._calibrators.parameters import fitted, leading, number
+from calibrant._calibrators.composition import fit_part, stage_of
+from calibrant._calibrators.parameters import fitted, number
 from calibrant._gate import two_column_kind
 from calibrant._maps.compositions import MaskedMap, fill_absent
 from calibrant.errors import LabelError, ParameterError, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
 
 CAPABLE = ("auto", "ts", "structured", "spline", "fir", "na-fir", "scir")
-"""Methods that a class at probability 0 in some rows does not disturb: the others fit a map to the
+"""Methods that work where a class has probability 0 in some rows: the others fit a map to the
 scores of each class, or count how often it was offered."""
-
-OF_EACH_CLASS = {"ir-ovr", "two-class"}
-"""Candidates of the automatic choice of which this is true."""
 
 DEPTH = 100.0
 """Logit of an absent option below the largest, in units of the spread of the others."""
 
 
-class MaskedCalibrator(Composed):
+class MaskedCalibrator(Around):
     """Calibrator for rows that have only some of the options, such as exam questions.
 
     An option whose probability is exactly 0, or whose logit is minus infinity, is absent from its
@@ -74,43 +69,26 @@ class MaskedCalibrator(Composed):
 
     method = "masked"
     title = "Masked"
-    stands_alone = False
-    _most_points = 0
 
-    calibrator: Any = leading(default=None, kw_only=False)
     min_probability: float = number(default=0.0, high=0.0)
     calibrator_: Calibrator = fitted()
     depth_: float = fitted()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        part = self._inside
-        if not isinstance(part, Calibrator) or part.method not in CAPABLE:
+        inner = self._inner
+        if not isinstance(inner, Calibrator) or inner.method not in CAPABLE:
             raise ParameterError(
-                f"calibrator={type(part).__name__} does not support absent options; use one of "
+                f"calibrator={type(inner).__name__} does not support absent options; use one of "
                 f"{', '.join(CAPABLE)}"
             )
-        part._check_parameters()  # noqa: SLF001  (ours)
-        paths = getattr(part, "candidates", None) or ()
-        others = {stage for path in paths for stage in path.split(" > ")} & OF_EACH_CLASS
-        if others:
-            fault = f"candidates has {in_words(min(others))}"
-            raise ParameterError(f"{fault}, which does not support absent options; leave it out")
-
-    @property
-    def _inside(self) -> Any:
-        return AutoCalibrator() if self.calibrator is None else self.calibrator
-
-    def _n_parameters(self, n_classes: int) -> int:
-        return int(self._inside._n_parameters(n_classes))  # noqa: SLF001  (ours)
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        inside = self._inside._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
-        return int(inside + super()._peak_bytes(n_rows, n_classes))
-
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        part = fitted["calibrator_"]
-        yield from part._complaints(batch, vars(part))  # noqa: SLF001  (ours)
+        inner._check_parameters()  # noqa: SLF001  (ours)
+        for candidate in getattr(inner, "candidates", None) or ():
+            if candidate in ("ir-ovr", "two-class"):
+                raise ParameterError(
+                    f"candidates has {in_words(candidate)}, which does not support absent options; "
+                    "leave it out"
+                )
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         _, absent = fill_absent(batch.scores, batch.kind, np.inf)
@@ -129,9 +107,9 @@ class MaskedCalibrator(Composed):
         spread = math.sqrt(np.average((present - mean) ** 2, weights=weight))
         depth = DEPTH * (spread or 1.0)
         filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")
-        part = fit_part(self._inside, filled)
+        part = fit_part(self._inner, filled)
         return {"calibrator_": part, "depth_": depth, "solver_report_": part.solver_report_}
 
-    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
         kind = two_column_kind(self.scores)
-        return MaskedMap(stage_of(found["calibrator_"]), found["depth_"], kind)
+        return MaskedMap(stage_of(fitted["calibrator_"]), fitted["depth_"], kind)

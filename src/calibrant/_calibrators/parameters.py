@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
-from calibrant._calibrators.diagram import Diagram
 from calibrant._docstrings import inherit_docstring
 
 Estimator = TypeVar("Estimator")
@@ -90,7 +89,7 @@ def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
     eq_default=False,
     field_specifiers=(number, choice, jobs, fitted, leading, field),
 )
-class Parameters(Diagram):
+class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -103,16 +102,16 @@ class Parameters(Diagram):
 
     def _check_parameters(self) -> None:
         """Refuse parameters outside their documented values."""
-        for found in fields(self):  # type: ignore[arg-type]
-            if "check" in found.metadata:
-                found.metadata["check"](found.name, getattr(self, found.name))
+        for parameter in fields(self):  # type: ignore[arg-type]
+            if "check" in parameter.metadata:
+                parameter.metadata["check"](parameter.name, getattr(self, parameter.name))
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters that are numbers and choices, as solvers take them."""
         return {
-            found.name: found.metadata["read"](getattr(self, found.name))
-            for found in fields(self)  # type: ignore[arg-type]
-            if "read" in found.metadata
+            parameter.name: parameter.metadata["read"](getattr(self, parameter.name))
+            for parameter in fields(self)  # type: ignore[arg-type]
+            if "read" in parameter.metadata
         }
 
 
@@ -127,8 +126,8 @@ def fitted_types(cls: type) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(cls) if not f.init}
 
 
-class FromMap:
-    """A fitted attribute by its familiar name, which the map holds.
+class FromMap(property):
+    """A fitted attribute by its familiar name: a property that reads a field of ``map_``.
 
     Parameters
     ----------
@@ -137,28 +136,14 @@ class FromMap:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = self._own = name
-        self.__doc__ = f"``map_.{name}``."
-
-    def __set_name__(self, _: type, own: str) -> None:
-        self._own = own
-
-    def __get__(self, owner: Any, _: type | None = None) -> Any:
-        if owner is None:
-            return self
-        if "map_" not in vars(owner):
-            raise AttributeError(f"{type(owner).__name__} has no {self._own} before it is fitted")
-        return getattr(owner.map_, self._name)
-
-    def __set__(self, owner: Any, value: Any) -> None:
-        raise AttributeError(f"{self._own} cannot be set, as it is a result of fit; fit again")
+        super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")
 
 
 def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
-    """Give an estimator its new fitted attributes, all at once; parameters stay.
+    """Replace the fitted attributes of an estimator; parameters stay.
 
-    It may be fitted again, also with another number of classes, while other threads predict: a new
-    dictionary takes the place of the old one in a single assignment.
+    A new dictionary takes the place of the old one in a single assignment, because other threads
+    may predict with an estimator that is fitted again.
     """
     kept = vars(estimator).copy()
     for name in ("feature_names_in_", "sample_"):  # not every fit sets these

@@ -12,8 +12,6 @@ import numpy as np
 from calibrant._maps.features import BoostedTrees, LinearLogits, standardise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -156,38 +154,3 @@ def _logits_of_all(logistic: Any, n_classes: int) -> tuple[Array, Array]:
     every, shifts = np.zeros((len(coef), n_classes)), np.full(n_classes, NEVER)
     every[:, classes], shifts[classes] = coef, intercept
     return every, shifts
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """A classifier of somebody else's, with ``predict_proba``."""
-
-    classifier: Any
-
-    def fit(
-        self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
-    ) -> Callable[[Array], Array]:
-        """Return a function of inputs that calls a fitted copy."""
-        from sklearn.base import clone
-        from sklearn.utils.validation import has_fit_parameter
-
-        copy = clone(self.classifier)
-        if has_fit_parameter(copy, "sample_weight"):
-            copy.fit(inputs, labels, sample_weight=weight)
-        else:
-            copy.fit(inputs, labels)
-        return ForeignMap(copy, n_classes)
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignMap:
-    """The predictions of a fitted classifier, with a column for every class."""
-
-    classifier: Any
-    n_classes: int
-
-    def __call__(self, inputs: Array) -> Array:
-        """Return the probabilities of rows of inputs."""
-        out = np.zeros((len(inputs), self.n_classes))
-        out[:, self.classifier.classes_] = self.classifier.predict_proba(inputs)
-        return out
