@@ -136,8 +136,6 @@ def _conformal_sets(
     with naming(calibration):
         conformal = ConformalSets(coverage).fit(own.probabilities, own.y, classes=own.classes)
     sets = conformal.predict_set(served.probabilities)
-    if (
-        served.source.log is not None and served.source.log.has_absent
-    ):  # an option that a row lacks is in no set
+    if served.rows.has_absent:  # an option that a row lacks is in no set
         sets = replace(sets, members=sets.members & (served.probabilities > 0.0))
     return sets

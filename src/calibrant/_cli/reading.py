@@ -144,8 +144,8 @@ class Reading:
         classes = None if like is None else like.classes
         with open_source(path, self.request(usual_part, classes=classes, beside=beside)) as source:
             raw = source.read()
-        if raw.log is not None:
-            tell(raw.log.note)
+        if raw.note:
+            tell(raw.note)
         self._refuse_to_normalize(path, raw.kind)
         return self._align(positive_last)(raw, like=like)
 

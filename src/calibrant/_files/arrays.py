@@ -8,7 +8,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import _gate as gate
 from calibrant._gate import two_column_kind
 from calibrant.errors import MemoryLimitError, PredictionFileError, some_in_words
 
@@ -38,7 +37,9 @@ def decoding(where: Path | str, kind: str) -> Iterator[None]:
             f" as {kind}: it is damaged or has another format; write it again, or rename it to the "
             "suffix of its format"
         )
-        if isinstance(error, OSError) and error.errno is not None:
+        if isinstance(error, UnicodeDecodeError):
+            fault = ": it is not UTF-8 text; save it as UTF-8"
+        elif isinstance(error, OSError) and error.errno is not None:
             fault = f": {error.strerror}"
         elif isinstance(error, MemoryError):
             fault = f" as {kind}: it needs more memory than there is, or is damaged"
@@ -48,9 +49,9 @@ def decoding(where: Path | str, kind: str) -> Iterator[None]:
 
 
 def open_binary(path: Path, kind: str) -> IO[bytes]:
-    """Open a file of a format in which one must go back and forth."""
+    """Open a file; a pipe is refused, since files are read more than once."""
     with decoding(path, kind):
-        if path.is_fifo():  # which opening could wait for, for ever
+        if path.is_fifo() or path.is_char_device():
             raise PredictionFileError(f"{path} is a pipe; save it as {kind} in a file first")
         return path.open("rb")
 
@@ -74,48 +75,28 @@ class Archive:
         """Names of the arrays."""
         return self.file.files
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of an array, of which only the header is read."""
-        with decoding(self.path, "npz"), self.file.zip.open(f"{name}.npy") as member:  # type: ignore[union-attr]
-            version = np.lib.format.read_magic(member)
-            of_version = {(1, 0): "read_array_header_1_0", (2, 0): "read_array_header_2_0"}
-            shape, *_ = getattr(np.lib.format, of_version[version])(member)
-        return tuple(shape)
-
     @property
-    def has_parts(self) -> bool:
-        """Whether there are scores of parts, and no plain ones."""
-        return "" not in (prefixes := _prefixes(self.names)) and bool(prefixes)
+    def parts(self) -> list[str]:
+        """What stands before the names of scores: nothing, or the name of a part."""
+        return [p for p in ("", "val_", "test_") if {f"{p}{own}" for own in ARRAYS} & {*self.names}]
 
     def load(self, name: str) -> NDArray[Any]:
         """Read an array."""
-        where = f"{self.path}: {name}"
-        with decoding(where, "npz"):
-            member = self.file.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
-            gate.check_memory(member.file_size, where)  # before so much is asked for
+        with decoding(f"{self.path}: {name}", "npz"):
             array = self.file[name]
             if not isinstance(array, np.ndarray):  # what has no header of numpy is bytes
                 raise TypeError(type(array))
         return array
 
-    def load_column(self, name: str, prefix: str, option: str, n_dims: int = 1) -> NDArray[Any]:
-        """Return an array with a value for each row, of a part if there are parts.
-
-        ``matrix[j]`` is column j of a matrix; one is returned whole if ``n_dims`` is 2.
-        """
-        stem, bracket, number = name.removesuffix("]").rpartition("[")
-        is_cell = name.endswith("]") and bracket != "" and number.isdecimal()
+    def load_column(self, name: str, prefix: str, option: str) -> NDArray[Any]:
+        """Return an array with a value for each row, of a part if there are parts."""
         known = [own for own in (f"{prefix}{name}", name) if own in self.names]
-        if not known and is_cell:
-            matrix = self.load_column(stem, prefix, option, 2)
-            if matrix.ndim == 2 and int(number) < matrix.shape[1]:
-                return matrix[:, int(number)]
         if not known:
             has = some_in_words(self.names)
             raise PredictionFileError(f"{self.path} has no array {name!r} ({option}); it has {has}")
         column = self.load(known[0])
-        fits = 1 <= column.ndim <= n_dims
-        check_array(column, f"{self.path}: {known[0]}", fits, f"write a list ({option})")
+        needed = f"write a list with one value for each row ({option})"
+        check_array(column, f"{self.path}: {known[0]}", column.ndim == 1, needed)
         return column
 
     def load_classes(self, n_columns: int) -> list[str] | None:
@@ -123,38 +104,36 @@ class Archive:
         if "classes" not in self.names:
             return None
         stored = self.load("classes")
-        needed = f"write one name for each of the {n_columns} columns"
-        check_array(stored, f"{self.path}: classes", stored.shape == (n_columns,), needed)
-        own = [
-            c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in stored.tolist()
-        ]
-        if len(set(own)) != len(own):
+        needed = f"write one text or number for each of the {n_columns} columns"
+        fits = stored.shape == (n_columns,) and stored.dtype.kind in "iufbU"
+        check_array(stored, f"{self.path}: classes", fits, needed)
+        texts: list[str] = stored.astype(str).tolist()
+        if len(set(texts)) != len(texts):
             raise PredictionFileError(
                 f"{self.path}: classes has the same name twice; give each column its own"
             )
-        return own
+        return texts
 
     def find_scores(self, part: str | None, usual_part: str | None, kind: str | None) -> str:
         """Return the name of the array of scores: of the part and of the kind asked for.
 
         Never that of another part. Probabilities come first where no kind is asked for.
         """
-        prefixes, names = _prefixes(self.names), self.names
-        if not prefixes:
+        parts, chosen = self.parts, part or usual_part
+        if not parts:
             raise PredictionFileError(
-                f"{self.path} has the arrays {', '.join(names[:6])}; 'probs' or 'logits' (and "
+                f"{self.path} has the arrays {', '.join(self.names[:6])}; 'probs' or 'logits' (and "
                 "'labels') are needed, or 'val_probs', 'test_probs', ..."
             )
-        chosen = part or usual_part
-        prefix = "" if "" in prefixes and part is None else f"{chosen}_"
-        if prefix not in prefixes:
-            parts = " and ".join(f"{own}* arrays" for own in prefixes if own)
-            if not parts:
+        prefix = "" if "" in parts and part is None else f"{chosen}_"
+        if prefix not in parts:
+            if parts == [""]:
                 raise PredictionFileError(f"{self.path} has no part {chosen!r}; leave out --part")
+            has = " and ".join(f"{own}* arrays" for own in parts if own)
             lacks = "" if chosen is None else f", but no {chosen}_probs or {chosen}_logits"
-            raise PredictionFileError(f"{self.path} has {parts}{lacks}; choose one with --part")
+            raise PredictionFileError(f"{self.path} has {has}{lacks}; choose one with --part")
         for short, long in ARRAYS.items():
-            if f"{prefix}{short}" in names and (kind is None or two_column_kind(kind) == long):
+            if f"{prefix}{short}" in self.names and (kind is None or two_column_kind(kind) == long):
                 return f"{prefix}{short}"
         raise PredictionFileError(f"{self.path} has no {kind} in its {prefix or 'plain '}arrays")
 
@@ -169,11 +148,6 @@ def open_npz(path: Path) -> Iterator[Archive]:
                 raise TypeError(type(file))
         with file:
             yield Archive(path, file)
-
-
-def _prefixes(names: list[str]) -> list[str]:
-    """Return what stands before the names of scores: nothing, or a part."""
-    return [p for p in ("", "val_", "test_") if {f"{p}{scores}" for scores in ARRAYS} & {*names}]
 
 
 def check_array(array: NDArray[Any], where: str, fits: bool, needed: str) -> None:

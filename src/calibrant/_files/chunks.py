@@ -14,12 +14,10 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant import _notices as notices
 from calibrant._files.columns import Request
-from calibrant._files.predictions import FORMATS, find_format, is_table, open_source, suffixes_of
-from calibrant._files.records import files_in
+from calibrant._files.predictions import TABLES, find_format, is_table, open_source
 from calibrant._files.text import TEXT, suffix_of
 from calibrant._files.values import read_labels, values_of
 from calibrant._gate import ONE_COLUMN, NamedMatrix, fitted_names
-from calibrant._row_sample import MAX_CELLS
 from calibrant.errors import LabelError, PredictionFileError, ShapeError, number_of, some_in_words
 from calibrant.scale import Chunks, located
 
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TABLES = suffixes_of(known for known in FORMATS if known.is_table)
-
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
 
@@ -51,23 +47,31 @@ def is_read_in_chunks(path: Path, labels: Path | None = None) -> bool:
     whose ``labels`` are in another file.
     """
     known = find_format(path)
-    if path.is_dir():
-        return known is None or not known.is_log
-    can_be = known is not None and (known.is_mapped or (known.is_table and labels is None))
-    return can_be and path.is_file() and path.stat().st_size > LARGE_BYTES
+    holds = None if known is None else known.holds
+    can_be = holds == "array" or (holds == "table" and labels is None)
+    return path.is_dir() or (can_be and path.is_file() and path.stat().st_size > LARGE_BYTES)
+
+
+def _files_in(path: Path) -> list[Path]:
+    """Return the files with a suffix in a directory and below it, sorted.
+
+    What begins with a dot or an underscore is not data: Spark and Dask write such files.
+    """
+    files = [file for file in sorted(path.rglob("*")) if file.suffix and file.is_file()]
+    return [file for file in files if not any(p[0] in "._" for p in file.relative_to(path).parts)]
 
 
 def find_tables(path: Path) -> list[Path]:
     """Return the tables in a directory and below it, sorted."""
-    found = [file for file in files_in(path) if is_table(file)]
-    if not found:
+    result = [file for file in _files_in(path) if is_table(file)]
+    if not result:
         raise PredictionFileError(f"{path} is a directory without tables ({TABLES})")
-    return found
+    return result
 
 
 def ignored_files(path: Path) -> str:
     """Say which files of a directory of tables are not read; nothing if there are none."""
-    others = [str(f.relative_to(path)) for f in files_in(path) if not is_table(f)]
+    others = [str(f.relative_to(path)) for f in _files_in(path) if not is_table(f)]
     read = number_of(len(find_tables(path)), "table")
     return f"{path}: {read} read; ignored {some_in_words(others)}" if others else ""
 
@@ -76,7 +80,7 @@ class TableChunks(Chunks):
     """Rows of files of predictions, some at a time; the first file tells which columns are read.
 
     ``columns`` are their names, if the caller has put them in order. ``progress`` is called with
-    the number of rows that were read, of all rows if it is known, and words.
+    the number of rows that were read, None for that of all rows, and words.
     """
 
     def __init__(
@@ -89,7 +93,6 @@ class TableChunks(Chunks):
         progress: Callable[[int, int | None, str], None] | None = None,
     ) -> None:
         self.files, self._weight, self._progress = files, weight, progress
-        self._n_rows: int | None = None
         with open_source(files[0], request) as source:
             self.source, self.n_columns = source.place.source, source.n_columns
             self._columns, layout = columns or source.place.names, source.layout
@@ -100,15 +103,14 @@ class TableChunks(Chunks):
             request = replace(request, label=layout.label, columns=layout.score_names)
         self._request = request
 
-    def _read(self, words: str = "reading") -> Iterator[RawPredictions]:
+    def _read(self) -> Iterator[RawPredictions]:
         """Yield the rows of all files, columns as in the first one, and say how far it is."""
         n_done = 0
         for file in self.files:
             with open_source(file, self._request) as source:
-                own = source.place.names
-                order = None
-                if self._request.reads_scores and own != self._columns:
-                    order = [*map((own or []).index, self._columns or [])]
+                names, order = source.place.names, None
+                if self._request.reads_scores and names != self._columns:
+                    order = [*map((names or []).index, self._columns or [])]
                 for chunk in source.chunks:
                     scores = chunk.scores if order is None else chunk.scores[:, order]
                     if len(scores):
@@ -116,47 +118,41 @@ class TableChunks(Chunks):
                         yield replace(chunk, scores=scores, place=place)
                     n_done += len(scores)
                     if self._progress is not None:
-                        self._progress(n_done, self._n_rows, f"{words} {self.source}")
-        self._n_rows = n_done
+                        self._progress(n_done, None, f"reading {self.source}")
+
+    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
+        """Count every chunk, one after the other."""
+        results = (self._count(count, raw) for raw in self._read())
+        for first in results:
+            return reduce(merge, results, first)
+        raise ShapeError("the tables have no row; pass at least one")
+
+    def _count(self, count: Callable[..., T], raw: RawPredictions) -> T:
+        """Count one chunk."""
+        if self._label is None:
+            raise LabelError("the tables have no column of labels; pass label=")
+        # Labels of text tables are numbers if all of them are; others are as they are stored.
+        y: Any = raw.batch.column(self._label).to_pandas()
+        if suffix_of(raw.place.path) in TEXT:
+            y = read_labels(raw.require_labels(), raw.place)
+        weight = None if self._weight is None else values_of(raw.beside[self._weight])
+        with self._located(raw):
+            return count(NamedMatrix(raw.scores, self._columns or []), y, weight)
 
     def _located(self, raw: RawPredictions) -> AbstractContextManager[None]:
         """Let errors name the file, the row and the column."""
         columns = {"scores": self.names, "y": self._label, "sample_weight": self._weight}
         return located(raw.place.source, first_row=raw.place.first_row, columns=columns)
 
-    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
-        """Count every chunk, one after the other."""
-        if self._label is None:
-            raise LabelError("the tables have no column of labels; pass label=")
-
-        def counted() -> Iterator[T]:
-            for raw in self._read():
-                scores = NamedMatrix(raw.scores, self._columns or [])
-                weight = None if self._weight is None else values_of(raw.beside[self._weight])
-                y = self._labels_of(raw)  # whose faults name their place themselves
-                with self._located(raw):
-                    result = count(scores, y, weight)
-                yield result
-
-        results = counted()
-        for first in results:
-            return reduce(merge, results, first)
-        raise ShapeError("the tables have no row; pass at least one")
-
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels; no score is read for them."""
         return Chunks.labels(self._without_scores())
 
     def _without_scores(self) -> TableChunks:
-        chunks = copy(self)
-        chunks._request = replace(self._request, reads_scores=False)  # noqa: SLF001  (a copy)
-        return chunks
-
-    def _labels_of(self, raw: RawPredictions) -> Any:
-        """Return labels as they are stored; those of text tables are numbers if all of them are."""
-        if suffix_of(raw.place.path) not in TEXT:
-            return raw.batch.column(self._label).to_pandas()
-        return read_labels(raw.require_labels(), raw.place)
+        """Return the same rows without their scores."""
+        result = copy(self)
+        result._request = replace(self._request, reads_scores=False)  # noqa: SLF001  (a copy)
+        return result
 
     def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
         """Return an iterator of the predictions for every chunk."""
@@ -187,60 +183,41 @@ class FileChunks(TableChunks):
         self.source = str(path) if path.is_dir() else self.source
         self._align, self._gives_probabilities = align, False
         self._sampled: tuple[Any, RowSample] | None = None
-        first, self._labels = self._read_labels()
+        first = next(self._read(), None)
+        if first is None:
+            raise PredictionFileError(f"{self.source} has no rows")
+        self._labels = self._read_labels()
         self.first = align(replace(first, are_columns_sure=self._is_sure), labels=self._labels)
         self.kind, self.normalize = self.first.kind, self.first.normalize
         self.classes, self.place = self.first.classes, self.first.place
         self.names = fitted_names(self.first.scores, self.kind)
 
-    def _read_labels(self) -> tuple[RawPredictions, list[Any] | None]:
-        """Return the first rows, and the distinct labels of all rows, unless they are one-hot."""
-        first = next(self._read(), None)
-        if first is None:
-            raise PredictionFileError(f"{self.source} has no rows")
-        if first.require_labels().ndim != 1:
-            return first, None
+    def _read_labels(self) -> list[Any]:
+        """Return the distinct labels of all rows."""
         labels: set[Any] = set()
-        others = self._without_scores()
-        for raw in others._read("reading the labels of"):  # noqa: SLF001  (a copy)
+        for raw in self._without_scores()._read():  # noqa: SLF001  (a copy)
             labels |= set(read_labels(raw.require_labels(), raw.place).tolist())
             if len(labels) > MOST_LABELS + 10 * self.n_columns:  # ids, which are refused
                 break
-        self._n_rows = others._n_rows  # noqa: SLF001
         if any(isinstance(label, str) for label in labels):  # numbers in some files alone
             labels = {str(label) for label in labels}
-        return first, sorted(labels)
+        return sorted(labels)
 
     def labels(self) -> NDArray[Any]:
-        """Return the distinct labels, which are known; one-hot rows have the columns."""
-        return np.arange(self.n_columns) if self._labels is None else np.array(self._labels)
+        """Return the distinct labels, which are known."""
+        return np.array(self._labels)
 
-    def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
-        """Count every chunk, one after the other; a fault is told with its file and row."""
+    def _count(self, count: Callable[..., T], raw: RawPredictions) -> T:
+        """Count one chunk; a fault is told with its file and row."""
+        rows = self._align(raw, like=self.first)
+        with rows.explained(), notices.kept():  # what is said of all rows is said once
+            return count(rows.probabilities() if self._gives_probabilities else rows.scores, rows.y)
 
-        def counted() -> Iterator[T]:
-            for raw in self._read("reading"):
-                rows = self._align(raw, like=self.first)
-                with rows.explained(), notices.kept():  # what is said of all rows is said once
-                    scores = rows.probabilities() if self._gives_probabilities else rows.scores
-                    result = count(scores, rows.y)
-                yield result
-
-        return reduce(merge, counted())
-
-    def sample(
-        self,
-        classes: Any = None,
-        *,
-        scores: str = "probabilities",
-        normalize: str | None = None,
-        max_cells: int = MAX_CELLS,
-    ) -> RowSample:
+    def sample(self, classes: Any = None, **settings: Any) -> RowSample:
         """Return the rows, or a sample of them; who asks again gets the same."""
-        asked = np.asarray(classes).tolist(), scores, normalize, max_cells
+        asked = np.asarray(classes).tolist(), settings
         if self._sampled is None or self._sampled[0] != asked:
-            found = super().sample(classes, scores=scores, normalize=normalize, max_cells=max_cells)
-            self._sampled = asked, found
+            self._sampled = asked, super().sample(classes, **settings)
         return self._sampled[1]
 
     def to_fit(self) -> tuple[Any, ...]:
@@ -249,11 +226,11 @@ class FileChunks(TableChunks):
 
     def to_measure(self) -> tuple[Any, list[Any] | None]:
         """Return probabilities, as metrics take them, and the class of each column."""
-        found = copy(self)
-        found._gives_probabilities = True  # noqa: SLF001  (a copy)
+        result = copy(self)
+        result._gives_probabilities = True  # noqa: SLF001  (a copy)
         if self.kind in ONE_COLUMN:
-            found.names, found.n_columns = None, 2
-        return found, self.classes
+            result.names, result.n_columns = None, 2
+        return result, self.classes
 
     def count_rows(self) -> tuple[int, int]:
         """Return how many rows a fit has used, and how many were read."""
@@ -302,9 +279,8 @@ def open_tables(
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.scale import open_tables
     >>> scores, y = simulated_scores(1000)
-    >>> table = pd.DataFrame(scores, columns=["0", "1", "2"]).assign(label=y)
     >>> path = Path(mkdtemp()) / "predictions.parquet"
-    >>> table.to_parquet(path)
+    >>> pd.DataFrame(scores, columns=["0", "1", "2"]).assign(label=y).to_parquet(path)
     >>> chunks = open_tables(path, scores=["0", "1", "2"])
     >>> TemperatureScaling().fit(chunks).classes_.tolist()
     [0, 1, 2]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from calibrant._files.text import MISSING
 from calibrant._gate import ONE_COLUMN, are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
 LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
 PREDICTION_NAMES = {"y_pred", "y_hat", "pred", "prediction", "predicted"}
-"""What a classifier decided: neither a label nor a score, unless the caller says so."""
+"""Columns of what a classifier decided: neither a label nor a score, unless they are chosen."""
 
 INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
-"""What pandas calls an index that was written with the table."""
+"""Names that pandas gives to an index that was written with the table."""
+
+MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
+"""How tables write that there is no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +34,15 @@ class Request:
 
     ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
     ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
-    names of its arrays; other files hold probabilities unless ``kind`` says otherwise, and a single
-    column is of the positive class of two. ``labels`` is a npy file with the labels, for scores in
-    a npy file; ``classes`` are those of a log.
+    names of its arrays; other files hold probabilities unless ``kind`` says otherwise. ``labels``
+    is a npy file with the labels, for scores in a npy file; ``classes`` are those of a log.
 
     Of a table, ``label`` names the column of labels; ``columns`` and ``ignore`` are names or
-    patterns of columns that hold scores, and that hold none. A score that is missing in a text
-    table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with. ``beside``
-    are columns that are read, too, and the option that names each; ``reads_others`` says that all
-    others are, since they are written again, and ``reads_scores`` whether scores are. ``fitted``
-    are the columns that a model was fitted to: a table that has all of them may have other numbers
-    beside them. ``options`` are what names the columns of scores and of labels, for messages.
+    patterns of columns that hold scores, and that hold none. ``beside`` are columns that are read,
+    too, and the option that names each; ``reads_others`` says that all others are, since they are
+    written again, and ``reads_scores`` whether scores are. ``fitted`` are the columns that a model
+    was fitted to: a table that has all of them may have other numbers beside them. ``options`` are
+    what names the columns of scores and of labels, for messages.
     """
 
     part: str | None = None
@@ -51,7 +53,6 @@ class Request:
     label: str | None = None
     columns: Sequence[str] = ()
     ignore: Sequence[str] = ()
-    takes_missing: bool = False
     beside: Mapping[str, str] = field(default_factory=dict)
     reads_others: bool = False
     reads_scores: bool = True
@@ -91,62 +92,47 @@ def make_layout(names: list[str], samples: Samples, request: Request, where: str
         if name not in names:
             raise no_column(where, name, option, names)
         ignored.add(name)
-    predicted = [n for n in names if n.casefold() in PREDICTION_NAMES and n not in ignored]
+    ignored |= {name for name in names if name.casefold() in PREDICTION_NAMES}
     text = {name for name in names if _is_text(samples[name])}
-    free = [name for name in names if name not in {*ignored, *predicted}]
-    label = _label(free, text, samples, request, where)
+    free = [name for name in names if name not in ignored]
+    label = _label(names, free, text, samples, request, where)
+    scores = [name for name in free if name != label and name not in text]
     if request.columns:
-        chosen = _chosen(names, request.columns, request.options[0], where) - {label}
-        scores = [name for name in names if name in chosen]
-    else:
-        scores = [name for name in free if name != label and name not in text]
-        if request.fitted and {*request.fitted} <= {*scores}:
-            scores = [name for name in scores if name in request.fitted]
-        for name in predicted:
-            if name != label and name not in text and not are_whole(_spoken(samples[name])):
-                raise PredictionFileError(
-                    f"{where}: column {name!r} has the name of predicted labels, but holds "
-                    f"fractions; choose the columns of scores with --columns, or leave it out with "
-                    f"--ignore {name}"
-                )
-    if len(scores) < 2:
-        _refuse_few(scores, predicted, samples, request, where)
+        chosen = _chosen(names, request.columns, request.options[0], where)
+        scores = [name for name in names if name in chosen and name != label]
+    elif request.fitted and {*request.fitted} <= {*scores}:
+        scores = [name for name in scores if name in request.fitted]
+    _check_number(scores, samples, request, where)
     is_named = label is not None and (request.label is not None or label.casefold() in LABEL_NAMES)
     return Layout(names, label, is_named, scores, bool(request.columns))
 
 
-def _refuse_few(
-    scores: list[str],
-    predicted: list[str],
-    samples: Samples,
-    request: Request,
-    where: str,
-) -> None:
+def _check_number(scores: list[str], samples: Samples, request: Request, where: str) -> None:
     """Refuse no column, or one that was not said to be, and may not be, of the positive class."""
-    unused = f" ({some_in_words(predicted)} holds predicted labels)" if predicted else ""
-    found, is_open = f"no columns of scores{unused}", request.kind is None
+    if len(scores) > 1 or (scores and request.kind in ONE_COLUMN):
+        return
+    problem = "no columns of scores"
     if scores:
-        is_whole = not request.columns and are_whole(samples[scores[0]] or ("",))
-        if request.kind in ONE_COLUMN or (is_open and not is_whole):
+        if request.kind is None and (request.columns or not are_whole(samples[scores[0]] or [""])):
             return
-        found = f"one column of scores, {scores[0]!r}"
-        found += ", of whole numbers" if is_open else ""
+        problem = f"one column of scores, {scores[0]!r}"
     raise PredictionFileError(
-        f"{where} has {found}; write a column of numbers for each of two or more classes "
+        f"{where} has {problem}; write a column of numbers for each of two or more classes "
         "(--columns), or for two classes one column with --scores positive, or --scores decision "
         "for margins"
     )
 
 
 def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) -> set[str]:
-    found: set[str] = set()
+    """Return the columns that an option names, exactly or by patterns."""
+    result: set[str] = set()
     for pattern in patterns:
         exact = [name for name in names if name == pattern]
         matching = exact or [name for name in names if fnmatchcase(name, pattern)]
         if not matching:
             raise no_column(where, pattern, option, names)
-        found.update(matching)
-    return found
+        result.update(matching)
+    return result
 
 
 def no_column(where: str, name: str, option: str, names: Sequence[str]) -> PredictionFileError:
@@ -157,40 +143,41 @@ def no_column(where: str, name: str, option: str, names: Sequence[str]) -> Predi
 
 
 def _label(
+    names: list[str],
     free: list[str],
     text: set[str],
     samples: Samples,
     request: Request,
     where: str,
 ) -> str | None:
+    """Return the column of labels: as asked for, by its name, or the only one of text."""
     if request.label is not None:
-        if request.label not in samples:
-            raise no_column(where, request.label, request.options[1], list(samples))
+        if request.label not in names:
+            raise no_column(where, request.label, request.options[1], names)
         return request.label
     if "label" in free:
         return "label"
-    usual = [name for name in free if name.casefold() in LABEL_NAMES]
-    whole = [name for name in usual if name not in text and are_whole(samples[name] or ())]
-    named = [name for name in usual if name in text] or whole
+    # A class may be called y: numbers with fractions are its scores.
+    named = [
+        name
+        for name in free
+        if name.casefold() in LABEL_NAMES and (name in text or are_whole(samples[name] or ()))
+    ]
     if len(named) > 1:
         raise PredictionFileError(
             f"{where}: columns {some_in_words(named)} may all hold the labels; choose one with "
             "--label-column"
         )
-    others = [name for name in free if name in text]
-    return named[0] if named else others[0] if len(others) == 1 else None
+    others = named or [name for name in free if name in text]
+    return others[0] if len(others) == 1 else None
 
 
 def _is_text(sample: Sequence[str] | None) -> bool:
     """Whether no value is a number, not even one with a decimal comma or a sign of percent."""
     if sample is None:
         return True
-    numbers = [is_number(own.rstrip("% ").replace(",", ".")) for own in _spoken(sample)]
-    return bool(numbers) and not any(numbers)
-
-
-def _spoken(sample: Sequence[str] | None) -> list[str]:
-    return [text for text in sample or () if not MISSING.fullmatch(text)]
+    known = [text for text in sample if not MISSING.fullmatch(text)]
+    return bool(known) and not any(is_number(own.rstrip("% ").replace(",", ".")) for own in known)
 
 
 def is_number(text: str) -> bool:
@@ -204,10 +191,9 @@ def is_number(text: str) -> bool:
 
 def check_header(head: list[str], where: str) -> None:
     """Refuse a header in which a name is missing or there twice."""
-    seen = set()
-    for i, name in enumerate(head):
-        if not name and i > 0:
-            raise PredictionFileError(f"{where}: column {i + 1} has no name; add one")
-        if name in seen:
-            raise PredictionFileError(f"{where}: column name {name!r} appears twice; rename one")
-        seen.add(name)
+    if "" in head[1:]:  # the first one may be the index that pandas wrote
+        place = head.index("", 1)
+        raise PredictionFileError(f"{where}: column {place + 1} has no name; add one")
+    name, times = Counter(head).most_common(1)[0] if head else ("", 0)
+    if times > 1:
+        raise PredictionFileError(f"{where}: column name {name!r} appears twice; rename one")

@@ -30,6 +30,9 @@ class RawPredictions:
     columns may be known to be the classes, as in archives and logs, whose labels are among them.
     ``beside`` are the columns that were asked for by name, as they are stored; ``batch`` has all
     columns of a table.
+
+    Of the log of an evaluation, ``note`` says what was taken for a class. Rows of it may lack
+    options (``has_absent``), and scores may be confidences that a model stated (``is_stated``).
     """
 
     scores: NDArray[Any]
@@ -40,11 +43,9 @@ class RawPredictions:
     names_are_classes: bool = False
     beside: dict[str, Any] = field(default_factory=dict)
     batch: Any = None
-
-    @property
-    def log(self) -> Log | None:
-        """These rows, if they are those of the log of an evaluation."""
-        return None
+    note: str = ""
+    has_absent: bool = False
+    is_stated: bool = False
 
     def require_labels(self) -> NDArray[Any]:
         """Return the labels, or say where they could have been."""
@@ -57,29 +58,11 @@ class RawPredictions:
         return self.labels
 
 
-@dataclass(frozen=True, kw_only=True)
-class Log(RawPredictions):
-    """Rows of the log of an evaluation, of which some may lack options.
-
-    ``note`` says what was taken for a class. Scores may be confidences that a model stated of its
-    answers.
-    """
-
-    note: str
-    has_absent: bool
-    is_stated: bool = False
-
-    @property
-    def log(self) -> Log:
-        """These rows."""
-        return self
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """An open file of predictions: ``whole`` if it is held or mapped in memory, else ``stream``.
 
-    A stream can be read once. The layout and the schema are those of a table.
+    A stream can be read once. The layout is that of a table.
     """
 
     place: Place
@@ -89,12 +72,12 @@ class Source:
     whole: RawPredictions | None = None
     stream: Iterator[RawPredictions] | None = None
     layout: Layout | None = None
-    schema: Any = None
 
-    @property
-    def log(self) -> Log | None:
-        """The log of an evaluation, if it is one."""
-        return None if self.whole is None else self.whole.log
+    @classmethod
+    def of(cls, rows: RawPredictions) -> Source:
+        """Return rows that are held or mapped in memory as an open file."""
+        scores = rows.scores
+        return cls(rows.place, rows.kind, scores.shape[1], scores.dtype, rows)
 
     @property
     def n_rows(self) -> int | None:
@@ -104,12 +87,13 @@ class Source:
     @property
     def chunks(self) -> Iterator[RawPredictions]:
         """Rows, some at a time, whose places are counted from the first of them."""
-        if self.whole is None:
+        whole = self.whole
+        if whole is None:
             yield from self.stream or ()
-        elif self.log is not None:
-            yield self.whole
+        elif whole.note:
+            yield whole
         else:
-            whole, step = self.whole, max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
+            step = max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
             for start in range(0, len(whole.scores), step):
                 rows = slice(start, start + step)
                 yield replace(
@@ -127,8 +111,6 @@ class Source:
         import pyarrow as pa
 
         parts = list(self.chunks)
-        if not parts:
-            return RawPredictions(np.empty((0, self.n_columns)), self.kind, None, self.place)
         table = pa.Table.from_batches([part.batch for part in parts])
         labels = [part.labels for part in parts if part.labels is not None]
         return replace(

@@ -1,4 +1,4 @@
-"""Text tables: the separator, the header, the first rows, and where a fault is."""
+"""Text tables: the separator, the header, the first rows, and the line of a fault."""
 
 from __future__ import annotations
 
@@ -6,32 +6,26 @@ import csv
 import gzip
 import io
 import re
-import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from calibrant._files.arrays import decoding
-from calibrant.errors import Arguments, PredictionFileError, number_of
+from calibrant._files.arrays import decoding, open_binary
+from calibrant.errors import Arguments, PredictionFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-TEXT = {".csv": ",", ".tsv": "\t", "": ","}
-SEPARATORS = ",;\t|"
-MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
-"""How tables write what is not there."""
+TEXT = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = ",;\t"
 
 BLOCK_BYTES = 1 << 24
 """What is read at a time; a row has to fit into it."""
 
-DECIMAL = re.compile(r"\s*[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\s*$")
-"""A number with a decimal point, or a decimal comma."""
-
-SAMPLE_BYTES, SAMPLE_ROWS = 1 << 22, 100
-"""What is looked at to tell labels and scores apart; the header has to fit into it."""
+SAMPLE_ROWS = 100
+"""Rows that are looked at to tell labels and scores apart."""
 
 
 def suffix_of(path: Path) -> str:
@@ -40,22 +34,15 @@ def suffix_of(path: Path) -> str:
 
 
 def is_zipped(path: Path) -> bool:
-    """Whether a text table is compressed by gzip."""
+    """Whether a file is compressed by gzip."""
     return path.suffix.lower() == ".gz"
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """Open a text table; ``-`` is standard input."""
-    if str(path) == "-":
-        if sys.stdin is None:
-            raise PredictionFileError("-: standard input is closed; pipe a table, or name a file")
-        yield sys.stdin.buffer
-        return
-    with decoding(path, "text"):
-        file: Any = gzip.GzipFile(path) if is_zipped(path) else path.open("rb")
-    with file:
-        yield file
+    """Open a file of text, which may be compressed."""
+    with open_binary(path, "text") as file, decoding(path, "text"):
+        yield gzip.GzipFile(fileobj=file) if is_zipped(path) else file  # type: ignore[misc]
 
 
 class TextHead(NamedTuple):
@@ -65,81 +52,35 @@ class TextHead(NamedTuple):
     separator: str
     cells: dict[str, list[str]]
 
-    def decimal_point(self, columns: Iterable[str]) -> str:
-        """Return the comma if numbers in some columns have it, and none has a point."""
-        cells = (cell for name in columns for cell in self.cells[name])
-        signs = {found[1] for cell in cells if (found := DECIMAL.match(cell))}
-        return "," if signs == {","} else "."
 
-
-@contextmanager
-def open_rows(path: Path) -> Iterator[tuple[TextHead, Any]]:
-    """Open a text table: its header, and a file of Arrow's own that begins with the header.
-
-    Threads of Arrow read ahead, and must not hold anything of Python, no file and no bytes: one
-    that releases it while the interpreter ends waits for its lock in vain, and the process aborts.
-    """
-    import pyarrow as pa
-
-    if str(path) != "-" and path.is_file():
-        with open_text(path) as file, decoding(path, "text"):
-            head = _read_head(file.read(SAMPLE_BYTES), path)
-        with decoding(path, "text"):
-            stored = pa.input_stream(str(path), "gzip" if is_zipped(path) else None)
-        with stored:
-            yield head, stored
-        return
-    with open_text(path) as file, decoding(path, "text"):  # a pipe, which can be read once
-        content = file.read()
-    buffer = pa.allocate_buffer(len(content))
-    memoryview(buffer).cast("B")[:] = content
-    yield _read_head(content[:SAMPLE_BYTES], path), pa.BufferReader(buffer)
-
-
-def _read_head(start: bytes, path: Path) -> TextHead:
-    """Read the header and the first rows; the separator is what splits the header most often."""
-    first = re.split(rb"[\r\n]", start, maxsplit=1)[0]
-    try:
-        line = first.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        line = "\0"
-    if "\0" in line:
-        raise PredictionFileError(f"{path}, line 1 is not UTF-8 text; save the table as UTF-8")
-    usual = TEXT.get(suffix_of(path), ",")
-    separator = max([usual, *SEPARATORS], key=lambda sign: len(_split(line, sign)))
-    names = [name.strip() for name in _split(line, separator)]
-    if not names:
-        raise PredictionFileError(f"{path} is empty; write a header with a name for each column")
-    if len(first) == SAMPLE_BYTES:
-        raise PredictionFileError(
-            f"{path}, line 1 is longer than {SAMPLE_BYTES >> 20} MiB; is this a table?"
-        )
-    text = start[len(first) :].decode("utf-8", errors="replace").replace("\0", "")
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    sample: list[list[str]] = []
-    with suppress(csv.Error):  # whoever reads the rows says it, with the line
-        sample.extend(islice((row for row in rows if len(row) == len(names)), SAMPLE_ROWS))
-    cells = {name: [row[j] for row in sample if row[j].strip()] for j, name in enumerate(names)}
+def read_head(path: Path) -> TextHead:
+    """Read the header and the first rows; the separator is the most frequent in the header."""
+    with open_text(path) as file:
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        header = text.readline()
+        separator = max([TEXT[suffix_of(path)], *SEPARATORS], key=header.count)
+        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
+        if not names:
+            raise PredictionFileError(
+                f"{path} is empty; write a header with a name for each column"
+            )
+        rows: list[list[str]] = []
+        with suppress(csv.Error):  # whoever reads the rows says it, with the line
+            rows.extend(islice(csv.reader(text, delimiter=separator), SAMPLE_ROWS))
+    full = [row for row in rows if len(row) == len(names)]
+    cells = {name: [row[j] for row in full if row[j].strip()] for j, name in enumerate(names)}
     return TextHead(names, separator, cells)
-
-
-def _split(line: str, separator: str) -> list[str]:
-    """Split the header; a wide one that this does not split is longer than a cell may be."""
-    with suppress(csv.Error):
-        return next(csv.reader([line], delimiter=separator), [])
-    return []
 
 
 def lines_of(path: Path, rows: list[int]) -> list[int] | None:
     """Lines on which some rows of a text table end: lines may be empty, and rows span several.
 
-    None if the table cannot be read again.
+    None if the file is no text table.
     """
-    if suffix_of(path) not in TEXT or not path.is_file():
+    if suffix_of(path) not in TEXT:
         return None
+    separator = read_head(path).separator
     with open_text(path) as file, suppress(csv.Error):
-        separator = _read_head(file.read(SAMPLE_BYTES), path).separator
-        file.seek(0)
         text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
         reader = csv.reader(text, delimiter=separator)
         wanted = set(rows)
@@ -221,32 +162,19 @@ class Place(Arguments):
         return f"{self.rows([row])}: the label"
 
 
-def explain(path: Path, names: list[str], message: str) -> str:
-    """Say what Arrow could not read in the words of this file, with the line."""
-    if "straddl" in message:
-        limit = f"{BLOCK_BYTES >> 20} MiB"
-        return f"{path} has a row that is longer than {limit}; close the quotes that are open"
-    row = re.search(r"Row #(\d+):", message)  # from 1, which is the header
-    lines = lines_of(path, [int(row[1]) - 2]) or [int(row[1])] if row else []
-    where = f"{path}, line {lines[0]}" if lines else str(path)
+def explain(path: Path, names: list[str], message: str) -> PredictionFileError:
+    """Return the error about what Arrow could not read, with the line and the column."""
+    where, remedy = str(path), "write every row with as many cells as the header, in UTF-8"
+    row = re.search(r"Row #(\d+): ", message)  # from 1, which is the header
+    if row is not None:
+        lines = lines_of(path, [int(row[1]) - 2]) or [int(row[1])]
+        where += f", line {lines[0]}"
     column = re.search(r"column #(\d+):", message)
     if column is not None:
-        where += f", column {(name := names[int(column[1])])!r}"
-        value = re.search(r"invalid value '(.*)'", message, re.DOTALL)
-        if value is not None:
-            return f"{where}: {value[1]!r:.200} is not a number{_remedy(value[1], name)}"
-        return f"{where} is not UTF-8 text; save the table as UTF-8"
-    ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
-    if ragged is not None:
-        return f"{where} has {number_of(int(ragged[2]), 'column')}, but the header has {ragged[1]}"
-    return f"{where} cannot be read: {message}"
-
-
-def _remedy(text: str, name: str) -> str:
-    if text.strip().endswith("%"):
-        return " (write percent without the sign; --normalize divides each row by its sum)"
-    if DECIMAL.match(text):
-        return " (write all decimals in the same way, with a point)"
-    is_missing = MISSING.fullmatch(text) is not None
-    missing = "fill it, drop the row, or use apply with --on-bad-row; " if is_missing else ""
-    return f" ({missing}use --ignore {name!r} if the column is not scores)"
+        name = names[int(column[1])]
+        where += f", column {name!r}"
+        remedy = f"write numbers with a decimal point, or use --ignore {name!r} if it has no scores"
+    if "straddl" in message:
+        remedy = f"a row is longer than {BLOCK_BYTES >> 20} MiB: close the quotes that are open"
+    problem = message if row is None else message[row.end() :]
+    return PredictionFileError(f"{where}: {problem:.200}; {remedy}")

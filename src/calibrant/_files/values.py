@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.text import MISSING
-from calibrant._gate import are_whole, check_memory, key
+from calibrant._files.columns import MISSING
+from calibrant._gate import are_whole, key
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
@@ -24,14 +23,10 @@ if TYPE_CHECKING:
     from calibrant._files.text import Place
     from calibrant._gate import FeatureColumn
 
-LONGEST_LABEL = 1024
-"""Characters of a label; a model file has no room for longer ones."""
-
-NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*")
-"""A text that is the name of no class where all others are such numbers, unless it is whole."""
-
-LABEL_TYPES = (str, bytes, bool, int, float, type(None))
+LABEL_TYPES = {str, bytes, bool, int, float, type(None)}
 IS_MISSING = "is missing; fill it, or drop the row"
+LONGEST_LABEL = 1024
+"""Characters of a label: every row of an array of text is as wide as the longest."""
 
 
 def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:
@@ -43,34 +38,36 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
         raw = raw.astype(np.int64)
     if raw.dtype.kind in "iub":
         return raw.astype(str) if as_text else raw
-    values = raw.tolist()
-    others = {type(own).__name__ for own in values if not isinstance(own, LABEL_TYPES)}
-    if raw.dtype.kind not in "OUSf":  # times in nanoseconds would be whole numbers
-        others = {raw.dtype.name}
-    if others:
+    kinds = {type(own) for own in raw.tolist()}
+    if raw.dtype.kind not in "OUSf" or not kinds <= LABEL_TYPES:
         raise PredictionFileError(
-            f"{place.source} has labels of type {some(sorted(others))}; write text or whole "
-            "numbers, or name another column (--label-column)"
+            f"{place.source} has labels of type {raw.dtype.name}, which are neither text nor whole "
+            "numbers; name another column (--label-column)"
         )
-    texts = _texts(values)
+    texts = _texts(raw.tolist())
     distinct = dict.fromkeys(texts)
     are_numbers = not as_text and (
-        raw.dtype.kind == "f"
-        or all(NUMBER.fullmatch(text) or MISSING.fullmatch(text) for text in distinct)
+        raw.dtype.kind == "f" or all(are_whole([t]) or MISSING.fullmatch(t) for t in distinct)
     )
     for text in distinct:
-        fault = _too_long(text)
-        if MISSING.fullmatch(text) and (are_numbers or not text.strip()):
-            fault = IS_MISSING
-        elif are_numbers and not are_whole([text]):
-            fault = f"{text} is not a class; labels must be text or whole numbers"
+        fault = _fault_of(text)
+        if are_numbers and not are_whole([text]):
+            is_missing = MISSING.fullmatch(text)
+            fault = IS_MISSING if is_missing else f"{text} is not a class; write whole numbers"
         if fault:
-            where = place.label(texts.index(text))
-            raise PredictionFileError(f"{where} {fault} (--label-column)")
+            raise PredictionFileError(f"{place.label(texts.index(text))} {fault} (--label-column)")
     if not are_numbers:
-        return _array(texts)
+        return np.array(texts, dtype=str)
     whole = {text: int(key(text)) for text in distinct}
     return np.array([whole[text] for text in texts], dtype=np.int64)
+
+
+def _fault_of(text: str) -> str:
+    """Return what is wrong with a label or a group, if anything."""
+    if not text.strip():
+        return IS_MISSING
+    has = f"has {len(text):,} characters; at most {LONGEST_LABEL:,} are allowed"
+    return has if len(text) > LONGEST_LABEL else ""
 
 
 def _texts(values: list[Any]) -> list[str]:
@@ -79,17 +76,6 @@ def _texts(values: list[Any]) -> list[str]:
         "" if own is None or own != own else own.decode() if isinstance(own, bytes) else str(own)  # noqa: PLR0124  (NaN)
         for own in values
     ]
-
-
-def _too_long(text: str) -> str:
-    """Say so of a text that no array should hold: every row of it would be as wide."""
-    has = f"has {len(text):,} characters; at most {LONGEST_LABEL:,} are allowed"
-    return has if len(text) > LONGEST_LABEL else ""
-
-
-def _array(texts: list[str]) -> NDArray[Any]:
-    check_memory(4 * len(texts) * max(map(len, texts), default=0), "the labels")
-    return np.array(texts, dtype=str)
 
 
 def refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
@@ -134,8 +120,8 @@ def labels_of_model(
     raw: NDArray[Any] | None, source: Source, classes: NDArray[Any]
 ) -> NDArray[Any] | None:
     """Labels as a model has them; not those of a column of text that may hold something else."""
-    if raw is None or raw.ndim != 1:
-        return raw
+    if raw is None:
+        return None
     is_sure = source.layout is None or source.layout.is_named
     if not is_sure and not {*map(str, raw)} <= {*map(str, classes)}:
         return None
@@ -146,11 +132,10 @@ def groups_of(column: Any, place: Place, option: str = "--groups") -> NDArray[An
     """Return the group of each row, always as text: no name depends on what else is there."""
     texts = _texts(plain_values(column))
     for text in dict.fromkeys(texts):
-        fault = _too_long(text) if text.strip() else IS_MISSING
-        if fault:
+        if fault := _fault_of(text):
             where = place.rows([texts.index(text)])
             raise PredictionFileError(f"{where}: the group {fault} ({option})")
-    return _array(texts)
+    return np.array(texts, dtype=str)
 
 
 def groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
@@ -175,32 +160,28 @@ def values_of(column: Any) -> NDArray[Any]:
         for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):
             with suppress(pa.ArrowInvalid):
                 return np.asarray(known.cast(kind))
-        with suppress(pa.ArrowInvalid):  # decimal commas
-            return np.asarray(compute.replace_substring(known, ",", ".").cast(pa.float64()))
+        has_comma = compute.match_substring_regex(known.drop_null(), r"^\s*[+-]?\d*,\d+\s*$")
+        if compute.all(has_comma).as_py() and len(has_comma):
+            raise PredictionFileError(
+                f"the column of {known.drop_null()[0].as_py()!r} has decimal commas; write points"
+            )
     return np.asarray(column)
 
 
 def features_of(
     beside: Mapping[str, Any], names: Iterable[str], known: Sequence[FeatureColumn] = ()
 ) -> pd.DataFrame:
-    """Return columns that stand beside the scores; text where a model was fitted to text.
-
-    A matrix ``x`` is the columns ``x[0]``, ``x[1]``, ...
-    """
+    """Return columns that stand beside the scores; text where a model was fitted to text."""
     import pandas as pd
 
     is_text = {column.name for column in known if not column.is_number}
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in names:
-        column = beside[name]
+        result[name] = values_of(beside[name])
         if name in is_text:
-            texts = _texts(plain_values(column))
-            found[name] = [text if text.strip() else None for text in texts]
-        elif getattr(column, "ndim", 1) == 2:  # an array of an npz file
-            found |= {f"{name}[{j}]": values for j, values in enumerate(column.T)}
-        else:
-            found[name] = values_of(column)
-    return pd.DataFrame(found)
+            texts = _texts(plain_values(beside[name]))
+            result[name] = [text if text.strip() else None for text in texts]
+    return pd.DataFrame(result)
 
 
 def costs_of(column: Any, path: Path | None, name: str) -> NDArray[np.float64]:

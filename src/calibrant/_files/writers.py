@@ -1,10 +1,9 @@
-"""Writers of calibrated rows, one for each format; each is called for every chunk of rows."""
+"""Writers of calibrated rows, one for each kind of format; each is called for every chunk."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -45,30 +44,11 @@ Writer = Callable[[IO[bytes], Output], AbstractContextManager[Write]]
 
 
 @contextmanager
-def write_npy(file: IO[bytes], output: Output) -> Iterator[Write]:
-    """Write a npy file, and its header once more when the number of rows is known."""
-    n_rows = 0
+def write_arrays(file: IO[bytes], output: Output) -> Iterator[Write]:
+    """Write an npy file, or an npz file with ``probs``, ``classes`` and ``labels``.
 
-    def write_header() -> None:
-        descr = np.lib.format.dtype_to_descr(output.dtype)
-        shape = n_rows, len(output.classes)
-        header = {"descr": descr, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)  # pads for larger shapes
-
-    def write(rows: NDArray[Any], *_: Any) -> None:
-        nonlocal n_rows
-        file.write(np.ascontiguousarray(rows, dtype=output.dtype).data)
-        n_rows += len(rows)
-
-    write_header()
-    yield write
-    file.seek(0)
-    write_header()
-
-
-@contextmanager
-def write_npz(file: IO[bytes], output: Output) -> Iterator[Write]:
-    """Write an npz file with ``probs``, ``classes`` and ``labels``, which are held until then."""
+    The rows are held until all of them are known.
+    """
     classes, source = output.classes, output.source
     probs = [np.empty((0, len(classes)), output.dtype)]
     labels: list[NDArray[Any]] = []
@@ -79,6 +59,9 @@ def write_npz(file: IO[bytes], output: Output) -> Iterator[Write]:
             labels.append(chunk.labels[keep])
 
     yield write
+    if output.path.suffix.lower() == ".npy":
+        np.save(file, np.concatenate(probs))
+        return
     names = classes.astype(str) if classes.dtype.kind in "OT" else classes
     arrays = {"probs": np.concatenate(probs), "classes": names}
     y = np.concatenate(labels) if labels else None
@@ -106,13 +89,13 @@ def write_lines(file: IO[bytes], output: Output) -> Iterator[Write]:
 @contextmanager
 def write_table(file: IO[bytes], output: Output) -> Iterator[Write]:
     """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
-    suffix = suffix_of(output.path)
     writer: Any = None
 
     def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
         nonlocal writer
         table = calibrated_table(output, rows, chunk, keep)
-        writer = _open_writer(suffix, file, table.schema) if writer is None else writer
+        if writer is None:
+            writer = _open_writer(suffix_of(output.path), file, table.schema)
         writer.write(table)
 
     try:
@@ -122,20 +105,8 @@ def write_table(file: IO[bytes], output: Output) -> Iterator[Write]:
             writer.is_open = False
         raise
     if writer is None:
-        empty = np.empty((0, len(output.classes)))
-        write(empty, _no_rows(output.source), np.empty(0, dtype=bool))
+        raise PredictionFileError(f"{output.source.place.source} has no rows to write")
     writer.close()
-
-
-def _no_rows(source: Source) -> RawPredictions:
-    """Return a chunk of a source that has no rows."""
-    import pyarrow as pa
-
-    scores, labels = np.empty((0, source.n_columns)), None
-    if source.whole is not None and source.whole.labels is not None:
-        labels = source.whole.labels[:0]
-    batch = None if source.schema is None else pa.RecordBatch.from_pylist([], source.schema)
-    return RawPredictions(scores, source.kind, labels, source.place, batch=batch)
 
 
 def calibrated_table(
@@ -152,40 +123,18 @@ def calibrated_table(
     ordered = names if output.order is None else [names[j] for j in output.order]
     # Of a single column, which is that of the positive class, the last one is written.
     scores = zip(ordered, rows.T[-len(names) :], strict=True)
-    columns: list[tuple[str, Any]] = []
-    labels = chunk.labels if layout is None else None
-    if labels is not None:
-        kept = labels[keep] if labels.ndim == 1 else [str(own) for own in labels[keep].tolist()]
-        columns.append(("label", pa.array(kept)))
+    columns: dict[str, Any] = {}
+    if layout is None and chunk.labels is not None:
+        columns["label"] = pa.array(chunk.labels[keep])
     for name in names if layout is None else layout.names:
         if layout is None or name in layout.score_names:
             own, values = next(scores)
-            columns.append((own, pa.array(values, pa.float64())))
+            columns[own] = pa.array(values, pa.float64())
         else:
-            column = chunk.batch.column(name).filter(pa.array(keep))
-            columns.append((name, _as_text(column, name, output)))
-    metadata = {} if source.schema is None else source.schema.metadata or {}
-    # By it pandas knows that __index_level_0__ is the index, and no column.
-    told = {key: value for key, value in metadata.items() if key == b"pandas"}
-    schema = pa.schema([(name, own.type) for name, own in columns], metadata=told)
-    return pa.Table.from_arrays([own for _, own in columns], schema=schema)
-
-
-def _as_text(column: Any, name: str, output: Output) -> Any:
-    """Return a column as text if the output is, unless it holds numbers."""
-    import pyarrow as pa
-
-    types = pa.types
-    is_number = types.is_floating(column.type) or types.is_integer(column.type)
-    if suffix_of(output.path) not in TEXT or is_number:
-        return column
-    try:
-        return column.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise PredictionFileError(
-            f"{output.source.place.path}, column {name!r} is of type {column.type}, which text "
-            "cannot hold; write .parquet or .arrow"
-        ) from error
+            columns[name] = chunk.batch.column(name).filter(pa.array(keep))
+    table = pa.table(columns)
+    # By its metadata pandas knows that __index_level_0__ is the index, and no column.
+    return table if layout is None else table.replace_schema_metadata(chunk.batch.schema.metadata)
 
 
 def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
@@ -198,8 +147,15 @@ def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
         from pyarrow import ipc
 
         return ipc.new_file(file, schema)
+    import pyarrow as pa
     from pyarrow import csv
 
+    for field in schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise PredictionFileError(
+                f"column {field.name!r} is of type {field.type}, which text cannot hold; write "
+                ".parquet or .arrow"
+            )
     options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
     return csv.CSVWriter(file, schema, write_options=options)
 
@@ -212,12 +168,7 @@ def save_table(path: Path, table: Any) -> None:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears whole or not at all; ``-`` is standard output."""
-    if str(path) == "-":
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
+    """Open a file that appears whole or not at all."""
     with replace_file(path) as file:
         if not is_zipped(path):
             yield file

@@ -101,14 +101,14 @@ def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
 
 
 def look_at(path: Path) -> StudyFile:
-    """Read names and sizes of the arrays of one file, from their headers, and its fingerprint."""
+    """Read names and sizes of the arrays of one file, and its fingerprint."""
     dataset, separator, model = path.stem.partition("_")
     if not (dataset and separator and model):
         raise PredictionFileError("its name is not dataset_model.npz")
     with open_npz(path) as archive:
         names = set(archive.names)
         kind = _kind(names)
-        val, test = (archive.shape(f"{part}_{kind}") for part in ("val", "test"))
+        val, test = (archive.load(f"{part}_{kind}").shape for part in ("val", "test"))
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
     sizes = val[0], test[0], val[1]
