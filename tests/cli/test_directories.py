@@ -13,8 +13,8 @@ import pytest
 from calibrant import model_file
 from calibrant._cli import main
 from calibrant._files import chunks
-from calibrant._files.chunks import FileChunks
 from calibrant.datasets import simulated_scores
+from calibrant.scale import Chunks
 
 NAMES = ["ant", "bee", "cow"]
 SCORES, Y = simulated_scores(1500)
@@ -49,7 +49,7 @@ def predictions(path):
 
 
 def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
-    monkeypatch.setitem(FileChunks.sample.__kwdefaults__, "max_cells", 600)
+    monkeypatch.setitem(Chunks.sample.__kwdefaults__, "max_cells", 600)
     out = tmp_path / "model"
     told = f"ts fitted to 200 of 1,500 rows of {days}, sampled by content"
     assert told in run("fit", days, "-m", "ts", "-o", out)
@@ -117,8 +117,8 @@ def test_apply_to_a_directory(days, tmp_path, run):
 MEMORY = """
 import resource, sys
 from calibrant._cli.main import run
-from calibrant._files.chunks import FileChunks
-FileChunks.sample.__kwdefaults__["max_cells"] = 1 << 20
+from calibrant.scale import Chunks
+Chunks.sample.__kwdefaults__["max_cells"] = 1 << 20
 peaks = []
 for place, path in enumerate(sys.argv[2:]):
     model = sys.argv[1]

@@ -125,29 +125,6 @@ def test_compare_tries_features(folder, parts, capsys):
     assert "by chance" in after
 
 
-def test_a_matrix_of_an_npz_file_is_its_columns(tmp_path, capsys):
-    table = make()
-    confidence, noise = table["confidence"], np.random.default_rng(2).normal(size=len(table))
-    arrays = {
-        "probs": np.column_stack([1 - confidence, confidence]),
-        "labels": table["right"],
-        "signals": np.column_stack([noise, table["tokens"]]),
-    }
-    file, model, out = (str(tmp_path / name) for name in ("a.npz", "m.calibrant", "out.npz"))
-    np.savez(file, **arrays)
-    assert run(["fit", file, "-o", model, "--features", "signals"]) == 0
-    loaded = model_file.load(model)
-    assert [column.name for column in loaded.columns_] == ["signals[0]", "signals[1]"]
-    assert loaded.report_.importances[0].feature == "signals[1]"
-    assert run(["apply", model, file, "-o", out]) == 0
-    expected = loaded.predict_proba(arrays["probs"], features=arrays["signals"])
-    np.testing.assert_allclose(np.load(out)["probs"], expected, rtol=1e-12)
-    assert run(["evaluate", file, "--features", "signals[1]"]) == 0
-    capsys.readouterr()
-    assert run(["evaluate", file, "--features", "signals[2]"]) == 3
-    assert "has no array 'signals[2]' (--features)" in capsys.readouterr().err
-
-
 def test_decide_reads_features(folder, capsys):
     (folder / "costs.csv").write_text("label,ask,trust\n0,1,5\n1,1,0\n")
     words = ["decide", folder / "m.calibrant", folder / "new.csv", "-o", folder / "decided.csv"]

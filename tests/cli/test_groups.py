@@ -38,7 +38,11 @@ def call(capsys, *words):
 
 
 def write_records(path, frame):
-    path.write_text("".join(json.dumps(own) + "\n" for own in frame.to_dict("records")))
+    rows = [
+        {"scores": {name: own.pop(name) for name in SCORES}, **own}
+        for own in frame.to_dict("records")
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def fit(capsys, path, frame, *more):

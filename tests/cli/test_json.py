@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from calibrant._cli.main import run
-from calibrant._files.chunks import FileChunks
 from calibrant.datasets import simulated_scores
+from calibrant.scale import Chunks
 from conftest import needs_pages
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
@@ -83,7 +83,7 @@ def test_every_command_prints_what_the_page_says(home, call):
 def test_fit_tells_the_rows_that_the_method_saw(home, call, monkeypatch):
     out = home / "m.calibrant"
     for most, n_rows in ((1 << 24, 900), (300, 100)):
-        monkeypatch.setitem(FileChunks.sample.__kwdefaults__, "max_cells", most)
+        monkeypatch.setitem(Chunks.sample.__kwdefaults__, "max_cells", most)
         for method in ("ms", "fir", "auto"):
             code, text, err = call("fit", home / "days", "-m", method, "-o", out)
             assert code == 0, err

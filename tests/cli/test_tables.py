@@ -125,19 +125,6 @@ def test_other_columns_are_carried_along(home, tmp_path, name):
     assert columns["label"] == CLASSES[NEW_Y].tolist()
 
 
-def test_standard_output(home, tmp_path, monkeypatch, capfdbinary, expected):
-    monkeypatch.chdir(tmp_path)
-    new = write(tmp_path / "new.csv", NEW, NEW_Y)
-    assert call("apply", home / "m.calibrant", new, "-o", "-") == 0
-    out, err = capfdbinary.readouterr()
-    (tmp_path / "piped.csv").write_bytes(out)
-    np.testing.assert_allclose(numbers(tmp_path / "piped.csv"), expected, rtol=1e-15)
-    assert b"200 rows" in err
-    assert not (tmp_path / "-").exists()
-    assert call("fit", new, "-o", "-") == 2
-    assert not (tmp_path / "-").exists()
-
-
 def test_other_numbers_are_refused_by_name(home, tmp_path, capsys):
     val = write(tmp_path / "val.csv", fold=np.arange(300) % 5)
     for arguments in (["evaluate", val], ["fit", val, "-o", tmp_path / "m"], ["compare", val, val]):

@@ -237,7 +237,8 @@ def _classes_by_name(
     is_checked = raw.are_columns_sure or (raw.kind == "probabilities" and normalize is None)
     if match is None:
         if 2 * sum(str(label) in names for label in labels) > len(labels):
-            refuse_unknown(y, names, raw.place)
+            refuse_unknown(y, names, raw.place)  # of these rows; others come later
+            return typed(names, y)
         if not is_checked:
             raise PredictionFileError(
                 f"{raw.place.source}: the columns {some(names)} are not named after the labels "

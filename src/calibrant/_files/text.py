@@ -177,4 +177,5 @@ def explain(path: Path, names: list[str], message: str) -> PredictionFileError:
     if "straddl" in message:
         remedy = f"a row is longer than {BLOCK_BYTES >> 20} MiB: close the quotes that are open"
     problem = message if row is None else message[row.end() :]
+    problem = problem.removeprefix("CSV conversion error to double: ")
     return PredictionFileError(f"{where}: {problem:.200}; {remedy}")
