@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from calibrant.study._methods import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._run import _check_methods, longest_first
 from calibrant.study._workers import compute
 from conftest import methods_alone, simulate
-from files.damaged import archive, raw_npy
 from study.work import work
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -193,9 +193,9 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
     np.savez(
         home / "a_flat.npz", val_probs=flat, val_labels=labels, test_probs=flat, test_labels=labels
     )
-    cut = raw_npy("{'descr': '<f8', 'shape': (80, 3")
-    names = ["val_probs.npy", "test_probs.npy", "val_labels.npy", "test_labels.npy"]
-    (home / "a_cut.npz").write_bytes(archive([(name, cut) for name in names]))
+    with zipfile.ZipFile(home / "a_cut.npz", "w") as archive:
+        for name in ("val_probs.npy", "test_probs.npy", "val_labels.npy", "test_labels.npy"):
+            archive.writestr(name, b"\x93NUMPY\x01\x00")
     files, reasons = find_files(home)
     small, wide = files
     assert (small.name, small.n_val, small.n_test, small.n_classes) == ("toy_small", 80, 240, 3)
