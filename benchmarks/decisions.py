@@ -72,10 +72,10 @@ def broken(found, rows, y):
     return {"threshold": found.threshold, "kept": n, "hits": hits, "chance": chance}
 
 
-def conformal(score, fitted, rows, y, classes):
+def conformal(fitted, rows, y, classes):
     """Hits of sets on test rows, and how probable as few, and as many, are."""
     own, labels = fitted
-    made = ConformalSets(COVERAGE, score=score).fit(own, labels, classes=classes)
+    made = ConformalSets(COVERAGE).fit(own, labels, classes=classes)
     held = made.predict_set(rows, y).held
     n, hits = len(own), int(held.sum())
     rank = math.ceil((n + 1) * COVERAGE - 1e-9)
@@ -105,9 +105,8 @@ def measure(parts):
         "costs": costs,
         "raw threshold": broken(threshold_for(y_val, val, **promised), test, y_test),
         "threshold": broken(threshold_for(*held_out[::-1], **promised), by_half, y_test),
-        "lac": conformal("lac", held_out, by_half, y_test, classes),
-        "aps": conformal("aps", held_out, by_half, y_test, classes),
-        "raw lac": conformal("lac", (val, y_val), test, y_test, classes),
+        "sets": conformal(held_out, by_half, y_test, classes),
+        "raw sets": conformal((val, y_val), test, y_test, classes),
         "aurc": [risk_coverage(y_test, rows, **keep).aurc for rows in (test, whole)],
     }
 
@@ -129,7 +128,7 @@ def summarize(lines):
         strict = [one for one in found if one["chance"] < 0.05 / n]
         print(f"{name}: {len(found)} files have one; below {ACCURACY}: {len(below)}; ", end="")
         print(f"beyond noise: {len(sure)} at 5 %, {len(strict)} at 5 % over all files")
-    for name in ("lac", "aps", "raw lac"):
+    for name in ("sets", "raw sets"):
         low = np.array([line[name]["low"] for line in lines])
         print(f"{name}: below the interval {np.sum(low < 0.025)} at 95 %, ", end="")
         print(f"{np.sum(low < 0.025 / n)} over all files; ", end="")

@@ -20,7 +20,7 @@ SCORES, LABELS = simulated_scores(900)
 def test_measured_coverage_sizes_and_labels():
     labels = np.array(["a", "b", "c"])[LABELS]
     frame = pd.DataFrame(SCORES, columns=["a", "b", "c"])
-    sets = ConformalSets(0.8, score="aps").fit(frame[:450], labels[:450])
+    sets = ConformalSets(0.8).fit(frame[:450], labels[:450])
     sets = sets.predict_set(frame[450:], labels[450:])
     assert sets.classes.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(sets.held, sets.members[np.arange(450), LABELS[450:]])
@@ -34,38 +34,28 @@ def test_measured_coverage_sizes_and_labels():
     assert repr(sets).startswith("PredictionSets(450 rows, coverage=0.8, mean size ")
 
 
-@given(
-    st.integers(0, 10**6), st.sampled_from([0.5, 0.7, 0.8, 0.9]), st.sampled_from(["lac", "aps"])
-)
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 0.7, 0.8, 0.9]))
 @pytest.mark.filterwarnings("ignore:.*needs more than")
-def test_the_quantile_is_that_of_the_definition(seed, coverage, score):
+def test_the_quantile_is_that_of_the_definition(seed, coverage):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 15))
     rows = rng.integers(1, 5, (n, 3)) / 1.0
     rows /= rows.sum(axis=1, keepdims=True)
     y = np.append([0, 1, 2], rng.integers(0, 3, n - 3))
-    scores = [
-        1.0 - row[j]
-        if score == "lac"
-        else sum(sorted((p for p in row if p > row[j]), reverse=True))
-        for row, j in zip(rows, y, strict=True)
-    ]
+    scores = [1.0 - row[j] for row, j in zip(rows, y, strict=True)]
     expected = reference.conformal_quantile(scores, coverage)
-    found = ConformalSets(coverage, score=score).fit(rows, y).quantile_
+    found = ConformalSets(coverage).fit(rows, y).quantile_
     assert found == pytest.approx(math.inf if expected is None else expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("score", ["lac", "aps"])
-def test_the_guarantee_holds_on_average(score):
+def test_the_guarantee_holds_on_average():
     """Exchangeable rows, over-confident: 400 draws of 99 rows and one more."""
     rng = np.random.default_rng(3)
     scores, y = simulated_scores(40_000)
     places = rng.permutation(40_000).reshape(400, 100)
     held = 0
     for own in places:
-        fitted = ConformalSets(0.8, score=score).fit(
-            scores[own[:99]], y[own[:99]], classes=[0, 1, 2]
-        )
+        fitted = ConformalSets(0.8).fit(scores[own[:99]], y[own[:99]], classes=[0, 1, 2])
         held += int(fitted.predict_set(scores[own[99:]], y[own[99:]]).held[0])
     assert stats.binomtest(held, 400, 0.8, alternative="less").pvalue > 1e-3
 
@@ -74,8 +64,6 @@ def test_bad_input_is_refused():
     for wrong in (0, 90, "x", math.nan, None):
         with pytest.raises(errors.ParameterError, match="coverage"):
             ConformalSets(wrong).fit(SCORES, LABELS)
-    with pytest.raises(errors.ParameterError, match="score='raps' is not known"):
-        ConformalSets(score="raps").fit(SCORES, LABELS)
     with pytest.raises(errors.NotFittedError):
         ConformalSets().predict_set(SCORES)
     with pytest.raises(errors.DataError, match="3 classes, 0, 1, 2; pass one column for each"):

@@ -16,7 +16,7 @@ from calibrant.decisions._cost_tables import (
     n_columns_of,
     read_costs,
     read_with_costs,
-    split_positive,
+    split_pos_label,
 )
 from calibrant.metrics import Confusion, check_level, row_sums, student_interval, warn_of_mismatch
 
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 def rows_of(
-    y_proba: Any, y_true: Any = None, classes: Any = None, pos_label: Any = None
+    y_proba: Any,
+    y_true: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+    sample_weight: Any = None,
 ) -> Predictions:
     """Return rows as metrics read them; without labels, names of columns are the classes."""
     shape, names = np.shape(y_proba), column_names(y_proba)
@@ -42,16 +46,10 @@ def rows_of(
             f"{errors.some_in_words(classes)}; pass one column for each"
         )
     if y_true is None:
-        is_unknown = pos_label is not None and pos_label not in (0, 1)
-        if classes is None and is_unknown and n_columns == 1:
-            raise errors.ParameterError(
-                f"pos_label={errors.in_words(pos_label)} : without y_true the other class is not "
-                f"known; pass classes=[other, {errors.in_words(pos_label)}]"
-            )
         if classes is None:
             classes = names if names and n_columns > 1 else np.arange(max(2, n_columns))
         y_true = np.repeat(np.asarray(classes)[:1], shape[0] if shape else 1)  # any will do
-    return read_predictions(y_true, y_proba, None, classes, pos_label)
+    return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
 
 
 def add_up(source: Source, statistics: dict[str, Statistic]) -> dict[str, Floats]:
@@ -107,7 +105,7 @@ def expected_cost(
     y_proba: ArrayLike | None = None,
     costs: ArrayLike | Mapping[str, Any] | None = None,
     *,
-    abstain: ArrayLike | Mapping[Any, float] | None = None,
+    abstain: float | None = None,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -129,9 +127,9 @@ def expected_cost(
         of ``classes``, or known from the labels. Negative costs are gains. Costs that differ by
         row, such as the exposure of a loan, are an array of shape (n_rows, n_classes, n_actions),
         or a mapping to arrays of shape (n_rows,).
-    abstain : float, array-like of shape (n_classes,), series or mapping, optional
-        Cost of not deciding, which becomes one more action. A series or a mapping is matched by the
-        names of the classes.
+    abstain : float, optional
+        Cost of not deciding, which becomes one more action. For a cost that depends on the class,
+        add a column to ``costs``.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
     sample_weight : array-like of shape (n_rows,), optional
@@ -201,7 +199,7 @@ def value_of_calibration(
     y_calibrated: ArrayLike,
     costs: ArrayLike | Mapping[str, Any],
     *,
-    abstain: ArrayLike | Mapping[Any, float] | None = None,
+    abstain: float | None = None,
     n_decisions: float = 1000,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
@@ -248,16 +246,17 @@ def value_of_calibration(
     """
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
-    if pos_label is not None and (n_columns_of(y_proba) == 1) != (n_columns_of(y_calibrated) == 1):
-        raise errors.ParameterError(
-            f"pos_label={errors.in_words(pos_label)} does not say the order of two columns, and "
-            "one of y_proba and y_calibrated has one column, the other two; pass classes=[other, "
-            f"{errors.in_words(pos_label)}] and the two columns in this order"
+    is_single = n_columns_of(y_proba) == 1
+    if is_single != (n_columns_of(y_calibrated) == 1):
+        raise errors.ShapeError(
+            "one of y_proba and y_calibrated has one column, the other has several; pass the same "
+            "columns of both"
         )
-    of_rows, positive = split_positive(y_proba, costs, classes, pos_label)
+    of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
     both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
     first = both[0]
-    table = read_costs(costs, first.classes, abstain, None, *positive)
+    is_ordered = is_single or classes is not None
+    table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
     for rows in both:
         add_up(rows, {})  # warns if its columns look permuted

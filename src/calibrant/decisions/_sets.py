@@ -13,17 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._calibrators.parameters import Parameters, choice, leading
+from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._predictions import read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._costs import add_up, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._maps.base import Wholes
 
 
 @result(eq=False, repr=False)
@@ -58,25 +56,6 @@ class PredictionSets(Result):
         return f"PredictionSets({facts})"
 
 
-def mass_above(rows: Floats) -> Floats:
-    """Return the sum of the larger probabilities of its row for each cell."""
-    order = np.argsort(-rows, axis=1, kind="stable")
-    values = np.take_along_axis(rows, order, axis=1)
-    above = np.zeros_like(values)
-    np.cumsum(values[:, :-1], axis=1, out=above[:, 1:])
-    # Cells that tie have the sum of the first of them.
-    place = np.zeros(values.shape, dtype=np.int64)
-    place[:, 1:] = np.where(values[:, 1:] < values[:, :-1], np.arange(1, rows.shape[1]), 0)
-    first = np.maximum.accumulate(place, axis=1)
-    result = np.empty_like(rows)
-    np.put_along_axis(result, order, np.take_along_axis(above, first, axis=1), axis=1)
-    return result
-
-
-SCORES: dict[str, Callable[[Floats], Floats]] = {"lac": lambda rows: 1.0 - rows, "aps": mass_above}
-"""Nonconformity scores of each cell."""
-
-
 class ConformalSets(Parameters, BaseEstimator):
     """Sets of classes that contain the label with a guaranteed probability (split-conformal).
 
@@ -87,33 +66,28 @@ class ConformalSets(Parameters, BaseEstimator):
     ----------
     coverage : float, default=0.9
         Requested share of sets that contain the label, in (0, 1].
-    score : {"lac", "aps"}, default="lac"
-        Conformity score. "lac": one minus the probability of a class, which gives the smallest sets
-        on average; some may be empty. "aps": the sum of all larger probabilities; the most probable
-        class is always included.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     quantile_ : float
-        Largest score in a set: the ceil((n + 1) coverage)-th smallest score of the n labels;
-        infinite if there are too few rows.
+        Largest score in a set, where the score of a class is one minus its probability: the
+        ceil((n + 1) coverage)-th smallest score of the n labels; infinite if there are too few.
     n_rows_ : int
         Number of rows at ``fit``.
 
     Notes
     -----
-    Both are deterministic. The probability is over the rows of ``fit``, too: given them, the
-    coverage of rows to come is Beta(r, n + 1 - r) with r = ceil((n + 1) coverage), or larger where
-    scores tie. Fit to rows that neither the classifier nor a calibrator has seen.
+    These are the smallest such sets on average; some may be empty. The probability is over the rows
+    of ``fit``, too: given them, the coverage of rows to come is Beta(r, n + 1 - r) with
+    r = ceil((n + 1) coverage), or larger where scores tie. Fit to rows that neither the classifier
+    nor a calibrator has seen.
 
     References
     ----------
     .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least Ambiguous Set-Valued Classifiers With
        Bounded Error Levels", Journal of the American Statistical Association 114, 2019.
-    .. [2] Y. Romano, M. Sesia and E. J. Candès, "Classification with Valid and Adaptive Coverage",
-       NeurIPS 2020.
 
     Examples
     --------
@@ -127,7 +101,6 @@ class ConformalSets(Parameters, BaseEstimator):
     """
 
     coverage: float = leading(default=0.9, kw_only=False)
-    score: str = choice(tuple(SCORES), default="lac")
 
     def fit(
         self,
@@ -152,15 +125,10 @@ class ConformalSets(Parameters, BaseEstimator):
         -------
         self : object
         """
-        self._check_parameters()
         gate.check_number("coverage", self.coverage, low=math.ulp(0.0), high=1.0)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
         add_up(predictions, {})  # warns if its columns look permuted
-        n_rows, score = predictions.n_rows, SCORES[self.score]
-        scores = np.empty(n_rows)
-        for part in gate.chunks(*predictions.rows.shape):
-            cells = score(predictions.rows[part])
-            scores[part] = cells[np.arange(len(cells)), predictions.class_index[part]]
+        n_rows, scores = predictions.n_rows, 1.0 - predictions.own()
         # Without the tolerance, 0.9 * 10 rounds up to the tenth row.
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
         if rank > n_rows:
@@ -191,10 +159,7 @@ class ConformalSets(Parameters, BaseEstimator):
         """
         check_is_fitted(self)
         predictions = rows_of(y_proba, y_true, self.classes_)
-        score, rows = SCORES[self.score], predictions.rows
-        # In parts, since scores need several copies of the rows.
-        parts = gate.chunks(*rows.shape)
-        members = np.concatenate([score(rows[part]) <= self.quantile_ for part in parts])
+        members = 1.0 - predictions.rows <= self.quantile_
         held, measured = None, Estimate(math.nan, math.nan, math.nan)
         if y_true is not None:
             held = members[np.arange(len(members)), predictions.class_index]

@@ -1,4 +1,4 @@
-"""Thresholds that keep a promise: accuracy, precision, recall or capacity."""
+"""``threshold_for``: thresholds with a guaranteed accuracy, precision, recall or capacity."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from calibrant.decisions._curves import distinct_above
 from calibrant.metrics import check_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
@@ -38,10 +36,7 @@ class Threshold(Result):
     )
     reached: float = doc("Value of the target at the threshold; NaN without one.")
     coverage: float = doc("Share of these rows that are at or above the threshold.")
-    reachable: float = doc(
-        "Value that is possible, to 0.001, if no threshold reaches the target; else NaN."
-    )
-    confidence_level: float | None = doc("Confidence level of the guarantee; None without one.")
+    confidence_level: float = doc("Confidence level of the guarantee.")
     kind: Any = doc("Label of the class whose probability has the threshold, or 'confidence'.")
 
 
@@ -54,7 +49,7 @@ def threshold_for(
     recall: float | None = None,
     capacity: float | None = None,
     kind: Any = None,
-    confidence_level: float | None = 0.95,
+    confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -77,9 +72,9 @@ def threshold_for(
     kind : None or a label, default=None
         Class whose probability has the threshold; by default the positive class of two. For the
         accuracy it is the confidence.
-    confidence_level : float or None, default=0.95
-        Confidence level at which the target holds for new rows of the same distribution. None uses
-        the values of these rows, without a guarantee; rows of unequal weights have none.
+    confidence_level : float, default=0.95
+        Confidence level at which the target holds for new rows of the same distribution. There is
+        no such guarantee for rows of unequal weights, which are refused.
 
     Returns
     -------
@@ -95,8 +90,7 @@ def threshold_for(
     exact if the true accuracy does not grow as the threshold falls. For recall and capacity the
     threshold is an order statistic, and nothing else is assumed.
 
-    If no threshold reaches the target, ``threshold`` is infinite, ``reachable`` is the possible
-    value, and there is a warning.
+    If no threshold reaches the target, ``threshold`` is infinite, and there is a warning.
 
     References
     ----------
@@ -120,25 +114,19 @@ def threshold_for(
         )
     ((target, wanted),) = given
     gate.check_number(target, wanted, low=0.0, high=1.0)
-    if confidence_level is not None:
-        check_level(confidence_level)
-    error = None if confidence_level is None else 1.0 - float(confidence_level)
+    check_level(confidence_level)
+    error = 1.0 - float(confidence_level)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
     rows = source.in_memory()
     column = _column_for(rows, target, kind)
-    if error is not None:
-        rows = replace(rows, weight=_whole_counts(source, rows))
+    rows = replace(rows, weight=_whole_counts(source, rows))
     values, weight, hits = distinct_above(rows, column)
     find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
-    place, reachable = find(weight, hits, wanted, error), math.nan
+    place = find(weight, hits, wanted, error)
     if place < 0:
-        reachable = _find_reachable(
-            lambda value: find(weight, hits, value, error) >= 0, target, float(wanted)
-        )
-        sure = "" if error is None else f" at confidence {confidence_level:g}"
         warnings.warn(
-            f"no threshold reaches {target} {wanted:g}{sure}; {target} {reachable:.3f} is "
-            "possible. Ask for that, or use more rows",
+            f"no threshold reaches {target} {wanted:g} at confidence {confidence_level:g}; ask for "
+            "less, or use more rows",
             errors.CalibrantWarning,
             stacklevel=2,
         )
@@ -150,8 +138,7 @@ def threshold_for(
         threshold=float(np.append(values, math.inf)[place]),
         reached=float(np.append(have, math.nan)[place]),
         coverage=float(share[place]),
-        reachable=reachable,
-        confidence_level=confidence_level,
+        confidence_level=float(confidence_level),
         kind=name_of(rows.classes, column),
     )
 
@@ -161,8 +148,7 @@ def _whole_counts(source: Source, rows: Predictions) -> Floats:
     if rows.n_counted is not None:
         raise errors.ParameterError(
             f"{rows.n_rows:,} of {rows.n_counted:,} rows were sampled by class, which does not "
-            "allow a binomial bound; pass fewer rows, or confidence_level=None for a threshold "
-            "without a guarantee"
+            "allow a binomial bound; pass fewer rows"
         )
     # Equal rows of chunks came as one, whose weight says how often.
     if source is not rows and np.all(rows.weight == np.floor(rows.weight)):
@@ -170,19 +156,8 @@ def _whole_counts(source: Source, rows: Predictions) -> Floats:
     if np.ptp(rows.weight) == 0.0:
         return np.ones(rows.n_rows)
     raise errors.WeightError(
-        "sample_weight does not allow a binomial bound; leave it out, or pass "
-        "confidence_level=None for a threshold without a guarantee"
+        "unequal weights do not allow a binomial bound; leave sample_weight out"
     )
-
-
-def _find_reachable(holds: Callable[[float], bool], target: str, wanted: float) -> float:
-    """Return the value of a target that is possible, to 0.001, if ``wanted`` is not."""
-    reachable, bad = 1.0 if target == "capacity" else 0.0, wanted
-    while abs(reachable - bad) > 0.0005:
-        middle = (reachable + bad) / 2.0
-        reachable, bad = (middle, bad) if holds(middle) else (reachable, middle)
-    outwards = math.ceil if target == "capacity" else math.floor
-    return outwards(1000 * reachable) / 1000
 
 
 def _column_for(rows: Predictions, target: str, kind: Any) -> int | None:
@@ -206,10 +181,8 @@ def _tail(hits: Floats, trials: Any, share: float) -> Floats:
     return np.where(hits > 0, tails, 1.0)
 
 
-def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float | None) -> int:
+def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float) -> int:
     """Return the last place, from strict to lax, of which a test says that it is right enough."""
-    if error is None:
-        return int(np.append(-1, np.flatnonzero(hits >= wanted * weight * (1.0 - 1e-12)))[-1])
     p_value = _tail(hits, weight, wanted)  # small where so many hits refute a lower accuracy
     n_rows = int(weight[-1])
     # Fewer rows refute nothing, were they all right.
@@ -226,25 +199,18 @@ def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float | No
     return best
 
 
-def _for_recall(_: Floats, hits: Floats, wanted: float, error: float | None) -> int:
+def _for_recall(_: Floats, hits: Floats, wanted: float, error: float) -> int:
     """Return the first place that has enough of the class, and those to come with it."""
-    n_rows = hits[-1]
-    if n_rows == 0:
+    if hits[-1] == 0:
         return -1
     # The share of the class above its m-th largest value is Beta(m, n - m + 1).
-    if error is None:
-        enough = hits >= wanted * n_rows * (1.0 - 1e-12)
-    else:
-        enough = _tail(hits, n_rows, wanted) <= error
-    return int(np.append(np.flatnonzero(enough), -1)[0])
+    enough = np.flatnonzero(_tail(hits, hits[-1], wanted) <= error)
+    return int(np.append(enough, -1)[0])
 
 
-def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float | None) -> int:
+def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float) -> int:
     """Return the last place that has few enough rows, and those to come with it."""
-    if error is None:
-        few = weight <= wanted * weight[-1] * (1.0 + 1e-12)
-    elif wanted == 1.0:
-        few = np.ones(len(weight), dtype=np.bool_)
-    else:
-        few = bdtr(weight, int(weight[-1]), wanted) <= error
-    return int(np.append(-1, np.flatnonzero(few))[-1])
+    if wanted == 1.0:
+        return len(weight) - 1
+    few = np.flatnonzero(bdtr(weight, int(weight[-1]), wanted) <= error)
+    return int(np.append(-1, few)[-1])
