@@ -198,7 +198,7 @@ def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_steps():
 
 def test_compare_and_study_run_as_the_page_says(tmp_path):
     from calibrant._cli.main import run
-    from calibrant._cli.study import run_command
+    from calibrant._cli.study import study as command
 
     scores, y = simulated_scores(200)
     both = {f"{part}_probs": scores for part in ("val", "test")}
@@ -211,7 +211,7 @@ def test_compare_and_study_run_as_the_page_says(tmp_path):
     asked["against"] = None
 
     def study():
-        with click.Context(run_command):
-            run_command.callback(tmp_path, tmp_path / "out", **asked, as_json=False)
+        with click.Context(command):
+            command.callback(directory=tmp_path, output=tmp_path / "out", **asked, as_json=False)
 
     assert follow("`study`", study) == []

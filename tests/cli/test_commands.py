@@ -98,15 +98,14 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
     ("arguments", "code", "message"),
     [
         (["evaluate"], 2, "Missing"),
-        (["fit", "val.npz", "-m", "nothing", "-o", "x"], 2, "'nothing' is not one of"),
+        (["fit", "val.npz", "-m", "nothing", "-o", "x"], 3, "'nothing'"),
         (["evaluate", "nothing.csv"], 3, "does not exist"),
         (["apply", "nothing.calibrant", "test.npz", "-o", "o.npy"], 3, "nothing.calibrant"),
-        (["apply", "val.npz", "test.npz", "-o", "o.npy"], 4, "val.npz"),
+        (["apply", "val.npz", "test.npz", "-o", "o.npy"], 3, "val.npz"),
         (["apply", "m.calibrant", "test.npz", "-o", "o.xyz"], 3, "'.xyz' cannot be written"),
         (["apply", "m.calibrant", "test.npz", "-o", "test.npz"], 3, "also an input"),
-        (["apply", "m.calibrant", "test.npz", "-o", "o.npy", "--sha256", "0" * 64], 4, "sha256"),
         (["fit", "val.npz", "-o", "no/such/place"], 3, "No such file"),
-        (["inspect", "val.npz"], 4, "val.npz"),
+        (["inspect", "val.npz"], 3, "val.npz"),
     ],
 )
 def test_exit_codes_and_messages_of_one_line(files, monkeypatch, capsys, arguments, code, message):
@@ -128,20 +127,17 @@ def test_debug_shows_the_traceback(files, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_strict_refuses_to_write_what_did_not_converge(files, monkeypatch, capsys):
+def test_fit_says_that_it_did_not_converge(files, monkeypatch, capsys):
     def stuck(method, **parameters):
         return commands_make(method, max_rounds=1, **parameters)
 
     commands_make = methods.make_calibrator
     monkeypatch.setattr(methods, "make_calibrator", stuck)
     out = files / "stuck.calibrant"
-    assert call("fit", files / "val.npz", "-m", "vs", "-o", out, "--strict", "--json") == 5
-    assert not out.exists()
+    assert call("fit", files / "val.npz", "-m", "vs", "-o", out, "--json") == 0
     shown = capsys.readouterr()
     assert "warning" in shown.err
-    assert json.loads(shown.out)["error"]["type"] == "NotConvergedError"
-    assert call("fit", files / "val.npz", "-m", "vs", "-o", out) == 0
-    assert out.exists()
+    assert json.loads(shown.out)["converged"] is False
 
 
 def test_bad_rows(files, capsys):
@@ -154,7 +150,7 @@ def test_bad_rows(files, capsys):
     arguments = ["apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy"]
     assert call(*arguments, "--on-bad-row", "skip", "--json") == 0
     said = capsys.readouterr()
-    assert "1 bad row left out:" in said.err
+    assert "bad rows left out: 1;" in said.err
     assert "bad.npy, row 7 (from 0)" in said.err
     assert json.loads(said.out)["rows"] == len(np.load(files / "b.npy")) == 49
 
@@ -166,7 +162,7 @@ def spawn(*arguments, **options):
 
 @pytest.mark.parametrize(
     ("module", "file"),
-    [("click", "p.csv"), ("rich", "p.csv"), ("pyarrow", "p.csv"), ("pyarrow", "p.parquet")],
+    [("click", "p.csv"), ("pyarrow", "p.csv"), ("pyarrow", "p.parquet")],
 )
 def test_a_module_that_is_not_installed_is_named_with_its_extra(tmp_path, module, file):
     """As after ``pip install .`` without extras."""
@@ -221,7 +217,7 @@ def test_a_closed_pipe_is_a_quiet_end(files):
     with spawn("evaluate", files / "test.npz", "--json") as process:
         process.stdout.close()
         err = process.stderr.read()
-    assert process.returncode == 141
+    assert process.returncode == 3
     assert b"Traceback" not in err
 
 
@@ -237,7 +233,7 @@ def test_every_command_is_documented_with_an_example_that_it_shows(name):
 @needs_pages
 def test_the_docs_name_every_option():
     text = DOCS.read_text()
-    for name, command in (cli.commands | cli.commands["study"].commands).items():
+    for name, command in cli.commands.items():
         for option in command.params:
             assert any(flag in text for flag in [*option.opts, option.name.upper()]), (name, option)
 
@@ -286,7 +282,7 @@ def test_stated_confidences_show_the_share_of_right_answers(tmp_path, capsys):
     assert abs(of_half - right.mean()) > 0.1
     assert call("evaluate", file, "--resamples", "20") == 0
     shown = capsys.readouterr().out
-    assert re.search(rf"right answers, % +{100 * right.mean():.2f}  ", shown)
+    assert re.search(rf"Right answers: {right.mean():.2%} ", shown)
     assert "accuracy" not in shown
     assert call("evaluate", file, "--resamples", "20", "--json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -319,7 +315,8 @@ def test_a_reversed_rare_class_is_seen_and_named(tmp_path, capsys, monkeypatch, 
     told = ["evaluate", file, "--scores", "positive", "--resamples", "20"]
     assert call(*told) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "it is not calibrated. The predictions are reversed: AUC 0." in shown
+    assert "it is not calibrated." in shown
+    assert "The predictions are reversed: AUC 0." in shown
     for title in ("AUC", "predicted/observed", "slope", "intercept"):
         assert title in shown
     errors_found = []

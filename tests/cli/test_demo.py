@@ -4,14 +4,13 @@ import io
 import json
 import re
 import shlex
-import sys
 from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrant._cli.demo import next_commands, predictions
+from calibrant._cli.demo import COMMANDS, predictions
 from calibrant._cli.main import run
 from calibrant._cli.showing import plain_table
 
@@ -31,34 +30,20 @@ def printed(home):
     return out.getvalue()
 
 
-def test_it_shows_the_verdict_then_a_short_table(printed, home):
-    parts = ["over-confident by", "calibration error (conf-ECE)", "na-fir"]
-    places = [printed.index(part) for part in parts]
-    assert places == sorted(places)
+def test_it_shows_every_method_and_the_verdict(printed, home):
+    assert "over-confident by" in printed
     rows = re.findall(r"^ ([a-z-]+) +\d\d\.\d\d[ *] ", printed, re.MULTILINE)
-    assert set(rows) >= {"uncalibrated", "na-fir", "scir", "ts", "auto"}
-    assert "ir-ovr" not in printed
+    assert set(rows) >= {"uncalibrated", "na-fir", "scir", "ir-ovr", "ts", "auto"}
     assert "failed" not in printed
-    assert re.search(r"\* best of all methods; \d+ more are in the report\.", printed)
-    page = (home / "calibrant-demo.html").read_text()
     assert (home / "calibrant-demo.html").as_uri() in printed
-    assert 'data-value="ir-ovr"' in page
-    lines = printed.splitlines()[:-2]  # what follows are commands, with paths of any length
-    assert max(len(line) for line in lines if not line.startswith("Report:")) <= 80
-
-
-def test_differences_are_larger_than_noise(printed):
-    found = dict(re.findall(r"^ ([a-z-]+) .*?([-+]0\.\d+ \.\. [-+]0\.\d+)", printed, re.MULTILINE))
-    ends = {name: [float(v) for v in text.split(" .. ")] for name, text in found.items()}
-    assert max(ends["na-fir"][1], ends["scir"][1]) < 0
-    assert ends["auto"][1] < min(ends["na-fir"][0], ends["scir"][0])
-    assert ends["uncalibrated"][0] > 0
+    lines = [line for line in printed.splitlines() if not line.startswith("Report:")]
+    assert max(map(len, lines)) <= 80
 
 
 def test_it_ends_with_commands_that_work(printed, home, monkeypatch, capsys):
     monkeypatch.chdir(home)
     lines = printed.rstrip().splitlines()[-2:]
-    assert [line.strip() for line in lines] == next_commands(home, "auto")
+    assert [line.strip() for line in lines] == [*COMMANDS]
     for line, name in zip(lines, ("fit", "apply"), strict=True):
         words = shlex.split(line)
         assert run(words[words.index(name) :]) == 0
@@ -70,19 +55,6 @@ def test_it_ends_with_commands_that_work(printed, home, monkeypatch, capsys):
         errors.append(json.loads(capsys.readouterr().out)["confidence_ece"]["value"])
     assert errors[0] > 0.1
     assert errors[1] < 0.02
-
-
-def test_commands_name_what_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/calibrant")
-    fit, apply = next_commands(tmp_path, "ts")  # this directory cannot be written to
-    model = tmp_path / "model.calibrant"
-    assert fit == f"calibrant fit {tmp_path}/calibrant-demo-val.csv --method ts -o {model}"
-    assert apply.endswith(f"calibrant-demo-test.csv -o {tmp_path}/calibrated.csv")
-    monkeypatch.setattr("shutil.which", lambda _: None)
-    monkeypatch.chdir(tmp_path)
-    fit, _ = next_commands(tmp_path, "auto")
-    words = "-m calibrant fit calibrant-demo-val.csv -o model.calibrant"
-    assert shlex.split(fit) == [sys.executable, *words.split()]
 
 
 def test_its_files_hold_the_predictions(printed, home):

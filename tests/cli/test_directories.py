@@ -57,15 +57,15 @@ def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
     found = json.loads(run("fit", days, "-m", "ts", "-o", out, "--json"))
     assert (found["rows"], found["rows_read"]) == (200, 1500)
     text = " ".join(run("evaluate", days).split())
-    assert "1,500 rows, 3 classes" in text
-    assert "intervals of errors are of 200 of 1,500 rows, sampled by content." in text
+    assert "1500 rows, 3 classes" in text
+    assert "intervals of errors are of 200 rows, sampled by content." in text
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--part", "val"], "--part is for npz files"),
-        (["--labels", "x.npy"], "--labels is for npy files"),
+        (["--part", "val"], "--part needs one file"),
+        (["--labels", "x.npy"], "--labels needs one file"),
         (["--scores", "logits", "--normalize"], "--normalize is for probabilities"),
         (["--priors", "ant=0.5,bee=0.3,cow=0.2"], "--priors needs one file"),
         (["--groups", "region"], "--groups needs one file"),

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from calibrant import GroupedCalibrator, TemperatureScaling, model_file
-from calibrant._cli.compared import how_to_apply
 from calibrant._cli.main import run
+from calibrant._cli.measuring import _how_to_apply
 from calibrant._cli.reading import Reading
 
 N_ROWS = 600
@@ -141,7 +141,7 @@ def test_a_field_of_groups_in_records_is_no_class(capsys, tmp_path):
 )
 def test_commands_of_a_report_ignore_columns_that_the_method_does_not_read(method, words):
     reading = Reading(groups="group", features=("age",))
-    fit, apply = how_to_apply(method, Path("val.csv"), None, reading)
+    fit, apply = _how_to_apply(method, Path("val.csv"), None, reading)
     assert fit == f"calibrant fit val.csv {words} --output model.calibrant"
     assert ("--groups group" in apply) == (method == "grouped")
 
@@ -198,8 +198,3 @@ def test_the_names_of_groups_do_not_depend_on_what_else_is_there(capsys, tmp_pat
     wanted = by_python(frame, frame["group"], fresh, fresh["group"])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
     call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))
-    state = tmp_path / "state.json"
-    for file in ("new.csv", "val.csv"):  # names of both are of one type
-        words = ["monitor", model, tmp_path / file, "--groups", "group", "--state", state]
-        found = json.loads(call(capsys, *words, "--json"))
-    assert set(found["groups"]) == {*names, *new}

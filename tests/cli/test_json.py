@@ -77,7 +77,7 @@ def test_every_command_prints_what_the_page_says(home, call):
         assert found["version"] == 1
         assert documented(words[0]) == found.keys() - {"version"}, words[0]
     assert documented("export")
-    assert documented("study run")
+    assert documented("study")
 
 
 def test_fit_tells_the_rows_that_the_method_saw(home, call, monkeypatch):
@@ -96,11 +96,3 @@ def test_an_error_has_no_other_fields_and_its_line_for_people_stays(home, call):
     told = {"type": "PredictionFileError", "message": message, "exit_code": 3}
     assert strict(out) == {"version": 1, "error": told}
     assert (code, err) == (3, f"calibrant: {message}\n")
-
-
-def test_where_rows_take_standard_output_all_else_goes_to_the_other(home, call):
-    model = home / "m.calibrant"
-    assert call("fit", home / "all.csv", "-m", "ts", "-o", model)[0] == 0
-    code, out, err = call("apply", model, home / "nowhere.csv", "-o", "-")
-    assert (code, out) == (3, "")
-    assert strict(err)["error"]["exit_code"] == 3

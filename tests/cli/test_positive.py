@@ -92,31 +92,6 @@ def two_model(home, capsys, path, *more, file="two.csv"):
     return model
 
 
-def test_priors_are_estimated_from_one_column(risks, capsys, tmp_path):
-    (home, frame), models = risks, []
-    for name in ("one", "two"):
-        few = pd.read_csv(home / f"{name}.csv")[(frame["label"] == "bad") | (frame.index % 5 == 0)]
-        few.drop(columns="label").to_csv(new := tmp_path / f"new_{name}.csv", index=False)
-        models.append(tmp_path / f"{name}.calibrant")
-        more = ["--columns", "risk", "--positive", "bad"] if name == "one" else []
-        call(
-            capsys,
-            "fit",
-            home / f"{name}.csv",
-            "-m",
-            "ts",
-            "--priors",
-            new,
-            "-o",
-            models[-1],
-            *more,
-        )
-    a, b = map(model_file.load, models)
-    wanted = b.predict_proba(frame[["bad", "good"]])
-    np.testing.assert_allclose(a.predict_proba(frame["bad"].to_numpy())[:, ::-1], wanted, rtol=1e-7)
-    assert a.classes_.tolist() == ["good", "bad"]
-
-
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
 @pytest.mark.parametrize("file", ["two.csv", "days"])
 def test_fit_puts_the_positive_class_of_two_columns_last(risks, capsys, tmp_path, file):
@@ -149,13 +124,3 @@ def test_fit_does_not_turn_columns_that_have_no_names(risks, capsys, tmp_path, s
     assert "only where columns are named after their classes" in capsys.readouterr().err
     call(capsys, *words, "1")
     assert model_file.load(tmp_path / "m.calibrant").classes_.tolist() == [0, 1]
-
-
-def test_costs_without_draws_have_no_interval(risks, capsys):
-    home, _ = risks
-    words = ["evaluate", home / "two.csv", "--costs", home / "costs.csv", "--resamples", "0"]
-    told = call(capsys, *words)
-    assert "Mean cost per decision" in told
-    assert "nan" not in told
-    found = json.loads(call(capsys, *words, "--json"))["cost"]["realised"]
-    assert found["value"] > 0

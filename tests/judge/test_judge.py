@@ -297,7 +297,7 @@ BY_GRADE = ["--grade", "judge", "--label-column", "human"]
             "judge,human\n1,2\n2,2\n",
             [*BY_GRADE, "--columns", "1,2"],
             2,
-            "--columns describes scores",
+            "describe scores",
         ),
         (
             "judge,human\n1,2\n2,2\n",

@@ -7,31 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.costs import CostFile, costs_option
-from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import (
-    SERVED,
-    CalibratedFile,
-    file_argument,
-    load_model,
-    path_argument,
-    reading_options,
-    serve,
-)
-from calibrant._cli.showing import json_option, naming, plain_table, show, write_columns
-from calibrant._html import short_number
+from calibrant._cli.costs import read_cost_file
+from calibrant._cli.options import PATH, SERVED, model_argument, output_option, shared
+from calibrant._cli.reading import serve
+from calibrant._cli.showing import naming, plain_table, show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from calibrant._cli.reading import Reading
+    from numpy.typing import NDArray
+
+    from calibrant._calibrators.base import Calibrator
+    from calibrant._cli.reading import CalibratedFile, Reading
 
 
 @click.command()
-@click.argument("model", type=path_argument)
-@click.argument("file", type=file_argument)
-@click.option("-o", "--output", type=OutputPath(), required=True, help="Table to write: .csv.")
-@costs_option
+@model_argument
+@click.argument("file", type=PATH)
+@output_option("Table to write: .csv.")
 @click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True),
@@ -40,11 +33,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--calibration",
-    type=path_argument,
+    type=PATH,
     help="Labelled rows like those of FILE that MODEL was not fitted to, for --coverage.",
 )
-@reading_options("part", "positive", *SERVED)
-@json_option
+@shared("costs", "positive", *SERVED, "as_json")
 def decide(
     model: Path,
     file: Path,
@@ -65,6 +57,9 @@ def decide(
       calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
+    from calibrant._gate import ONE_COLUMN
+    from calibrant.decisions import action_costs
+
     if costs is None and coverage is None:
         raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")
     if (coverage is None) is not (calibration is None):
@@ -72,70 +67,77 @@ def decide(
             "--coverage SHARE and --calibration FILE go together: sets hold the label of this "
             "share of rows by labelled rows that the model was not fitted to"
         )
-    calibrator = load_model(model, reading.groups)
-    cost_file = None if costs is None else CostFile(costs)
-    served = serve(calibrator, file, reading, None if cost_file is None else cost_file.beside)
-    n_rows = len(served.probabilities)
+    calibrator = reading.load_model(model)
+    served = serve(calibrator, file, reading)
+    result: dict[str, Any] = {
+        "output": str(output),
+        "rows": len(served.probabilities),
+        "source": str(file),
+    }
     columns: dict[str, Any] = {}
-    shown = plain_table(f"{n_rows:,} rows of {file}", "")
-    if cost_file is not None:
-        columns |= _decide_by_costs(calibrator, served, cost_file, reading.positive, shown)
-    if coverage is not None and calibration is not None:
-        own = serve(calibrator, calibration, replace(reading, part=None), usual_part="val")
-        sets = _conformal_sets(own, coverage, served, calibration)
-        columns["set"] = [";".join(map(str, own)) for own in sets.labels()]
-        shown.add_row(f"mean size of sets for {coverage:.0%}", f"{sets.sizes.mean():.2f}")
-    table = served.table(output)
-    for name, values in columns.items():
-        if name in table.column_names:
-            raise click.UsageError(f"{file} has a column {name!r}, which decide writes; rename it")
-        table = table.append_column(name, [values])
-    write_columns(output, table)
-    result = {"output": str(output), "rows": n_rows, "source": str(file)}
+    facts: dict[str, str] = {}
     if costs is not None:
+        is_single, classes = calibrator.scores in ONE_COLUMN, calibrator.classes_.tolist()
+        table = read_cost_file(costs, classes, reading.positive, is_single=is_single)
+        expected = action_costs(served.probabilities, table.matrix)
+        chosen, columns["cost"] = expected.argmin(axis=1), expected.min(axis=1)
+        columns = {"decision": [str(table.actions[place]) for place in chosen], **columns}
         result["expected_cost"] = float(columns["cost"].mean())
-    show(result, as_json, shown)
-
-
-def _decide_by_costs(
-    calibrator: Any, served: CalibratedFile, cost_file: CostFile, positive: str | None, shown: Any
-) -> dict[str, Any]:
-    """Return the cheapest action of each row and its expected cost, and show their shares."""
-    from calibrant._gate import ONE_COLUMN
-    from calibrant.decisions import action_costs
-
-    is_single = calibrator.scores in ONE_COLUMN
-    with naming(cost_file.path):
-        table = cost_file.read(
-            served.classes.tolist(),
-            positive,
-            is_single=is_single,
-            beside=served.rows.beside,
-            rows=served.source.place.path,
-        )
-    cells = action_costs(served.probabilities, table.matrix)
-    chosen, paid = cells.argmin(axis=1), cells.min(axis=1)
-    shown.add_row("expected cost per row", short_number(paid.mean()))
-    for place, action in enumerate(table.actions):
-        shown.add_row(f"decided {action}", f"{(chosen == place).mean():.1%}")
-    return {"decision": [str(table.actions[place]) for place in chosen], "cost": paid}
+        facts["expected cost per row"] = f"{result['expected_cost']:.4g}"
+        for place, action in enumerate(table.actions):
+            facts[f"decided {action}"] = f"{(chosen == place).mean():.1%}"
+    if coverage is not None and calibration is not None:
+        sets = _conformal_sets(calibrator, calibration, reading, coverage, served)
+        columns["set"] = [";".join(map(str, labels)) for labels in sets.labels()]
+        facts[f"mean size of sets for {coverage:.0%}"] = f"{sets.sizes.mean():.2f}"
+    _write(output, calibrator.classes_, served, columns)
+    show(result, as_json, plain_table(f"{result['rows']:,} rows of {file}", "", rows=facts))
 
 
 def _conformal_sets(
-    own: CalibratedFile, coverage: float, served: CalibratedFile, calibration: Path
+    calibrator: Calibrator,
+    calibration: Path,
+    reading: Reading,
+    coverage: float,
+    served: CalibratedFile,
 ) -> Any:
     """Return sets of classes that hold the label so often, by the labelled rows of a file."""
     from calibrant.decisions import ConformalSets
     from calibrant.errors import PredictionFileError
 
-    if own.y is None:
+    labelled = serve(calibrator, calibration, replace(reading, part=None), usual_part="val")
+    if labelled.y is None:
         raise PredictionFileError(
             f"{calibration} has no labels; --calibration needs rows with labels that the model was "
             "not fitted to (--label-column)"
         )
     with naming(calibration):
-        conformal = ConformalSets(coverage).fit(own.probabilities, own.y, classes=own.classes)
+        conformal = ConformalSets(coverage).fit(
+            labelled.probabilities, labelled.y, classes=calibrator.classes_
+        )
     sets = conformal.predict_set(served.probabilities)
-    if served.rows.has_absent:  # an option that a row lacks is in no set
+    if served.rows.has_absent:
+        # An option that a row lacks is in no set.
         sets = replace(sets, members=sets.members & (served.probabilities > 0.0))
     return sets
+
+
+def _write(
+    path: Path, classes: NDArray[Any], served: CalibratedFile, columns: dict[str, Any]
+) -> None:
+    """Write the columns of the file with probabilities in place of scores, and these columns."""
+    import numpy as np
+
+    from calibrant._files.writers import Output, calibrated_table
+
+    p = served.probabilities
+    output = Output(path, classes, served.source, served.order, p.dtype)
+    table = calibrated_table(output, p, served.rows, np.ones(len(p), dtype=bool))
+    for name, values in columns.items():
+        if name in table.column_names:
+            source = served.source.place.source
+            raise click.UsageError(
+                f"{source} has a column {name!r}, which decide writes; rename it"
+            )
+        table = table.append_column(name, [values])
+    write_columns(path, table)

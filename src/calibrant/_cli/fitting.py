@@ -1,96 +1,48 @@
-"""``calibrant fit``, and options that it shares with the other commands."""
+"""``calibrant fit``, ``apply``, ``inspect`` and ``export``: what there is to do with a model."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from functools import cached_property, wraps
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import (
+from calibrant._cli.options import (
+    PATH,
     SCORES,
-    Reading,
-    file_argument,
+    SERVED,
+    model_argument,
     names,
-    reading_options,
-    serve,
-    tell,
+    output_option,
+    shared,
 )
-from calibrant._cli.showing import NotConvergedError, json_option, show
+from calibrant._cli.showing import naming, outline, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
 
 
-class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none before click 8.2
-    """The name of a method; those that there are get imported when they are asked for."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @cached_property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Every method, those of the study last."""
-        from calibrant._calibrators.methods import methods
-
-        return tuple(methods() | methods(study=True))
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Take the name of a method; the study is imported only where it is none of the others."""
-        from calibrant._calibrators.methods import methods
-
-        return value if value in methods() else super().convert(value, param, ctx)
-
-
-def _check_jobs(_: click.Context, __: click.Parameter, jobs: int) -> int:
-    if jobs == 0:
-        raise click.BadParameter("0 is not a number of threads; use 1 or more, or -1 for all cores")
-    return jobs
-
-
-def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--jobs``, and all that it does so many threads."""
-    help_text = "Number of threads; -1 for all cores. Results do not depend on it."
-
-    @click.option("-j", "--jobs", type=int, default=1, callback=_check_jobs, help=help_text)
-    @wraps(command)
-    def run(*, jobs: int, **options: Any) -> Any:
-        from calibrant import _threads as threads
-
-        with threads.jobs(jobs):
-            return command(**options)
-
-    return run
-
-
 @click.command()
-@click.argument("val", type=file_argument)
-@click.option("-m", "--method", type=MethodChoice(), default="auto", help="Method to fit.")
-@click.option("-o", "--output", type=OutputPath(), required=True, help="Model file to write.")
-@reading_options("part", *SCORES, "groups", "features")
-@click.option("--strict", is_flag=True, help="If not converged, write nothing and exit with 5.")
+@click.argument("val", type=PATH)
+@click.option("-m", "--method", default="auto", help="Short name of the method to fit.")
+@output_option("Model file to write.")
+@shared("part", *SCORES, "groups", "features")
 @click.option(
-    "--priors",
-    metavar="CLASS=SHARE,...|FILE",
-    help="Class frequencies of new rows, or a file of unlabelled rows to estimate them from.",
+    "--priors", metavar="CLASS=SHARE,...", help="Class frequencies of new rows, if they differ."
 )
-@jobs_option
-@json_option
+@shared("jobs", "as_json")
 def fit(
     val: Path,
     method: str,
     output: Path,
     reading: Reading,
-    strict: bool,
     priors: str | None,
     as_json: bool,
 ) -> None:
@@ -107,60 +59,13 @@ def fit(
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        data, calibrator = _fit(method, val, reading, priors)
-    stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-    texts = [str(warning.message) for warning in caught]
-    for text in texts:
-        tell(f"warning: {text}")
-    if stuck and strict:
-        raise NotConvergedError(f"{stuck[0].message}; {output} was not written (--strict)")
-    n_rows, n_read = data.count_rows()
-    result = {
-        "method": method,
-        "rows": n_rows,
-        "rows_read": n_read,
-        "classes": len(calibrator.classes_),
-        "model": str(output),
-        "sha256": model_file.save(calibrator, output),
-        "converged": not stuck,
-        "warnings": texts,
-    }
-    words = f"{n_rows:,} rows of {data.source}"
-    if n_rows < n_read:
-        words = f"{n_rows:,} of {n_read:,} rows of {data.source}, sampled by content"
-    text = f"{output}: {method} fitted to {words}"
-    if reading.features is not None:
-        report = calibrator.report_  # of a FeatureCalibrator
-        result["features"] = {
-            "share": report.share,
-            "nll": report.nll,
-            "score_nll": report.score_nll,
-            "importances": {one.feature: one.loss for one in report.importances},
-        }
-        text = (
-            f"{output}: {method} and {', '.join(reading.features)} fitted to {words}. {report.why}"
-        )
-    show(result, as_json, text)
-
-
-def _fit(
-    method: str, val: Path, reading: Reading, priors: str | None
-) -> tuple[Aligned | FileChunks, Calibrator]:
-    """Return the rows of a path, in memory or in chunks, and what was fitted to them."""
-    from calibrant import FeatureCalibrator, GroupedCalibrator
-    from calibrant._calibrators.methods import make_calibrator
-    from calibrant._files.align import Aligned
-
-    groups, features = reading.groups, reading.features
-    if priors is not None and groups is not None:
-        raise click.UsageError("--groups and --priors exclude each other; fit each group alone")
-    if features is not None and (groups or priors):
+    if sum(option is not None for option in (reading.groups, reading.features, priors)) > 1:
         raise click.UsageError(
-            "--features and --groups or --priors exclude each other; name the group a feature"
+            "--groups, --features and --priors exclude each other; name the group a feature, or "
+            "fit each group alone"
         )
-    with progress_bar(f"reading {val}") as advance:
+    with warnings.catch_warnings(record=True) as caught, progress_bar(f"reading {val}") as advance:
+        warnings.simplefilter("always")
         data = reading.open(
             val,
             usual_part="val",
@@ -168,71 +73,68 @@ def _fit(
             needs_whole={"--priors": priors},
             progress=advance,
         )
-        calibrator = make_calibrator(
-            method,
-            has_absent=data.has_absent,
-            scores=data.kind,
-            classes=data.classes,
-            normalize=data.normalize,
-        )
         advance(0, None, f"fitting {method} to {data.source}")
-        with data.explained():
-            if not isinstance(data, Aligned):
-                return data, calibrator.fit(*data.to_fit())
-            if priors is not None:
-                calibrator = _with_priors(calibrator, priors, data, reading)
-            if features is not None:
-                own: Any = _around(FeatureCalibrator, calibrator)
-                return data, own.fit(*data.to_fit(), features=data.features(features))
-            if groups is not None:
-                own = _around(GroupedCalibrator, calibrator)
-                return data, own.fit(*data.to_fit(), groups=data.groups(groups))
-            return data, calibrator.fit(*data.to_fit())
+        calibrator = _fit(method, data, reading, priors)
+    texts = [str(warning.message) for warning in caught]
+    for text in texts:
+        tell(f"warning: {text}")
+    n_rows, n_read = data.count_rows()
+    result: dict[str, Any] = {
+        "method": method,
+        "rows": n_rows,
+        "rows_read": n_read,
+        "classes": len(calibrator.classes_),
+        "model": str(output),
+        "sha256": model_file.save(calibrator, output),
+        "converged": not any(issubclass(w.category, ConvergenceWarning) for w in caught),
+        "warnings": texts,
+    }
+    words = f"{n_rows:,} rows of {data.source}"
+    if n_rows < n_read:
+        words = f"{n_rows:,} of {n_read:,} rows of {data.source}, sampled by content"
+    text = f"{output}: {method} fitted to {words}"
+    if reading.features is not None:
+        report: Any = calibrator.report_  # of a FeatureCalibrator
+        result["features"] = {
+            "share": report.share,
+            "nll": report.nll,
+            "score_nll": report.score_nll,
+            "importances": {one.feature: one.loss for one in report.importances},
+        }
+        columns = ", ".join(reading.features)
+        text = f"{output}: {method} and {columns} fitted to {words}. {report.why}"
+    show(result, as_json, text)
 
 
-def _around(
-    composition: Callable[..., Calibrator], inner: Calibrator, *stages: Calibrator
+def _fit(
+    method: str, data: Aligned | FileChunks, reading: Reading, priors: str | None
 ) -> Calibrator:
-    """Return a composition of calibrators that reads the scores of the first of them."""
-    return composition(
-        [inner, *stages] if stages else inner,
-        scores=inner.scores,
-        classes=inner.classes,
-        normalize=inner.normalize,
-    )
+    """Fit a method to rows, with the class frequencies, groups or features that were given."""
+    from calibrant import Chain, FeatureCalibrator, GroupedCalibrator, PriorShift
+    from calibrant._calibrators.methods import make_calibrator
+    from calibrant._files.align import Aligned
 
-
-def _with_priors(
-    calibrator: Calibrator, priors: str, data: Aligned, reading: Reading
-) -> Calibrator:
-    """Return the unfitted calibrator with a shift to class frequencies of use behind it."""
-    from calibrant import Chain, PriorShift
-
-    path = Path(priors)
-    if not path.exists():
-        shares = _read_priors(priors, data)
-        return _around(Chain, calibrator, PriorShift(to_priors=shares))
-    fitted: Any = _around(Chain, calibrator, PriorShift()).fit(data.scores, data.y)
-    shift = fitted.calibrators_[-1]
-    # The rows are calibrated, and not shifted yet.
-    served = serve(fitted, path, replace(reading, part=None, groups=None, features=None))
-    shift.adapt(served.probabilities)
-    text = ", ".join(
-        f"{label} {share:.4g} ({low:.4g} .. {high:.4g})"
-        for label, share, low, high in zip(
-            fitted.classes_, shift.priors_, shift.priors_low_, shift.priors_high_, strict=True
-        )
-    )
-    changed = "a shift" if shift.p_value_ < shift.alpha else "no shift, so nothing changes"
-    tell(f"class frequencies of {path}: {text}; p = {shift.p_value_:.3g}: {changed}")
-    return _around(Chain, calibrator, PriorShift(to_priors=shift.to_priors_))
+    given: Any = {"scores": data.kind, "classes": data.classes, "normalize": data.normalize}
+    calibrator: Any = make_calibrator(method, has_absent=data.has_absent, **given)
+    by_row = {}
+    if isinstance(data, Aligned):
+        if priors is not None:
+            shift = PriorShift(to_priors=_read_priors(priors, data))
+            calibrator = Chain([calibrator, shift], **given)
+        if reading.features is not None:
+            calibrator = FeatureCalibrator(calibrator, **given)
+            by_row["features"] = data.features(reading.features)
+        if reading.groups is not None:
+            calibrator = GroupedCalibrator(calibrator, **given)
+            by_row["groups"] = data.groups(reading.groups)
+    with data.explained():
+        calibrator.fit(*data.to_fit(), **by_row)
+    return calibrator  # type: ignore[no-any-return]
 
 
 def _read_priors(text: str, data: Aligned) -> dict[Any, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
     import numpy as np
-
-    from calibrant.errors import ParameterError
 
     known = np.unique(data.y).tolist() if data.classes is None else data.classes
     by_text, priors = {str(label): label for label in known}, {}
@@ -241,8 +143,142 @@ def _read_priors(text: str, data: Aligned) -> dict[Any, float]:
         try:
             priors[by_text.get(name.strip(), name.strip())] = float(share)
         except ValueError:
-            raise ParameterError(
-                f"--priors {text!r} is not a file, and {part!r} in it is not CLASS=SHARE; write "
-                "no=0.98,yes=0.02, or name a file of unlabelled rows"
+            raise click.UsageError(
+                f"--priors {text!r}: {part!r} is not CLASS=SHARE; write no=0.98,yes=0.02, or "
+                "estimate them from unlabelled rows with PriorShift().adapt(...) in Python"
             ) from None
     return priors
+
+
+@click.command(name="apply")
+@model_argument
+@click.argument("file", type=PATH)
+@output_option("File to write, or directory.")
+@shared(*SERVED)
+@click.option(
+    "--on-bad-row",
+    type=click.Choice(["raise", "skip", "nan"]),
+    default="raise",
+    help="If a row is not a distribution.",
+)
+@shared("jobs", "as_json")
+def apply_command(
+    model: Path, file: Path, output: Path, reading: Reading, on_bad_row: str, as_json: bool
+) -> None:
+    """Calibrate the predictions in FILE with MODEL.
+
+    FILE may be a directory of tables; OUTPUT is then a directory, too.
+
+    \b
+    Example:
+      calibrant apply model.calibrant test.npz -o calibrated.npz
+    """  # noqa: D301
+    from calibrant._files.apply import apply_directory, apply_file
+    from calibrant._files.predictions import is_log
+
+    apply = partial(
+        apply_file,
+        reading.load_model(model),
+        request=reading.request("test"),
+        groups=reading.groups,
+        on_bad_row=on_bad_row,
+        tell=tell,
+    )
+    is_of_tables = file.is_dir() and not is_log(file)
+    if is_of_tables:
+        reading.check_directory(file, {"--groups": reading.groups})
+    with progress_bar(f"calibrating {file}") as advance:
+        if is_of_tables:
+            done = apply_directory(apply, file, output, advance)
+        else:
+            done = apply(file, output, progress=advance)
+    if done.n_bad_rows:
+        marked = "left out" if on_bad_row == "skip" else "marked with NaN"
+        tell(f"bad rows {marked}: {done.n_bad_rows:,}; {done.where}")
+    result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
+    show(result, as_json, f"{output}: {done.n_rows:,} rows")
+
+
+@click.command()
+@model_argument
+@shared("as_json")
+def inspect(model: Path, as_json: bool) -> None:
+    """Show what the file MODEL contains.
+
+    \b
+    Example:
+      calibrant inspect model.calibrant
+    """  # noqa: D301
+    from calibrant import model_file
+
+    with naming(model):
+        facts = model_file.describe(model)
+    show(facts, as_json, "\n".join(outline(facts)))
+
+
+@click.command()
+@model_argument
+@output_option("File to write: .onnx or .pt2.")
+@click.option(
+    "--input",
+    "kind",
+    type=click.Choice(["probabilities", "logits", "positive", "decision"]),
+    help="Scores that the graph takes; those of the fit by default.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    help="Type of the input and output.",
+)
+@click.option("--behind", type=PATH, help="ONNX file of a classifier to merge with.")
+@shared("as_json")
+def export(
+    model: Path,
+    output: Path,
+    kind: str | None,
+    dtype: str,
+    behind: Path | None,
+    as_json: bool,
+) -> None:
+    """Export MODEL to ONNX or PyTorch, to run without calibrant.
+
+    \b
+    Examples:
+      calibrant export model.calibrant -o model.onnx
+      calibrant export model.calibrant --behind network.onnx -o whole.onnx
+    """  # noqa: D301
+    from calibrant import export as graphs
+    from calibrant import model_file
+    from calibrant._atomic_file import replace_file
+
+    if output.suffix not in (".onnx", ".pt2"):
+        raise click.UsageError(f"{output} must end with .onnx or .pt2")
+    if output.suffix == ".pt2" and behind is not None:
+        raise click.UsageError(f"--behind is for ONNX; {output} is a PyTorch program")
+    if behind is not None and dtype != "float32":
+        raise click.UsageError("--dtype is that of the classifier with --behind; leave it out")
+    with naming(model):
+        calibrator = model_file.load(model)
+    if output.suffix == ".pt2":
+        graphs.save_pt2(graphs.to_torch(calibrator, input=kind), output, dtype=dtype)
+    else:
+        if behind is None:
+            graph = graphs.to_onnx(calibrator, input=kind, dtype=dtype)
+        else:
+            graph = graphs.merge_onnx(behind, calibrator, input=kind)
+        with replace_file(output) as file:
+            file.write(graph.SerializeToString())
+    n_classes, n_bytes = len(calibrator.classes_), output.stat().st_size
+    result = {
+        "output": str(output),
+        "method": calibrator.method,
+        "classes": n_classes,
+        "input": str(behind or kind or calibrator._kind),  # noqa: SLF001  (ours)
+        "bytes": n_bytes,
+    }
+    text = (
+        f"{output}: {calibrator.title} of {n_classes:,} classes, from {result['input']} to "
+        f"calibrated probabilities, {n_bytes:,} bytes"
+    )
+    show(result, as_json, text)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from calibrant._cli.outputs import OutputPath
-from calibrant._cli.reading import Reading, file_argument, names, reading_options
-from calibrant._cli.showing import json_option, show, write_columns
+from calibrant._cli.options import PATH, names, output_option, shared
+from calibrant._cli.showing import show, write_columns
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
-    from calibrant.judge import JudgeReport
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -27,19 +26,16 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(map(float, names(text)))
 
 
-LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
-
-
 @click.command()
-@click.argument("labelled", type=file_argument)
-@click.argument("unlabelled", type=file_argument)
+@click.argument("labelled", type=PATH)
+@click.argument("unlabelled", type=PATH)
 @click.option("--grade", help="Field or column with the judge's grade, if it has no scores.")
 @click.option(
     "--clusters",
     metavar="NAME",
     help="Field or column of LABELLED with what was drawn, if rows were not: their document.",
 )
-@reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
+@shared("kind", "normalize", "label_column", "columns", "ignore", "classes")
 @click.option("--values", type=numbers, help="Numbers that the sorted grades stand for.")
 @click.option(
     "--target",
@@ -47,10 +43,14 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
     default="rows",
     help="Estimate the mean of these rows, or of the population they are drawn from.",
 )
-@click.option("--level", type=LEVEL, default=0.95, help="Confidence level of the intervals.")
-@click.option("--seed", default=0, help="Seed of the folds.")
-@click.option("-o", "--output", type=OutputPath(), help="Table of calibrated probabilities.")
-@json_option
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    help="Confidence level of the intervals.",
+)
+@output_option("Table of calibrated probabilities.", required=False)
+@shared("seed", "as_json")
 def judge(
     labelled: Path,
     unlabelled: Path,
@@ -78,22 +78,28 @@ def judge(
     from calibrant._files.values import groups_of
     from calibrant.judge import calibrate_judge
 
-    documents, kind = None, "probabilities"
+    documents: Any = None
+    kind = "probabilities"
     explained: AbstractContextManager[None] = nullcontext()
-    if clusters is not None:
-        column, place = read_column(labelled, clusters, "--clusters")
-        documents = groups_of(column, place, option="--clusters")
-    if grade is not None:
-        if words := reading.words("kind", "normalize", "columns", "ignore"):
-            raise click.UsageError(f"{words[0]} describes scores; with --grade there are none")
-        human = read_grades(labelled, reading.label_column or "label", "--label-column")
-        own, others = (read_grades(path, grade, "--grade") for path in (labelled, unlabelled))
-        classes = _declared(reading.classes, human)
-    else:
+    if grade is None:
         beside = {} if clusters is None else {clusters: "--clusters"}
         first, others = _read_scores(labelled, unlabelled, reading, beside)
         human, own, classes, kind = first.y, first.matrix, first.classes, first.kind
         explained = first.explained()
+        if clusters is not None:
+            documents = groups_of(first.beside[clusters], first.place, option="--clusters")
+    else:
+        if reading.kind or reading.normalize or reading.columns or reading.ignore:
+            raise click.UsageError(
+                "--scores, --normalize, --columns and --ignore describe scores; with --grade there "
+                "are none"
+            )
+        human = read_grades(labelled, reading.label_column or "label", "--label-column")
+        own, others = (read_grades(path, grade, "--grade") for path in (labelled, unlabelled))
+        classes = _declared(reading.classes, human)
+        if clusters is not None:
+            column, place = read_column(labelled, clusters, "--clusters")
+            documents = groups_of(column, place, option="--clusters")
     with explained:
         report = calibrate_judge(
             human,
@@ -108,30 +114,31 @@ def judge(
             random_state=seed,
         )
     if output is not None:
-        _write(report, output)
-    numbers = report.to_dict()
-    del numbers["probabilities"]
-    show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
+        columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
+        write_columns(output, columns | {"mean": report.probabilities @ report.values})
+    result = report.to_dict()
+    del result["probabilities"]
+    show({"sources": [str(labelled), str(unlabelled)], **result}, as_json, repr(report))
 
 
-def _declared(names: tuple[str, ...] | None, human: Any) -> Any:
+def _declared(grades: tuple[str, ...] | None, human: NDArray[Any]) -> Any:
     """Return the grades that were named on the command line as the humans' are stored."""
     import numpy as np
 
-    if names is None or human.dtype.kind not in "iuf":
-        return names
+    if grades is None or human.dtype.kind not in "iuf":
+        return grades
     try:
-        grades = np.sort([float(name) for name in names])
+        result = np.sort([float(name) for name in grades])
     except ValueError as error:
-        raise click.UsageError(f"--classes {','.join(names)}: the grades are numbers") from error
-    is_whole = human.dtype.kind != "f" and bool((grades % 1 == 0).all())
-    return grades.astype(human.dtype) if is_whole else grades
+        raise click.UsageError(f"--classes {','.join(grades)}: the grades are numbers") from error
+    is_whole = human.dtype.kind != "f" and bool((result % 1 == 0).all())
+    return result.astype(human.dtype) if is_whole else result
 
 
 def _read_scores(
     labelled: Path, unlabelled: Path, reading: Reading, beside: dict[str, str]
 ) -> tuple[Aligned, NDArray[Any]]:
-    """Read scores of each grade; columns of both files are matched by their names."""
+    """Read both files of scores, whose columns are matched by their names."""
     import numpy as np
 
     from calibrant._files.predictions import read_prediction_file
@@ -145,9 +152,3 @@ def _read_scores(
     if first.classes is not None:
         order = column_order(second.place.names, np.array(first.classes), named=second.place)
     return first, second.scores if order is None else second.scores[:, order]
-
-
-def _write(report: JudgeReport, output: Path) -> None:
-    """Write the probability of each grade, and their mean, for every row that has no label."""
-    columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
-    write_columns(output, columns | {"mean": report.probabilities @ report.values})

@@ -6,27 +6,29 @@ import os
 import sys
 import traceback
 import warnings
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calibrant import __version__
-from calibrant._cli import commands
+from calibrant._cli.deciding import decide
+from calibrant._cli.demo import demo
+from calibrant._cli.fitting import apply_command, export, fit, inspect
+from calibrant._cli.judge import judge
+from calibrant._cli.measuring import compare, evaluate
 from calibrant._cli.monitor import monitor_command
-from calibrant._cli.outputs import check_outputs
-from calibrant._cli.showing import to_json
+from calibrant._cli.options import check_outputs
+from calibrant._cli.showing import tell, to_json
 from calibrant._cli.study import study
 from calibrant._extras import advice, missing
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 EXIT_DATA = 3
-EXIT_MODEL = 4
-EXIT_PIPE = 141
+"""Something is wrong with the data, the model file, the disk or the memory."""
 
-
+COMMANDS = (
+    *(evaluate, fit, apply_command, compare, decide, judge, inspect, export, demo),
+    *(study, monitor_command),
+)
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
@@ -45,7 +47,7 @@ def cli() -> None:
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
 
 
-for command in (*commands.ALL, study, monitor_command):
+for command in COMMANDS:
     check_outputs(command)
     cli.add_command(command)
 
@@ -54,65 +56,43 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     # Before it is imported: Arrow's own allocator keeps more memory than it uses.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    words = sys.argv[1:] if arguments is None else arguments
     with warnings.catch_warnings():
         warnings.showwarning = _warn
-        return _run(arguments)
+        return _run(words)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say(f"warning: {message}")
+    tell(f"warning: {message}")
 
 
-def _say(text: str) -> None:
-    """Print one line on standard error, as it is."""
-    click.echo(f"calibrant: {' '.join(text.split())}", err=True)
-
-
-def _run(arguments: list[str] | None) -> int:
-    words = sys.argv[1:] if arguments is None else arguments
+def _run(words: list[str]) -> int:
     try:
-        result = cli.main(args=arguments, prog_name="calibrant", standalone_mode=False)
-    except click.exceptions.Exit as end:
-        return int(end.exit_code)
+        result = cli.main(args=words, prog_name="calibrant", standalone_mode=False)
     except click.ClickException as error:
-        _fail(words, error, error.format_message(), int(error.exit_code), error.show)
-        return int(error.exit_code)
+        error.show()
+        return _fail(words, error, error.format_message(), error.exit_code)
     except SystemExit:  # how click ends when nobody reads its output any more
-        return EXIT_PIPE
+        return EXIT_DATA
     except (ValueError, OSError, MemoryError, TypeError, ImportError) as error:
-        from calibrant.errors import ModelFileError
-
         if "--debug" in words:
             traceback.print_exc()
-        code = EXIT_MODEL if isinstance(error, ModelFileError) else EXIT_DATA
         message = _plain(error)
-        _fail(words, error, message, code, lambda: _say(message))
-        return code
+        tell(message)
+        return _fail(words, error, message, EXIT_DATA)
     return int(result or 0)
 
 
-def _fail(
-    words: list[str], error: BaseException, message: str, code: int, tell: Callable[[], None]
-) -> None:
-    """Tell an error; with ``--json`` also, or only, where and how the result would have come."""
-    if "--json" not in words:
-        tell()
-        return
-    text = " ".join(message.split())
-    found = {"error": {"type": type(error).__name__, "message": text, "exit_code": code}}
-    is_taken = _writes_to_stdout(words)
-    if not is_taken:
-        tell()
-    click.echo(to_json(found), err=is_taken)
+def _fail(words: list[str], error: Exception, message: str, code: int) -> int:
+    """Return the exit code of an error; with ``--json``, print it where the result would be."""
+    if "--json" in words:
+        text = " ".join(message.split())
+        result = {"error": {"type": type(error).__name__, "message": text, "exit_code": code}}
+        click.echo(to_json(result))
+    return code
 
 
-def _writes_to_stdout(words: list[str]) -> bool:
-    """Whether calibrated rows go to standard output, so that all else goes elsewhere."""
-    told = {"-o-", "--output=-"} & {*words}
-    return bool(told or {("-o", "-"), ("--output", "-")} & {*pairwise(words)})
-
-
-def _plain(error: BaseException) -> str:
+def _plain(error: Exception) -> str:
     """Say what went wrong without the words of the system or of a library's innards."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'standard output'}: {error.strerror}"

@@ -1,19 +1,18 @@
-"""Files of predictions as commands read them: options that they share, and calibrated rows."""
+"""Files of predictions as commands read them, and files that a model calibrates."""
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass, fields
-from functools import partial, wraps
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.showing import naming
+from calibrant._cli.showing import naming, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -24,71 +23,10 @@ if TYPE_CHECKING:
     from calibrant._files.columns import Request
     from calibrant._files.source import RawPredictions, Source
 
-file_argument = click.Path(path_type=Path, allow_dash=True)
-path_argument = click.Path(path_type=Path)
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Split at commas; quotes keep a comma inside of a name."""
-    return tuple(name.strip() for name in next(csv.reader([text]), []))
-
-
-OPTIONS = {
-    "part": click.option(
-        "--part",
-        type=click.Choice(["val", "test"]),
-        help="Part of an npz file with val_* and test_*.",
-    ),
-    "kind": click.option(
-        "--scores",
-        "kind",
-        type=click.Choice(["probabilities", "logits", "positive", "decision"]),
-        help="What the scores are; npz files say it. For a single column: positive (probability of "
-        "the positive class) or decision (its margin).",
-    ),
-    "positive": click.option(
-        "--positive",
-        metavar="LABEL",
-        help="Positive class of two, that of a single column; 1 if the classes are 0 and 1.",
-    ),
-    "normalize": click.option(
-        "--normalize", is_flag=True, help="Divide each row by its sum, for counts or percent."
-    ),
-    "label_column": click.option(
-        "--label-column",
-        metavar="NAME",
-        help="Column with the labels; by default label, target, y or class, or the only column of "
-        "text.",
-    ),
-    "labels": click.option("--labels", type=file_argument, help="npy file with the labels."),
-    "columns": click.option(
-        "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
-    ),
-    "ignore": click.option(
-        "--ignore", type=names, help="Columns that are not scores, or patterns."
-    ),
-    "classes": click.option(
-        "--classes", type=names, help="Class of each column, if the column names do not say it."
-    ),
-    "groups": click.option(
-        "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
-    ),
-    "features": click.option(
-        "--features",
-        type=names,
-        metavar="COLUMN,...",
-        help="Columns beside the scores that predictions may depend on.",
-    ),
-}
-
-SCORES = ("kind", "positive", "normalize", "label_column", "labels", "columns", "ignore", "classes")
-SERVED = ("normalize", "label_column", "columns", "ignore", "groups")
-"""Options of files of labelled scores, and of files that a model calibrates."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was said about files of predictions."""
+    """What was said about files of predictions: a field for each option."""
 
     part: str | None = None
     kind: str | None = None
@@ -115,8 +53,8 @@ class Reading:
         """
         from calibrant._files.columns import Request
 
-        also = {} if self.groups is None else {self.groups: "--groups"}
-        also |= dict.fromkeys(self.features or (), "--features")
+        by_row = {} if self.groups is None else {self.groups: "--groups"}
+        by_row |= dict.fromkeys(self.features or (), "--features")
         return Request(
             self.part,
             usual_part,
@@ -126,7 +64,7 @@ class Reading:
             label=self.label_column,
             columns=self.columns or (),
             ignore=self.ignore or (),
-            beside=also | dict(beside or {}),
+            beside=by_row | dict(beside or {}),
         )
 
     def read(
@@ -138,7 +76,7 @@ class Reading:
         positive_last: bool = False,
         beside: Mapping[str, str] | None = None,
     ) -> Aligned:
-        """Read a file of predictions whole; the options are those of :func:`align`."""
+        """Read a file of predictions whole; ``like`` is another part of the same data."""
         from calibrant._files.predictions import open_source
 
         classes = None if like is None else like.classes
@@ -146,7 +84,7 @@ class Reading:
             raw = source.read()
         if raw.note:
             tell(raw.note)
-        self._refuse_to_normalize(path, raw.kind)
+        self._check_normalize(path, raw.kind)
         return self._align(positive_last)(raw, like=like)
 
     def open(
@@ -157,7 +95,6 @@ class Reading:
         positive_last: bool,
         needs_whole: Mapping[str, Any],
         progress: Callable[..., None],
-        beside: Mapping[str, str] | None = None,
     ) -> Aligned | FileChunks:
         """Read a file whole, unless it is large: then, as a directory, it is read in chunks.
 
@@ -166,23 +103,29 @@ class Reading:
         """
         from calibrant._files.chunks import FileChunks, is_read_in_chunks
 
-        options = {"--groups": self.groups, "--features": self.features, **needs_whole}
-        used = [option for option, value in options.items() if value is not None]
-        if not is_read_in_chunks(path, self.labels) or (used and not path.is_dir()):
-            return self.read(
-                path, usual_part=usual_part, positive_last=positive_last, beside=beside
-            )
+        by_row = {"--groups": self.groups, "--features": self.features, **needs_whole}
+        is_whole = not path.is_dir() and any(value is not None for value in by_row.values())
+        if is_whole or not is_read_in_chunks(path, self.labels):
+            return self.read(path, usual_part=usual_part, positive_last=positive_last)
         if path.is_dir():
-            if used:
-                raise click.UsageError(f"{used[0]} needs one file; {path} is a directory")
-            self.look_at_directory(path)
-        request = self.request(usual_part, beside=beside)
-        chunks = FileChunks(path, request, self._align(positive_last), progress)
-        self._refuse_to_normalize(path, chunks.kind)
+            self.check_directory(path, by_row)
+        align = self._align(positive_last)
+        chunks = FileChunks(path, self.request(usual_part), align, progress)
+        self._check_normalize(path, chunks.kind)
         return chunks
 
+    def check_directory(self, path: Path, by_row: Mapping[str, Any]) -> None:
+        """Refuse options that need one file, and say which files of a directory are ignored."""
+        from calibrant._files.chunks import ignored_files
+
+        for option, value in {"--part": self.part, "--labels": self.labels, **by_row}.items():
+            if value is not None:
+                raise click.UsageError(f"{option} needs one file; {path} is a directory")
+        if note := ignored_files(path):
+            tell(note)
+
     def _align(self, positive_last: bool) -> Callable[..., Aligned]:
-        """Return what tells the class of each column."""
+        """Return what finds the class of each column."""
         from calibrant._files.align import align
 
         return partial(
@@ -193,74 +136,40 @@ class Reading:
             positive_last=positive_last,
         )
 
-    def look_at_directory(self, path: Path) -> None:
-        """Refuse options of files of arrays for a directory of tables; tell which are ignored."""
-        from calibrant._files.chunks import ignored_files
-
-        if self.part is not None:
-            raise click.UsageError(f"--part is for npz files; {path} is a directory")
-        if self.labels is not None:
-            raise click.UsageError(
-                f"--labels is for npy files; tables of {path} use --label-column"
-            )
-        if note := ignored_files(path):
-            tell(note)
-
-    def _refuse_to_normalize(self, path: Path, kind: str) -> None:
+    def _check_normalize(self, path: Path, kind: str) -> None:
         """Refuse ``--normalize`` where rows have no sums."""
         if self.normalize and kind != "probabilities":
-            what = {"positive": "one column", "decision": "margins"}.get(kind, kind)
-            raise click.UsageError(f"--normalize is for probabilities; {path} holds {what}")
+            raise click.UsageError(f"--normalize is for probabilities; {path} has scores {kind!r}")
 
-    def words(self, *known: str) -> list[str]:
-        """Return the options among ``known`` as they are typed."""
+    def load_model(self, path: Path) -> Calibrator:
+        """Load a model file; refuse groups that it does not know or lacks."""
+        from calibrant import model_file
+
+        with naming(path):
+            calibrator = model_file.load(path)
+        is_grouped = hasattr(calibrator, "for_group")
+        if is_grouped and self.groups is None:
+            raise click.UsageError(f"{path} was fitted with groups: name the column with --groups")
+        if not is_grouped and self.groups is not None:
+            raise click.UsageError(f"{path} was fitted without groups: leave out --groups")
+        if self.normalize:
+            self._check_normalize(path, calibrator.scores)
+            calibrator.set_params(normalize="rows")
+        return calibrator
+
+    def words(self, names: Sequence[str]) -> list[str]:
+        """Return options as they are typed."""
         result = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value and field.name in known:
-                option = "scores" if field.name == "kind" else field.name.replace("_", "-")
-                result.append(f"--{option}")
-                if isinstance(value, tuple):
-                    result.append(",".join(f'"{n}"' if "," in n else n for n in value))
-                elif value is not True:
-                    result.append(str(value))
+        for name in names:
+            value = getattr(self, name)
+            if not value:
+                continue
+            result.append("--scores" if name == "kind" else f"--{name.replace('_', '-')}")
+            if isinstance(value, tuple):
+                value = ",".join(f'"{n}"' if "," in n else n for n in value)
+            if value is not True:
+                result.append(str(value))
         return result
-
-
-def tell(note: str) -> None:
-    """Say on standard error what was read."""
-    click.echo(f"calibrant: {note}", err=True)
-
-
-def reading_options(*chosen: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command some of the options, as one argument ``reading``."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def run(**arguments: Any) -> Any:
-            said = {name: arguments.pop(name) for name in chosen}
-            return command(reading=Reading(**said), **arguments)
-
-        for name in reversed(chosen):
-            run = OPTIONS[name](run)
-        return run
-
-    return decorate
-
-
-def load_model(path: Path, groups: str | None, *, sha256: str | None = None) -> Calibrator:
-    """Load a model file; refuse groups that it does not know or lacks."""
-    from calibrant import model_file
-
-    with naming(path):
-        calibrator = model_file.load(path, sha256=sha256)
-    is_grouped = hasattr(calibrator, "for_group")
-    if is_grouped is (groups is None):
-        raise click.UsageError(
-            f"{path} was fitted {'with' if is_grouped else 'without'} groups: "
-            + ("name the column with --groups" if is_grouped else "leave out --groups")
-        )
-    return calibrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,21 +178,9 @@ class CalibratedFile:
 
     probabilities: NDArray[np.float64]
     y: NDArray[Any] | None
-    groups: NDArray[np.str_] | None
     rows: RawPredictions
     source: Source
     order: NDArray[np.int64] | None
-    classes: NDArray[Any]
-
-    def table(self, out: Path) -> Any:
-        """Return the columns of the file with probabilities for scores, as ``apply`` writes it."""
-        import numpy as np
-
-        from calibrant._files.writers import Output, calibrated_table
-
-        output = Output(out, self.classes, self.source, self.order, self.probabilities.dtype)
-        keep = np.ones(len(self.probabilities), dtype=bool)
-        return calibrated_table(output, self.probabilities, self.rows, keep)
 
 
 def serve(
@@ -297,22 +194,13 @@ def serve(
     """Read a file and calibrate it; ``beside`` are other columns to read, and their options."""
     from calibrant._files.apply import RowCalibration, request_of
     from calibrant._files.predictions import open_source
-    from calibrant._files.values import groups_of, labels_of_model
+    from calibrant._files.values import labels_of_model
 
-    groups = reading.groups
-    if reading.normalize:
-        calibrator.set_params(normalize="rows")
-    is_grouped = hasattr(calibrator, "for_group")
-    if is_grouped and groups is None:
-        raise click.UsageError("the model was fitted with groups; name them with --groups")
     request = request_of(calibrator, reading.request(usual_part, beside=beside))
     with open_source(path, request) as source:
-        calibrate = RowCalibration(calibrator, source, groups if is_grouped else None)
+        calibrate = RowCalibration(calibrator, source, reading.groups)
         rows = source.read()
     with naming(path):
         probabilities, _ = calibrate(rows)
     y = labels_of_model(rows.labels, source, calibrator.classes_)
-    named = None if groups is None else groups_of(rows.beside[groups], source.place)
-    return CalibratedFile(
-        probabilities, y, named, rows, source, calibrate.order, calibrator.classes_
-    )
+    return CalibratedFile(probabilities, y, rows, source, calibrate.order)

@@ -1,0 +1,176 @@
+"""Options that several commands share, each defined once, and refusal to overwrite inputs."""
+
+from __future__ import annotations
+
+import csv
+import os
+from contextlib import nullcontext
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant._cli.reading import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Command = Callable[..., Any]
+
+PATH = click.Path(path_type=Path)
+
+model_argument = click.argument("model", type=PATH)
+
+
+class OutputPath(click.Path):
+    """A file or directory to write. All other paths that a command takes are inputs."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+
+def output_option(help_text: str, *, required: bool = True) -> Callable[[Command], Command]:
+    """Return the option ``--output`` of a command."""
+    return click.option("-o", "--output", type=OutputPath(), required=required, help=help_text)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split at commas; quotes keep a comma inside of a name."""
+    return tuple(name.strip() for name in next(csv.reader([text]), []))
+
+
+SHARED: dict[str, Any] = {
+    "part": click.option(
+        "--part",
+        type=click.Choice(["val", "test"]),
+        help="Part of an npz file with val_* and test_*.",
+    ),
+    "kind": click.option(
+        "--scores",
+        "kind",
+        type=click.Choice(["probabilities", "logits", "positive", "decision"]),
+        help="What the scores are; npz files say it. For a single column: positive (probability of "
+        "the positive class) or decision (its margin).",
+    ),
+    "positive": click.option(
+        "--positive",
+        metavar="LABEL",
+        help="Positive class of two, that of a single column; 1 if the classes are 0 and 1.",
+    ),
+    "normalize": click.option(
+        "--normalize", is_flag=True, help="Divide each row by its sum, for counts or percent."
+    ),
+    "label_column": click.option(
+        "--label-column",
+        metavar="NAME",
+        help="Column with the labels; by default label, target, y or class, or the only column of "
+        "text.",
+    ),
+    "labels": click.option("--labels", type=PATH, help="npy file with the labels."),
+    "columns": click.option(
+        "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
+    ),
+    "ignore": click.option(
+        "--ignore", type=names, help="Columns that are not scores, or patterns."
+    ),
+    "classes": click.option(
+        "--classes", type=names, help="Class of each column, if the column names do not say it."
+    ),
+    "groups": click.option(
+        "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
+    ),
+    "features": click.option(
+        "--features",
+        type=names,
+        metavar="COLUMN,...",
+        help="Columns beside the scores that predictions may depend on.",
+    ),
+    "costs": click.option(
+        "--costs",
+        type=PATH,
+        help="Costs of decisions: CSV with a row for each true class and a column for each action, "
+        'or JSON {"false_positive": 1, "false_negative": 20}.',
+    ),
+    "seed": click.option("--seed", default=0, help="Seed of random numbers."),
+    "jobs": click.option(
+        "-j",
+        "--jobs",
+        type=int,
+        default=1,
+        help="Number of threads; -1 for all cores. Results do not depend on it.",
+    ),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
+}
+SCORES = ("kind", "positive", "normalize", "label_column", "labels", "columns", "ignore", "classes")
+SERVED = ("part", "normalize", "label_column", "columns", "ignore", "groups")
+"""Options of files of labelled scores, and of files that a model calibrates."""
+
+
+def shared(*chosen: str) -> Callable[[Command], Command]:
+    """Give a command some shared options: those about files as one argument ``reading``."""
+
+    def decorate(command: Command) -> Command:
+        of_files = [name for name in chosen if name in Reading.__dataclass_fields__]
+
+        @wraps(command)
+        def run(**arguments: Any) -> Any:
+            if of_files:
+                arguments["reading"] = Reading(**{name: arguments.pop(name) for name in of_files})
+            with _threads(arguments.pop("jobs")) if "jobs" in chosen else nullcontext():
+                return command(**arguments)
+
+        for name in reversed(chosen):
+            run = SHARED[name](run)
+        return run
+
+    return decorate
+
+
+def _threads(jobs: int) -> Any:
+    from calibrant import _threads as threads
+
+    return threads.jobs(jobs)
+
+
+def check_outputs(command: click.Command) -> None:
+    """Let a command refuse its outputs before it does anything."""
+    run: Any = command.callback
+
+    @wraps(run)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        _refuse(command.params, click.get_current_context().params)
+        return run(*arguments, **options)
+
+    command.callback = checked
+
+
+def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
+    """Refuse an output that is also an input or another output, by whatever name."""
+    from calibrant.errors import PredictionFileError
+
+    paths = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
+    paths = [(param, path) for param, path in paths if path is not None]
+    for param, out in paths:
+        if not isinstance(param.type, OutputPath):
+            continue
+        for other, path in paths:
+            if other is not param and (is_same(out, path) or _is_data_in(out, path)):
+                is_output = isinstance(other.type, OutputPath)
+                also = f"written by {other.opts[-1]}" if is_output else "an input"
+                raise PredictionFileError(f"{out} is also {also}; write to another file")
+
+
+def is_same(first: Path, second: Path) -> bool:
+    """Whether two paths lead to one file: also where it is not there yet, or has two names."""
+    if os.path.realpath(first) == os.path.realpath(second):
+        return True
+    return first.exists() and second.exists() and first.samefile(second)
+
+
+def _is_data_in(out: Path, directory: Path) -> bool:
+    """Whether an output would be read as data of a directory the next time."""
+    from calibrant._files.predictions import find_format
+
+    is_data = bool(out.suffix) and find_format(out) is not None
+    return is_data and Path(os.path.realpath(out)).is_relative_to(os.path.realpath(directory))
