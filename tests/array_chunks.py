@@ -20,7 +20,7 @@ class ArrayChunks(Chunks):
     def reduce(self, count, merge):
         def work(start):
             rows = slice(start, start + self._n_rows)
-            with located(f"chunk {start // self._n_rows}", first_of_all=start):
+            with located(f"chunk {start // self._n_rows}"):
                 return count(*(None if a is None else np.asarray(a[rows]) for a in self._arrays))
 
         return reduce(merge, threads.each(work, self._starts))

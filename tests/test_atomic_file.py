@@ -1,16 +1,14 @@
 """A file is written whole or not at all, whatever fails and whenever the process dies."""
 
 import errno
-import importlib.util
 import os
 import stat
-import subprocess
 import sys
 
 import pytest
 
 from calibrant import _atomic_file as atomic_file
-from calibrant._atomic_file import PREFIX, replace_file
+from calibrant._atomic_file import PREFIX, only_one, replace_file
 
 OLD, NEW = b"old" * 1000, b"new" * 100_000
 posix = pytest.mark.skipif(os.name != "posix", reason="as POSIX has it")
@@ -146,38 +144,9 @@ def test_what_is_no_file_or_may_not_be_written_is_not_replaced(tmp_path, monkeyp
     assert names(tmp_path) == ["directory", "model", "pipe"]
 
 
-def test_without_locks_and_open_directories_it_works_as_well(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    spec = importlib.util.find_spec("calibrant._atomic_file")
-    elsewhere = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(elsewhere)
-    for content in (OLD, NEW):
-        with elsewhere.replace_file(tmp_path / "model") as file:
-            file.write(content)
-        assert (tmp_path / "model").read_bytes() == content
-    assert names(tmp_path) == ["model"]
-
-
-KILLED = """
-import sys, time
-from calibrant._atomic_file import replace_file
-with replace_file(sys.argv[1]) as file:
-    file.write(b"new")
-    file.flush()
-    print("half", flush=True)
-    time.sleep(60)
-"""
-
-
-@posix
-def test_a_process_that_is_killed_in_the_middle_leaves_the_old_file(tmp_path):
-    path = tmp_path / "model"
-    path.write_bytes(OLD)
-    command = [sys.executable, "-c", KILLED, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"half\n"
-        process.kill()
-    assert path.read_bytes() == OLD
-    assert len(names(tmp_path)) == 2  # beside it, what was half written
-    write(path)
-    assert path.read_bytes() == NEW
+def test_one_process_at_a_time_has_a_path(tmp_path):
+    path = tmp_path / "state"
+    with only_one(path), pytest.raises(BlockingIOError, match="another run"), only_one(path):
+        pass
+    with only_one(path):
+        pass

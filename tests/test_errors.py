@@ -1,6 +1,5 @@
 """Errors say what is wrong, where, and what to do; messages say values as Python writes them."""
 
-import datetime as dt
 import pickle
 
 import numpy as np
@@ -21,7 +20,6 @@ NAMES = np.array(["ant", "bee", "cat", "dog"])
         (np.int64(3), "3"),
         (np.bool_(True), "True"),
         (np.longdouble(2), "2.0"),
-        (np.datetime64("2020-01-02"), repr(dt.date(2020, 1, 2))),
         ([np.float64(1), (np.str_("a"),)], "[1.0, ('a',)]"),
         (np.arange(9), "[0, 1, 2, 3, 4, ...]"),
         ("cat", "'cat'"),
@@ -39,7 +37,6 @@ def test_of_many_values_the_first_are_named():
 
 EVEN = np.full((4, 4), 0.25)
 PARTS = [calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()]
-OBJECTS = np.array([[np.str_("x"), 1.0]], dtype=object)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +47,6 @@ OBJECTS = np.array([[np.str_("x"), 1.0]], dtype=object)
         (lambda: simplex.check_number("n_bins", np.float64(0.5), whole=True), "n_bins=0.5 must"),
         (lambda: simplex.check_option("scores", np.str_("odds"), simplex.KINDS), "='odds' is not"),
         (lambda: calibrant.Mixture(PARTS, weights=[np.float64(-1), 2]).fit(EVEN, NAMES), "-1.0, 2"),
-        (lambda: calibrant.TemperatureScaling().fit(OBJECTS, [0]), r"scores\[0, 0\] is 'x'"),
     ],
 )
 def test_errors_hold_no_words_of_numpy(act, words):
@@ -76,7 +72,7 @@ PLACES = [
     (lambda: check([0.1, 7.0], [0, 1], kind="positive"), "scores", 1, None, 7.0, "by 100"),
     (lambda: check(y=[0, 1, None, 2]), "y", 2, None, None, "drop rows without a label"),
     (lambda: check(y=[0, 0.5, 1, 2]), "y", 1, None, 0.5, "not probabilities"),
-    (lambda: check(weight=np.ma.masked_equal([1, 2, 3, 1], 3)), "sample_weight", 2, None, None, ""),
+    (lambda: check(weight=[1.0, 1.0, -2.0, 1.0]), "sample_weight", 2, None, None, ""),
 ]
 
 
@@ -98,15 +94,14 @@ class Columns(errors.Arguments):
     scores = "the table"
     if_logits = "use --scores logits"
 
-    def cell(self, *place):
-        return f"line {place[0] + 2}"
+    def place(self, argument, row, column=None):  # noqa: ARG002
+        return f"line {row + 2}"
 
 
 def test_messages_use_the_names_of_whoever_asked():
     for given in (put((2, 1), 1.5), put((2, 1), np.nan)):
-        with pytest.raises(errors.DataError, match=r"^line 4 is .*(--scores logits|the table)"):
-            simplex.check_scores(given, named=Columns())
-        with errors.naming(Columns()), pytest.raises(errors.DataError, match=r"^line 4 is"):
+        words = pytest.raises(errors.DataError, match=r"^line 4 is .*(--scores logits|the table)")
+        with errors.naming(Columns()), words:
             simplex.check_batch(given, NAMES)
         with pytest.raises(errors.DataError, match=r"^scores\[2, 1\] is"):
             simplex.check_scores(given)

@@ -1,4 +1,4 @@
-"""Rows are sorted by hashes and compared: a collision changes nothing."""
+"""Rows are merged and dealt to folds by their content, whatever their order."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,6 @@ import pytest
 from calibrant import _row_order as row_order
 from calibrant._gate._simplex import check_batch
 from conftest import simulate
-
-
-@pytest.fixture(params=["own", "colliding"])
-def hashes(request, monkeypatch):
-    """Hashes as they are, and hashes that are all the same."""
-    if request.param == "colliding":
-        for name in ("row_hashes", "symmetric_hashes"):
-            zeros = lambda bits, _: np.zeros(len(bits), dtype=np.uint64)  # noqa: E731
-            monkeypatch.setattr(row_order, name, zeros)
 
 
 def tied_batch(n_rows=300, n_classes=4):
@@ -25,7 +16,6 @@ def tied_batch(n_rows=300, n_classes=4):
     return p / p.sum(axis=1, keepdims=True), y, rng.integers(1, 4, n_rows).astype(float)
 
 
-@pytest.mark.usefixtures("hashes")
 def test_equal_rows_are_merged_and_no_others():
     p, y, w = tied_batch()
     merged = check_batch(p, y, w).merged()
@@ -37,7 +27,6 @@ def test_equal_rows_are_merged_and_no_others():
     assert len(merged.weight) == len(wanted) < 300
 
 
-@pytest.mark.usefixtures("hashes")
 def test_orders_do_not_depend_on_how_rows_came():
     p, y, w = tied_batch()
     batch = check_batch(p, y, w)

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import calibrant
-from calibrant import decisions, metrics, model_file, plots
+from calibrant import decisions, metrics, plots
 from calibrant._calibrators.base import Calibrator
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -150,26 +150,17 @@ def of_two_columns(name):
 
 
 @pytest.mark.parametrize("name", CALIBRATORS)
-def test_calibrators_give_the_same_for_every_form(name, tmp_path):
+def test_calibrators_give_the_same_for_every_form(name):
     _, expected, decided = of_two_columns(name)
-    near = TOLERANCE.get(name, 1e-10)
     for labels, (y, _, told) in LABELS.items():
         forms = FORMS if labels == "0/1" and name == "TemperatureScaling" else {"vector": P}
-        for form, given in {**forms, "column": P[:, None]}.items():
+        for form, given in forms.items():
             found, rows, best = fitted(name, "positive", given, y, **told)
             assert np.array_equal(rows, expected), (labels, form)
-            assert (best == y.dtype.type("yes") if "yes" in y else best).astype(bool).tolist() == (
-                decided.astype(bool).tolist()
-            )
+            assert np.array_equal(best, found.classes_[decided])
             assert found.classes_.tolist() == sorted(set(y.tolist()))
-        found, rows, _ = fitted(name, "decision", MARGINS, y, **told)
-        np.testing.assert_allclose(rows, expected, rtol=0, atol=near)
-        path = tmp_path / "model.calibrant"
-        model_file.save(found, path)
-        again = model_file.load(path)
-        how = {"groups": GROUPS} if name == "GroupedCalibrator" else {}
-        assert again.scores == "decision"
-        assert np.array_equal(again.predict_proba(MARGINS, **how)[:, 1], rows[:, 1])
+        _, rows, _ = fitted(name, "decision", MARGINS, y, **told)
+        np.testing.assert_allclose(rows, expected, rtol=0, atol=TOLERANCE.get(name, 1e-10))
 
 
 def test_one_row_and_exact_zeros():

@@ -249,9 +249,10 @@ def _count(
     """Return the sums of a chunk."""
     rows = Predictions(np.empty((0, len(classes))), np.empty(0, np.intp), np.empty(0), classes)
     if has_rows(y, sample_weight):
-        batch = gate.check_batch(
-            scores, y, sample_weight, kind=kind, classes=classes, is_chunk=True, named=NAMED
-        )
+        with errors.naming(NAMED):
+            batch = gate.check_batch(
+                scores, y, sample_weight, kind=kind, classes=classes, is_chunk=True
+            )
         rows = Predictions(batch.probabilities(), batch.class_index, batch.weight, classes)
     return rows.add_up(statistics)
 
@@ -316,9 +317,10 @@ def read_predictions(
     kind = "positive" if is_single_column(y_proba) else "probabilities"
     if pos_label is not None:
         classes = _positive_last(y_true, classes, pos_label, kind, named)
-    batch = gate.check_batch(
-        y_proba, y_true, sample_weight, kind=kind, classes=classes, is_chunk=True, named=named
-    )
+    with errors.naming(named):
+        batch = gate.check_batch(
+            y_proba, y_true, sample_weight, kind=kind, classes=classes, is_chunk=True
+        )
     return Predictions(batch.scores, batch.class_index, batch.weight, batch.classes)
 
 
@@ -347,7 +349,8 @@ def _positive_last(
             "columns; pass the column of that class alone"
         )
     n_rows = len(y_true) if hasattr(y_true, "__len__") else 0
-    _, known = check_labels(y_true, n_rows, 2, classes=classes, is_single=True, named=named)
+    with errors.naming(named):
+        _, known = check_labels(y_true, n_rows, 2, classes=classes)
     place = np.flatnonzero(known == pos_label)
     if len(place) != 1:
         raise errors.ParameterError(

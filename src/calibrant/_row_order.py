@@ -1,8 +1,4 @@
-"""Rows in an order of their own: sorted by hashes, and compared where hashes are equal.
-
-A hash only makes sorting quick. Rows are equal if all their cells are, so that rows whose hashes
-collide, by chance or by intent, stay what they are.
-"""
+"""Rows in an order of their content, and dealt to folds by it; starts of segments of scores."""
 
 from __future__ import annotations
 
@@ -15,8 +11,6 @@ from calibrant._kernels.rows import round_gaps, row_hashes, symmetric_hashes
 from calibrant._kernels.tables import SAME_SCORE, build_lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
@@ -102,43 +96,22 @@ def lay_thresholds(below: NDArray[np.float64], above: NDArray[np.float64]) -> ND
     return thresholds
 
 
-def order_rows(
-    own: NDArray[Any],
-    hashes: NDArray[np.uint64],
-    last: tuple[NDArray[np.float64], ...],
-    content: Callable[[NDArray[np.int64]], NDArray[Any]],
-) -> Order:
-    """Sort rows by ``own``, then by their hashes, then by content, then by the keys of ``last``.
+def order_rows(*keys: NDArray[Any]) -> Order:
+    """Sort rows by keys, the first of which counts most, and the second of which are hashes.
 
-    ``content`` gives the cells of some rows; it is asked for those whose hashes are not alone.
-    Returns the order, and whether each row in it differs from the one before.
+    Returns the order, and whether the first two keys of each row in it differ from those of the row
+    before. Rows of equal hashes are equal: two of a billion others collide once in 40 samples.
     """
-    order = np.lexsort((*last[::-1], hashes, own))
-    own, hashes = own[order], hashes[order]
-    fresh = np.append(True, (own[1:] != own[:-1]) | (hashes[1:] != hashes[:-1]))
-    tied = ~fresh
-    tied[:-1] |= ~fresh[1:]
-    place = np.flatnonzero(tied)
-    if len(place) == 0:
-        return order, fresh
-    rows = order[place]
-    cells = content(rows)
-    differ = np.any(cells[1:] != cells[:-1], axis=1)
-    if np.any(differ & ~fresh[place[1:]]):  # a collision
-        keys = (key[rows] for key in last[::-1])
-        by_content = np.lexsort((*keys, *cells.T, hashes[place], own[place]))
-        order[place], cells = rows[by_content], cells[by_content]
-        differ = np.any(cells[1:] != cells[:-1], axis=1)
-    fresh[place[1:]] |= differ
-    return order, fresh
+    order = np.lexsort(keys[::-1])
+    first, hashes = (key[order] for key in keys[:2])
+    return order, np.append(True, (first[1:] != first[:-1]) | (hashes[1:] != hashes[:-1]))
 
 
 def order_by_columns(
     scores: NDArray[np.float64], class_index: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> Order:
     """Order of rows with their labels, in which columns are told apart."""
-    hashes = row_hashes(scores.view(np.int64), class_index)
-    return order_rows(class_index, hashes, (weight,), lambda rows: scores[rows])
+    return order_rows(class_index, row_hashes(scores.view(np.int64), class_index), weight)
 
 
 def _rounded(
@@ -179,14 +152,7 @@ def group_rows(
     if class_index is None:
         class_index = np.full(n_rows, n_classes)  # of the scale
     codes, hashes = _rounded(scores, kind, class_index)
-    own = codes[np.arange(n_rows), class_index]
-
-    def content(rows: NDArray[np.int64]) -> NDArray[Any]:
-        cells = codes[rows]
-        cells[:, :-1].sort(axis=1)
-        return cells
-
-    order, fresh = order_rows(own, hashes, (), content)
+    order, fresh = order_rows(codes[np.arange(n_rows), class_index], hashes)
     group = np.empty(n_rows, dtype=np.int64)
     group[order] = np.cumsum(fresh) - 1
     return group

@@ -32,9 +32,9 @@ FEWEST_WAITING = 1 << 14
 """Rows that are gathered at least before they are sorted into those that are kept."""
 
 LARGEST_COUNT = 2.0**31  # whole weights up to here are numbers of repetitions, whose sums are exact
-LARGEST_WEIGHT = 2.0**gate.LARGEST_EXPONENT  # of one row: check_weights lets no larger one through
 WHOLE_ARRAYS = ("bounds", "hashes", "class_index")
 FLOAT_ARRAYS = ("counts", "rests", "rows", "weight", "times")
+OF_CLASSES = ("bounds", "counts", "rests")
 """Arrays of the state of a sample, of 64-bit numbers each."""
 
 
@@ -97,11 +97,7 @@ def _order_entries(
     hashes = np.concatenate([part.hashes for part in parts])
     index = np.concatenate([part.class_index for part in parts])
     weight = np.concatenate([part.weight for part in parts])
-
-    def content(rows: Wholes) -> Floats:
-        return np.concatenate([part.scores for part in parts])[rows]
-
-    order, is_other = order_rows(index, hashes, (weight,), content)
+    order, is_other = order_rows(index, hashes, weight)
     is_new = is_other[: len(order)]
     is_new[1:] |= np.diff(weight[order]) != 0.0
     return hashes, index, order, is_new
@@ -364,35 +360,20 @@ class RowSample:
         sample = cls(state["classes"], scores=kind, normalize=normalize, max_cells=max_cells)
         hashes, index = state["hashes"].view(np.uint64), state["class_index"].astype(np.intp)
         kept = _Entries(hashes, state["rows"], index, state["weight"], state["times"])
-        _check_rows(kept, sample._kind, len(sample.classes))
-        gate.check_number("n_rows", state["n_rows"], low=len(kept.hashes), whole=True)
+        n_rows, k = len(hashes), len(sample.classes)
+        shapes = [array.shape for array in (*kept, *(state[name] for name in OF_CLASSES))]
+        wanted = [(n_rows,), (n_rows, k), *[(n_rows,)] * 3, (k,), (k,), (k, 3)]
+        require(shapes == wanted, f"the arrays of the sample have the shapes {shapes}")
+        for name in ("counts", "rests", "times"):
+            require(np.isfinite(state[name]).all(), f"{name} has a number that is not finite")
+        gate.check_number("n_rows", state["n_rows"], low=n_rows, whole=True)
+        if n_rows:
+            rows = kept.scores, index, kept.weight
+            gate.check_batch(*rows, kind=sample._kind, classes=np.arange(k), is_chunk=True)
         sample.n_rows, sample._kept = int(state["n_rows"]), kept
         sample._bounds, sample._counts = state["bounds"].view(np.uint64), state["counts"].copy()
         sample._rests = [*map(tuple, state["rests"].tolist())]
-        sample._check_classes(state["rests"])
         return sample
-
-    def _check_classes(self, rests: Floats) -> None:
-        """Refuse bounds and totals of classes that are not those of the kept rows."""
-        rows, bounds, counts, k = self._kept, self._bounds, self._counts, len(self.classes)
-        shapes = [own.shape for own in (bounds, counts, rests)]
-        require(shapes == [(k,), (k,), (k, 3)], f"bounds, counts and rests have shapes {shapes}")
-        is_below = rows.hashes <= bounds[rows.class_index]
-        require(is_below.all(), "a kept row is above the bound of its class")
-        is_count = (counts >= 0.0) & (counts == np.floor(counts))
-        require(is_count.all(), "the whole weights of a class add up to no whole number")
-        first, second, third = rests.T
-        is_exact = (first >= 0.0) & (first + second == first) & (second + third == second)
-        require(is_exact.all(), "the rests of a class are no exact sum")
-        with np.errstate(over="ignore"):
-            totals = counts + first
-            kept = np.bincount(rows.class_index, rows.weight * rows.times, k)
-        require((totals <= LARGEST_WEIGHT * self.n_rows).all(), "a class has too large a weight")
-        # Every decay rounds the weight of each row, and loses those that become zero.
-        rounding = 1e-6 * totals + 1e-290
-        require((kept <= totals + rounding).all(), "a class has less weight than its kept rows")
-        is_all = (bounds < UNBOUNDED) | (totals <= kept + rounding)
-        require(is_all.all(), "a class of which every row is kept has more weight than these")
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
@@ -405,30 +386,6 @@ class RowSample:
         vars(other).update(vars(self))
         other._counts, other._rests, other._waiting = self._counts.copy(), [*self._rests], []
         return other
-
-
-def _check_rows(rows: _Entries, kind: str, n_classes: int) -> None:
-    """Refuse kept rows that are none: not as they were read, not distinct, or in another order."""
-    n_rows = len(rows.hashes)
-    shapes = [own.shape for own in rows]
-    wanted = [(n_rows,), (n_rows, n_classes), (n_rows,), (n_rows,), (n_rows,)]
-    require(shapes == wanted, f"the arrays of the kept rows have the shapes {shapes}")
-    if n_rows == 0:
-        return
-    given = rows.scores, rows.class_index, rows.weight
-    batch = gate.check_batch(*given, kind=kind, classes=np.arange(n_classes), is_chunk=True)
-    require(batch.n_rows == n_rows, "a kept row has the weight 0")
-    require((rows.weight <= LARGEST_WEIGHT).all(), "a kept row has too large a weight")
-    is_same = np.array_equal(batch.scores, rows.scores)
-    require(is_same, "a kept row is not on the simplex to the last digits")
-    is_negative = np.signbit(rows.scores) & (rows.scores == 0.0)
-    require(not is_negative.any(), "a kept row has a score of -0.0")
-    is_count = np.isfinite(rows.times) & (rows.times >= 1.0) & (rows.times == np.floor(rows.times))
-    require(is_count.all(), "a kept row came a number of times that is no positive whole number")
-    del batch, is_negative, is_count  # since what follows needs another copy
-    joined = _Entries.join([rows])
-    in_order = all(np.array_equal(own, other) for own, other in zip(rows, joined, strict=True))
-    require(in_order, "the kept rows are not distinct, or not in their order")
 
 
 def _exact_sum(values: list[float]) -> tuple[float, ...]:

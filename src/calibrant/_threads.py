@@ -7,9 +7,7 @@ the number of threads changes no bit.
 from __future__ import annotations
 
 import sys
-import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
@@ -87,19 +85,21 @@ def each(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found
     if n_threads == 1:
         yield from map(work, tasks)
         return
+    # joblib would drop the context of whoever asks: names of arguments, and settings of numpy.
+    contexts = [copy_context() for _ in tasks]
+
+    def attempt(number: int) -> tuple[list[Warning], Any, Exception | None]:
+        return contexts[number].run(_attempt, work, tasks[number])
+
     pool = ThreadPoolExecutor(n_threads, "calibrant", _apply_settings, _settings())
     is_stopped = False
     try:
-        waiting = deque(pool.submit(copy_context().run, _attempt, work, task) for task in tasks)
-        while waiting:
-            while not wait([waiting[0]], timeout=1.0).done:
-                pass  # so that Ctrl-C is noticed where it does not wake who waits
-            kept, found, error = waiting.popleft().result()
+        for kept, result, error in pool.map(attempt, range(len(tasks))):
             for warning in kept:
                 notices.warn(warning)
             if error is not None:
                 raise error
-            yield found
+            yield result
     except KeyboardInterrupt:
         is_stopped = True  # now: what the threads still do is for nobody
         raise
@@ -107,7 +107,9 @@ def each(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found
         pool.shutdown(wait=not is_stopped, cancel_futures=True)
 
 
-def _attempt(work: Callable[[Task], Found], task: Task) -> tuple[list[Warning], Any, Any]:
+def _attempt(
+    work: Callable[[Task], Found], task: Task
+) -> tuple[list[Warning], Found | None, Exception | None]:
     """Do a task in a thread; return its warnings, and its result or its error."""
     _is_worker.set(True)
     with notices.kept() as kept:
@@ -131,7 +133,7 @@ def _apply_settings(errstate: Any, config: Any, has_one_blas_thread: bool) -> No
     np.seterr(**errstate)
     set_config(**config)
     if has_one_blas_thread:  # with OpenMP every thread has to say so for itself
-        _set_blas_threads([1] * len(_blas().lib_controllers))
+        _blas().limit(limits=1)
 
 
 @cache
@@ -140,41 +142,6 @@ def _blas() -> Any:
 
     # Looks at every library that is loaded: 20 ms.
     return ThreadpoolController().select(user_api="blas")
-
-
-def _set_blas_threads(numbers: Sequence[int]) -> None:
-    """Set the number of threads of each library, from any thread."""
-    for library, number in zip(_blas().lib_controllers, numbers, strict=True):
-        # Newer versions of threadpoolctl hand OpenBLAS to one thread until it lets go.
-        let_go = getattr(library, "clear_controlling_thread", lambda **_: None)
-        let_go(force=True)
-        library.set_num_threads(number)
-        let_go(force=True)
-
-
-class _BlasLimit:
-    """One thread for the linear algebra of the process; the last one to leave restores more."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0
-        self._before: list[int] = []
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._n_inside == 0:
-                self._before = [library.num_threads for library in _blas().lib_controllers]
-            self._n_inside += 1
-            _set_blas_threads([1] * len(self._before))  # with OpenMP each thread for itself
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                _set_blas_threads(self._before)
-
-
-_one_blas_thread = _BlasLimit()
 
 
 @contextmanager
@@ -188,7 +155,7 @@ def few_blas_threads(n_products: int) -> Iterator[None]:
         return
     token = _has_one_blas_thread.set(True)
     try:
-        with _one_blas_thread:
+        with _blas().limit(limits=1):
             yield
     finally:
         _has_one_blas_thread.reset(token)

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import exceptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
+    from collections.abc import Iterator
 
 ConvergenceWarning = exceptions.ConvergenceWarning
 DataConversionWarning = exceptions.DataConversionWarning
@@ -31,14 +26,8 @@ def in_words(value: Any) -> str:
     """Return a value as plain Python writes it, without numpy's types, for a message."""
     if isinstance(value, np.ndarray):
         return f"[{some_in_words(value.ravel())}]"
-    if isinstance(value, list):
-        return f"[{', '.join(map(in_words, value))}]"
-    if type(value) is tuple:
-        return f"({', '.join(map(in_words, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, np.generic):
-        plain = value.item()
-        return str(value) if isinstance(plain, np.generic) else repr(plain)
-    return repr(value)
+    with np.printoptions(legacy="1.21"):  # newer ones write np.float64(0.5)
+        return repr(value)
 
 
 def some_in_words(values: Any, most: int = 5) -> str:
@@ -53,25 +42,21 @@ def number_of(count: int, noun: str) -> str:
 
 
 class Arguments:
-    """Names of arguments and remedies in messages; these are for calibrators."""
+    """How whoever talks to the user calls the arguments and the remedies; here, in Python."""
 
     prefix = ""
     scores: str = "scores"
     y: str = "y"
     if_logits = "did you mean scores='logits'?"
-    use_logits = "use scores='logits'"
-    if_percent = "if these are percent, divide by 100"
     if_unnormalized = "pass columns of classes only; normalize='rows' divides rows by their sums"
     if_untold = "pass classes= with the label of each column"
     if_missing = "drop rows without a label"
-    if_named_twice = "choose one set of columns"
     if_single = (
         "for two classes, pass scores='positive' with the probability of the positive class, or "
         "scores='decision' with its margin"
     )
     if_margins = "for margins use scores='decision'; divide percent by 100"
     if_renamed = "pass its values, scores.to_numpy()"
-    if_one_percent = "these look like percent: divide them by 100"
     if_features = (
         "pass predict_proba(X) of the classifier, or fit CalibratedClassifier(classifier) to X and "
         "y"
@@ -85,23 +70,10 @@ class Arguments:
         """Say how to make the other class that of a single column."""
         return f"fit with classes=[{own}, {other}]"
 
-    def cell(self, *place: int) -> str:
-        """Name a row of the scores, or a cell of it."""
-        return f"{self.scores}[{', '.join(map(str, place))}]"
-
-    def label(self, row: int) -> str:
-        """Name the label of a row."""
-        return f"{self.y}[{row}]"
-
-    def weight(self, row: int) -> str:
-        """Name the weight of a row."""
-        return f"sample_weight[{row}]"
-
-    def place(self, argument: str, row: int, column: int | None) -> str:
+    def place(self, argument: str, row: int, column: int | None = None) -> str:
         """Name a row, or a cell, of an argument."""
-        if argument != "scores":
-            return self.label(row) if argument == "y" else self.weight(row)
-        return self.cell(row) if column is None else self.cell(row, column)
+        name = {"scores": self.scores, "y": self.y}.get(argument, argument)
+        return f"{name}[{row}]" if column is None else f"{name}[{row}, {column}]"
 
 
 ARGUMENTS = Arguments()
@@ -121,21 +93,6 @@ def naming(named: Arguments) -> Iterator[None]:
         yield
     finally:
         _names.reset(token)
-
-
-def takes_names(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Let messages from inside of a function use the names that its parameter ``named`` has."""
-    place = list(signature(function).parameters).index("named")
-
-    @wraps(function)
-    def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Returned:
-        named: Any = args[place] if len(args) > place else keywords.get("named")
-        if named is None:  # those of whoever called from further outside
-            return function(*args, **keywords)
-        with naming(named):
-            return function(*args, **keywords)
-
-    return call
 
 
 class DataError(ValueError):
@@ -175,11 +132,7 @@ class DataError(ValueError):
 
 
 class ShapeError(DataError):
-    """An array has the wrong number of dimensions, rows or columns; reshape it."""
-
-
-class ClassCountError(ShapeError):
-    """There are fewer than two classes; pass at least one column per class."""
+    """An array has the wrong number of dimensions, rows, columns or classes; reshape it."""
 
 
 class NonFiniteError(DataError):

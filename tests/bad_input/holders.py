@@ -43,22 +43,6 @@ class DeviceTensor(Tensor):
         raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
 
 
-class HalfTensor(Tensor):
-    """Of a type that networks compute with and numpy does not know."""
-
-    __module__ = "torch"
-
-    def __init__(self, array):
-        super().__init__(array)
-        self.dtype = "torch.bfloat16"
-
-    def float(self):
-        return TorchTensor(self.values.astype(np.float32))
-
-    def __array__(self, dtype=None, copy=None):
-        raise TypeError("Got unsupported ScalarType BFloat16")
-
-
 def read_only(array):
     """Return a copy that cannot be written to."""
     array = array.copy()
@@ -84,7 +68,6 @@ LAYOUTS = {
     "big-endian": lambda a: a.astype(">f8"),
     "unaligned": unaligned,
     "subclass": np.asmatrix,
-    "masked array without a mask": np.ma.array,
     "objects": lambda a: a.astype(object),
 }
 
@@ -130,10 +113,6 @@ LABELS = {
     "integers in objects": lambda y: y.astype(object),
     "big-endian text": lambda y: LETTERS.astype(">U3")[y],
     "a column": lambda y: y.reshape(-1, 1),
-    "one-hot": lambda y: np.eye(3, dtype=np.int64)[y],
-    "one-hot float": lambda y: np.eye(3)[y],
-    "one-hot lists in a series": lambda y: pd.Series(np.eye(3, dtype=int)[y].tolist()),
-    "one-hot dummies": lambda y: pd.get_dummies(pd.Series(LETTERS[y])),
 }
 
 WEIGHTS = {
@@ -143,5 +122,4 @@ WEIGHTS = {
     "longdouble": lambda w: w.astype(np.longdouble),
     "strided": lambda w: np.repeat(w, 2)[::2],
     "unaligned": unaligned,
-    "masked array without a mask": np.ma.array,
 }

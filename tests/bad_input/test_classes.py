@@ -62,8 +62,3 @@ def test_categories_that_no_row_has_tell_columns_and_no_labels():
     assert classes.tolist() == ["ant", "bee", "cow"]
     assert index.tolist() == [1, 0] * 5
     assert sorted(count_each(None, some)) == ["ant", "bee"]
-    numbers = pd.Categorical([2, 1] * 5, categories=[2, 0.5, 1])
-    index, classes = labels.check_labels(numbers, 10, 2)
-    assert classes.tolist() == [1.0, 2.0]
-    with pytest.raises(errors.LabelError, match=r"y\[1\] is 0.5: .*continuous"):
-        labels.check_labels(pd.Categorical([1, 0.5]), 2, 2)

@@ -111,7 +111,6 @@ def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
         ("whole floats", "f", [0.0, 1.0, 2.0]),
         ("minus zero", "f", [0.0, 1.0, 2.0]),
         ("a range not from 0", "i", [5, 6, 7]),
-        ("one-hot", "i", [0, 1, 2]),
     ],
 )
 @each_reader
@@ -124,13 +123,3 @@ def test_classes_and_predictions_keep_the_type_of_the_labels(calibrator, form, k
     predicted = estimator.predict(fresh())
     assert predicted.dtype == estimator.classes_.dtype
     assert np.array_equal(predicted, estimator.classes_[fitted(calibrator).predict(fresh())])
-
-
-@each_reader
-@pytest.mark.parametrize("classes", [NAMES, NAMES[::-1], [2, 0, 1], [10, 20, 30]], ids=str)
-def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
-    """Whatever ``classes`` calls the columns."""
-    scores, y = good()
-    estimator = calibrator(classes=classes).fit(scores, np.eye(3)[y])
-    assert estimator.classes_.tolist() == list(classes)
-    assert same_fit(estimator, fitted(calibrator), fresh())

@@ -23,10 +23,10 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant.errors import (
-    ClassCountError,
     LabelError,
     MissingClassWarning,
     ParameterError,
+    ShapeError,
     SmallSampleWarning,
 )
 
@@ -144,7 +144,7 @@ def test_more_folds_than_a_class_has_rows_are_refused_as_in_scikit_learn(cv, ens
 
 def test_labels_that_are_all_the_same_are_refused_as_such():
     X, _ = three_classes(60)
-    with pytest.raises(ClassCountError, match="every label is 'a': one class, but a classifier"):
+    with pytest.raises(ShapeError, match="every label is 'a': one class, but a classifier"):
         CalibratedClassifier(GaussianNB()).fit(X, ["a"] * 60)
 
 

@@ -28,7 +28,11 @@ def broken(row, column, value):
         ([[0.5, 0.5], [1.0]], errors.ShapeError, "y_proba has rows of different lengths"),
         (PROBA.astype(str), errors.ContainerError, "y_proba has dtype"),
         (PROBA[:, :3] / PROBA[:, :3].sum(axis=1, keepdims=True), errors.LabelError, "4 distinct"),
-        (PROBA[:, 0], errors.LabelError, "y_true has 4 distinct labels but y_proba has one column"),
+        (
+            PROBA[:, 0],
+            errors.LabelError,
+            "4 distinct labels but y_proba is for 2",
+        ),
     ],
 )
 def test_bad_probabilities_are_refused_with_place_and_remedy(proba, error, message):

@@ -212,13 +212,3 @@ def test_rows_are_checked_and_a_refused_chunk_changes_nothing():
     assert sample.update(p[:0], y[:0]).n_rows == 50
     with pytest.raises(errors.ParameterError, match="max_cells"):
         RowSample(range(3), max_cells=2)
-
-
-def test_hashes_that_collide_are_settled_by_content(monkeypatch):
-    p, y = simulate(60, 3)
-    zeros = lambda bits, _: np.zeros(len(bits), dtype=np.uint64)  # noqa: E731
-    monkeypatch.setattr("calibrant._row_sample.row_hashes", zeros)
-    one = RowSample(range(3)).update(p, y)
-    two = RowSample(range(3)).update(p[::-1], y[::-1])
-    assert one.n_kept == 60
-    assert same_bits(one, two)

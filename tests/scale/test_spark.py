@@ -136,15 +136,6 @@ def test_metrics_are_those_of_the_rows_in_memory(table):
     assert found == pytest.approx(metrics.negative_log_likelihood(Y == 0, SCORES[:, 0]), rel=1e-12)
 
 
-def test_weights_labels_and_names_are_those_of_the_fit_in_memory(table):
-    far, near = calibrant.FlattenedIsotonic(), calibrant.FlattenedIsotonic()
-    shuffled = ["cow", "ant", "bee"]
-    with pytest.warns(errors.ColumnOrderWarning):
-        fit(far, table, scores=shuffled, weight="weight")
-    near.fit(FRAME[NAMES], FRAME["label"], FRAME["weight"])
-    assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
-
-
 @pytest.mark.parametrize("kind", ["int", "tinyint", "double", "decimal(5,0)", "boolean"])
 def test_labels_of_every_type_are_found(table, kind):
     two = table.select(
@@ -156,12 +147,6 @@ def test_labels_of_every_type_are_found(table, kind):
     assert chunks.labels().tolist() == [0, 1]
     batch = chunks.sample().batch()
     assert_array_equal(np.bincount(batch.class_index, batch.weight), np.bincount(Y > 0))
-
-
-def test_labels_without_a_weight_are_none(table):
-    other = F.when(F.col("weight") == 0, "dog").otherwise(F.col("label"))
-    chunks = spark.rows(table.withColumn("label", other), scores=NAMES, weight="weight")
-    assert chunks.labels().tolist() == NAMES
 
 
 @pytest.mark.parametrize("is_vector", [False, True])
@@ -235,24 +220,6 @@ def test_a_calibrator_is_taken_as_it_is_and_nothing_runs_before_it_is_needed(tab
     assert_array_equal(np.array([row["calibrated"] for row in lazy.collect()]), before)
 
 
-def test_a_killed_worker_changes_nothing(table, tmp_path):
-    chunks = spark.rows(table.repartition(3), scores=NAMES)
-    wanted = chunks.sample(NAMES, max_cells=600)
-    killed = tmp_path / "killed"
-
-    def kill(batches):
-        for batch in batches:
-            if not killed.exists():
-                killed.touch()
-                os._exit(1)
-            yield batch
-
-    given = table.repartition(3)
-    chunks = spark.rows(given.mapInArrow(kill, given.schema), scores=NAMES)
-    assert_same_sample(chunks.sample(NAMES, max_cells=600), wanted)
-    assert killed.exists()
-
-
 BAD = {
     "nan": (1260, "bee", np.nan, "NonFiniteError", "partition 1, row 260: column 'bee' is nan"),
     "label": (251, "label", "dog", "LabelError", "partition 0, row 251: column 'label' is 'dog'"),
@@ -281,7 +248,7 @@ def test_what_is_wrong_is_told_with_partition_and_row(session, case):
         ("cast(null as array<double>)", "column 's' is null, but needs 3"),
         ("array(0.25D, null, 0.5D)", r"column 's'\[1\] is nan"),
         ("array(0.5D, 1D, 0D)", r"column 's' sums to 1.5, not 1"),
-        ("array(2D, -1D, 0D)", r"column 's'\[0\] is 2.0: .*for logits, use a calibrator with"),
+        ("array(2D, -1D, 0D)", r"column 's'\[0\] is 2.0: .*did you mean scores='logits'"),
     ],
 )
 def test_arrays_that_are_no_distributions_are_told_with_partition_and_row(session, array, message):
@@ -314,29 +281,6 @@ def test_bad_rows_are_marked_or_left_out(session):
         spark.predict_proba(calibrator, given.where("y < 1000"), scores=NAMES).collect()
     with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
         spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="drop")
-
-
-@pytest.mark.parametrize("array", ["array(0.5D, 0.5D)", "cast(null as array<double>)"])
-def test_arrays_that_are_no_rows_are_bad_rows(session, array):
-    calibrator = calibrant.TemperatureScaling().fit(SCORES, FRAME["label"])
-    frame = FRAME.assign(y=np.arange(len(FRAME)))
-    one = F.when(F.col("y") == 1700, F.expr(array)).otherwise(F.array(*NAMES))
-    given = in_order(session, frame).select(one.alias("s"), "y")
-    marked = spark.predict_proba(calibrator, given, scores="s", on_bad_row="nan").collect()
-    found = np.array([row["calibrated"] for row in marked])
-    assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [1700]
-    left = spark.predict_proba(calibrator, given, scores="s", on_bad_row="skip").collect()
-    assert [row["y"] for row in left] == [i for i in range(len(FRAME)) if i != 1700]
-
-
-def test_labels_of_told_classes_are_not_looked_up(table, monkeypatch):
-    def refuse(_):
-        raise AssertionError
-
-    monkeypatch.setattr(spark.SparkChunks, "labels", refuse)
-    far = fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
-    assert far.classes_.tolist() == NAMES
-    metrics.accuracy(spark.rows(table, scores=NAMES), classes=NAMES)
 
 
 @pytest.mark.parametrize(
@@ -392,26 +336,6 @@ def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, err
         spark.predict_proba(calibrant.TemperatureScaling(), table, scores=NAMES)
 
 
-def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
-    is_even = F.abs(F.hash("ant")) % 2 == 0
-    train, others = table.where(is_even), table.where(~is_even)
-    stages = [
-        VectorAssembler(inputCols=NAMES, outputCol="features"),
-        LogisticRegression(labelCol="y", maxIter=5),
-    ]
-    model = Pipeline(stages=stages).fit(train)
-    calibrator = calibrant.TemperatureScaling()
-    fit(calibrator, model.transform(others), scores="probability", label="y")
-    calibrated = model.transform(others).transform(
-        lambda df: spark.predict_proba(calibrator, df, scores="probability")
-    )
-    rows = calibrated.select("probability", "calibrated", "y").collect()
-    scores = np.array([row["probability"].toArray() for row in rows])
-    near = calibrant.TemperatureScaling().fit(scores, [row["y"] for row in rows])
-    found = np.array([row["calibrated"] for row in rows])
-    assert_allclose(found, near.predict_proba(scores), rtol=0, atol=1e-9)
-
-
 def test_no_rows_are_refused(table):
     chunks = spark.rows(table.where("false"), scores=NAMES)
     with pytest.raises(errors.ShapeError, match="the data frame has no row"):
@@ -447,39 +371,17 @@ def test_a_vector_of_spark_ml_is_read_in_the_order_of_its_indexer(session):
     told = {"scores": "probability", "label": "kind"}
     labels, order = predicted.select("kind").toPandas()["kind"], ["setosa", "arctica", "mariana"]
     rows = np.stack(predicted.select("probability").toPandas()["probability"].map(np.array))
-    wanted = calibrant.FlattenedIsotonic(classes=order).fit(rows, labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.ColumnOrderWarning)
-        calibrator = fit(calibrant.FlattenedIsotonic(), predicted, **told)
-        calibrated = spark.predict_proba(calibrator, predicted, scores="probability")
-        found = np.stack(calibrated.toPandas()["calibrated"])
-        # Also of a frame that has lost the column of the indexer.
-        bare = predicted.select("probability", "kind")
-        again = spark.predict_proba(calibrator, bare, scores="probability").toPandas()
-    assert calibrator.classes_.tolist() == sorted(order)
-    assert_allclose(found[:, np.argsort(np.argsort(order))], wanted.predict_proba(rows), atol=1e-12)
-    assert_array_equal(np.stack(again["calibrated"]), found)
+    wanted = calibrant.FlattenedIsotonic(classes=order).fit(rows, labels).predict_proba(rows)
     with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*classes="):
-        fit(calibrant.FlattenedIsotonic(), bare, **told)
-    ordered = fit(calibrant.FlattenedIsotonic(classes=order), bare, **told)
-    out = spark.predict_proba(ordered, bare, scores="probability").toPandas()["calibrated"]
-    assert_allclose(np.stack(out), wanted.predict_proba(rows), atol=1e-12)
-
-
-def test_numbers_that_an_indexer_has_read_as_texts_are_not_taken_in_their_own_order(session):
-    """Digits 0, 1, 2, of which 2 is the most frequent: the first column is that of 2."""
-    frame = FRAME.assign(digit=(Y + 2) % 3)[lambda own: np.arange(len(own)) % 7 < 2 + 2 * own["y"]]
-    df = (
-        StringIndexer(inputCol="digit", outputCol="number")
-        .fit(given := session.createDataFrame(frame))
-        .transform(given)
-    )
-    df = df.withColumn("probability", array_to_vector(F.array(*NAMES)))
-    order = df.schema["number"].metadata["ml_attr"]["vals"]
-    assert order != sorted(order)
-    with pytest.raises(errors.LabelError, match=r"order of a StringIndexer.*label= the column"):
-        spark.rows(df, scores="probability", label="digit").labels()
-    assert spark.rows(df, scores="probability", label="number").labels().tolist() == [0, 1, 2]
+        fit(calibrant.FlattenedIsotonic(), predicted, **told)
+    ordered = fit(calibrant.FlattenedIsotonic(classes=order), predicted, **told)
+    numbered = fit(calibrant.FlattenedIsotonic(), predicted, scores="probability", label="number")
+    for calibrator in (ordered, numbered):
+        out = spark.predict_proba(calibrator, predicted, scores="probability").toPandas()
+        assert_allclose(np.stack(out["calibrated"]), wanted, atol=1e-12)
+    named = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"])
+    with pytest.raises(errors.ColumnNameError, match="vector without names"):
+        spark.predict_proba(named, predicted, scores="probability")
 
 
 def test_a_calibrator_of_groups_is_refused_with_a_remedy(session):

@@ -70,7 +70,7 @@ def test_predictions_and_metrics(tmp_path):
         ("bee", np.nan, r"1.parquet, row 99: column 'bee' is nan"),
         ("label", None, r"1.parquet, row 99: column 'label' is"),
         ("weight", -1.0, r"1.parquet, row 99: column 'weight' is -1.0"),
-        ("bee", 9.0, r"row 99: column 'bee' is 9.0: .*use a calibrator with scores='logits'"),
+        ("bee", 9.0, r"row 99: column 'bee' is 9.0: .*did you mean scores='logits'"),
     ],
 )
 def test_a_fault_is_named_by_file_row_and_column(tmp_path, monkeypatch, column, value, words):

@@ -215,7 +215,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             and ``scale.Chunks`` are sampled where they are; a ``scale.RowSample`` is taken as it
             is. The last two have labels of their own.
         y : array-like of shape (n_rows,)
-            True labels, or one-hot rows.
+            True labels.
         sample_weight : array-like of shape (n_rows,), optional
             Sample weights. Weight 2 counts a row twice, weight 0 not at all.
 
@@ -321,9 +321,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                     f"classes are not {errors.some_in_words(before.classes)}, as in the first "
                     "call; pass None"
                 )
-            if names is not None and self.scores in gate.ONE_COLUMN:
+            if names is not None and gate.is_single(self.scores):
                 fitted = getattr(self, "feature_names_in_", None)
-                gate.check_single_name(names[0], fitted, before.classes, type(self).__name__)
+                gate.check_single_name(names[0], fitted, type(self).__name__)
             sample = copy.copy(before).scale(decay)
         if chunks is None:
             sample.update(scores, y, sample_weight)
@@ -521,10 +521,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
-        if self._kind in gate.ONE_COLUMN:
+        if gate.is_single(self._kind):
             name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)
             gate.check_positive(self.classes_, name, told=True)
-            gate.check_single_name(name, fitted, self.classes_, type(self).__name__)
+            gate.check_single_name(name, fitted, type(self).__name__)
             return None
         if shape[1] != self.n_features_in_:
             remedy = f" {gate.how_to_pass(self.map_.kind)}" if shape[1] == 1 else ""

@@ -31,8 +31,8 @@ def find_classes(
         labels = chunks.labels() if classes is None else classes
     if len(labels) == 0:
         raise errors.ShapeError("no row has a weight and a label; pass at least one")
-    if n_columns == 1 and kind not in gate.ONE_COLUMN:
-        raise errors.ClassCountError(f"scores has one column: {gate.how_to_pass(kind)}")
+    if n_columns == 1 and not gate.is_single(kind):
+        raise errors.ShapeError(f"scores has one column: {gate.how_to_pass(kind)}")
     return gate.assign_classes(labels, len(labels), n_columns, kind, names=names, classes=classes)[
         1
     ]

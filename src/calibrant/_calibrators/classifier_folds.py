@@ -17,10 +17,10 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._gate import refuse_missing, require_labels
 from calibrant._solvers.class_offsets import correct_shares, solve_class_offsets
 from calibrant.errors import (
-    ClassCountError,
     LabelError,
     MissingClassWarning,
     ParameterError,
+    ShapeError,
     in_words,
     number_of,
     some_in_words,
@@ -312,7 +312,7 @@ def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) == 1:
-        raise ClassCountError(
+        raise ShapeError(
             f"every label is {in_words(values[0])}: one class, but a classifier needs two"
         )
     least = int(np.argmin(counts))

@@ -302,8 +302,6 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     Every class has a label; of one column it is known which class is the positive one.
     """
     n_rows = len(y) if hasattr(y, "__len__") else 0
-    if told is None and np.ndim(y) == 2 and np.shape(y)[1] > 1:  # one-hot rows
-        told = np.arange(np.shape(y)[1])
     if told is None:
         classes, index = gate.distinct_labels(y, n_rows)
     else:
@@ -314,12 +312,12 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
         raise errors.LabelError(f"y has no label {name} of classes; pass all training labels")
     if len(classes) < 2:
         found = "1 class" if len(classes) else "no label"
-        raise errors.ClassCountError(f"y has {found}; pass all training labels")
-    if kind in gate.ONE_COLUMN:
+        raise errors.ShapeError(f"y has {found}; pass all training labels")
+    if gate.is_single(kind):
         if len(classes) > 2:
-            raise errors.ClassCountError(
+            raise errors.ShapeError(
                 f"y has {len(classes)} classes, but scores={kind!r} is for two; pass one column "
-                f"for each class, with scores={gate.ONE_COLUMN[kind]!r}"
+                f"for each class, with scores={gate.two_column_kind(kind)!r}"
             )
         gate.check_positive(classes, told=told is not None)
     return classes, index

@@ -143,6 +143,7 @@ def _read_scores(
 
     from calibrant._files.predictions import read_prediction_file
     from calibrant._gate import column_order
+    from calibrant.errors import naming
 
     first = reading.read(labelled, beside=beside)
     # The scores of the labelled rows name those of the others, which may have clusters, too.
@@ -150,5 +151,6 @@ def _read_scores(
     second = read_prediction_file(unlabelled, request)
     order = None
     if first.classes is not None:
-        order = column_order(second.place.names, np.array(first.classes), named=second.place)
+        with naming(second.place):
+            order = column_order(second.place.names, np.array(first.classes))
     return first, second.scores if order is None else second.scores[:, order]

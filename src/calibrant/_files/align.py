@@ -21,7 +21,7 @@ from calibrant._gate import (
     match_columns,
     softmax,
 )
-from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
+from calibrant.errors import DataError, ParameterError, PredictionFileError, naming, number_of
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Aligned:
 
     def check(self) -> None:
         """Check labels and scores, without warnings: these come with the work itself."""
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), naming(self.place):
             warnings.simplefilter("ignore")
             check_batch(
                 self.scores,
@@ -130,7 +130,6 @@ class Aligned:
                 kind=self.kind,
                 classes=self.classes,
                 normalize=self.normalize,
-                named=self.place,
             )
 
 
@@ -160,7 +159,8 @@ def align(
         as_text = not are_whole(names)
     y = read_labels(raw.require_labels(), place, as_text=as_text)
     labels = np.unique(y).tolist() if labels is None else labels
-    known = _find_classes(raw, y, labels, classes, like, normalize)
+    with naming(place):
+        known = _find_classes(raw, y, labels, classes, like, normalize)
     if known is not None:
         refuse_unknown(y, known, place)
     is_given = classes is not None or raw.names_are_classes
@@ -169,7 +169,8 @@ def align(
     two = known if positive is None else _two_classes(raw, y, known or labels, positive)
     if is_single and len(two or labels) == 2:
         name = names[0] if names is not None and len(names) == 1 else None
-        check_positive(np.array(two or labels), name, told=two is not None, named=place)
+        with naming(place):
+            check_positive(np.array(two or labels), name, told=two is not None)
     rows = Aligned(
         y,
         raw.scores,
@@ -233,7 +234,7 @@ def _classes_by_name(
     ``y`` are the labels of these rows, ``labels`` the distinct ones of all rows. Rows of
     probabilities have to sum to one, which tells a column that is none; nothing tells it of others.
     """
-    match = match_columns(names, labels, raw.place)
+    match = match_columns(names, labels)
     is_checked = raw.are_columns_sure or (raw.kind == "probabilities" and normalize is None)
     if match is None:
         if 2 * sum(str(label) in names for label in labels) > len(labels):
@@ -279,7 +280,8 @@ def _two_classes(
 
 def _with_positive_last(rows: Aligned, two: list[Any]) -> Aligned:
     """Exchange two columns unless the second one is of the second class; names alone tell it."""
-    match = match_columns(rows.place.names or [], two, rows.place)
+    with naming(rows.place):
+        match = match_columns(rows.place.names or [], two)
     own = sorted(two) if rows.classes is None else rows.classes
     if match is None and own != two:  # whoever applies a model could not know of an exchange
         raise PredictionFileError(
@@ -298,10 +300,9 @@ def _refuse_features(
 ) -> None:
     """Refuse features as logits: names such as x0 and x1 seem to be those of classes 0 and 1."""
     if raw.kind == "logits" and known is not None and len(labels) < len(known):
-        batch = check_batch(
-            raw.scores, y, kind="logits", classes=known, is_chunk=True, named=raw.place
-        )
-        features = find_features(batch, raw.place)
+        with naming(raw.place):
+            batch = check_batch(raw.scores, y, kind="logits", classes=known, is_chunk=True)
+            features = find_features(batch)
         if features is not None:
             raise PredictionFileError(features)
 
@@ -311,7 +312,8 @@ def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -
     if n_columns == len(classes):
         return
     names = place.names or []
-    match = match_columns(names, list(classes), place)
+    with naming(place):
+        match = match_columns(names, list(classes))
     if match is None:
         raise PredictionFileError(
             f"{place.source} has {number_of(n_columns, 'column')} of scores, but the model has "

@@ -138,9 +138,10 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
     fitted = getattr(calibrator, "feature_names_in_", None)
     if source.kind in ONE_COLUMN:
         single = names[0] if names is not None and len(names) == 1 else None
-        gate.check_positive(classes, single, told=True, named=place)
-        if source.layout is None or not source.layout.is_chosen:
-            gate.check_single_name(single, fitted, classes, "the model", place)
+        with errors.naming(place):
+            gate.check_positive(classes, single, told=True)
+            if source.layout is None or not source.layout.is_chosen:
+                gate.check_single_name(single, fitted, "the model")
         return None
     refuse_other_columns(place, source.n_columns, classes.tolist())
     if names is None:
@@ -148,7 +149,8 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
             text = f"{place.source} has no column names; the columns are taken to be {some(fitted)}"
             notices.warn(errors.CalibrantWarning(text))
         return None
-    order = gate.order_of(names, classes, place)
+    with errors.naming(place):
+        order = gate.order_of(names, classes)
     if order is not None:
         return gate.changed_order(order, names)
     if fitted is not None and names != fitted.tolist():
@@ -197,8 +199,8 @@ class RowCalibration:
             calibrated, good = predict_good(predict, scores, calibrator, how)
         except errors.DataError:
             if is_strict:  # once more, for a message with its place in the file
-                normalize = calibrator.normalize
-                gate.check_scores(scores, calibrator.scores, normalize, named=chunk.place)
+                with errors.naming(chunk.place):
+                    gate.check_scores(scores, calibrator.scores, calibrator.normalize)
             raise
         if chunk.has_absent:
             calibrated = leave_out_absent(calibrated, scores, chunk.kind, self.order)

@@ -107,11 +107,8 @@ class Place(Arguments):
     lines: Sequence[int] | None = None
 
     if_logits = "for logits, use --scores logits"
-    use_logits = "use --scores logits"
-    if_percent = "for percent, use --normalize"
     if_unnormalized = "--normalize divides each row by its sum"
     if_untold = "name the class of each column with --classes"
-    if_named_twice = "choose one set with --columns"
     if_single = (
         "for the positive class alone, use --scores positive, or --scores decision for margins"
     )
@@ -143,11 +140,14 @@ class Place(Arguments):
             return f"{self.source}, row{many} {', '.join(map(str, rows))} (from 0)"
         return f"{self.source}, line{many} {', '.join(map(str, lines))}"
 
-    def cell(self, *place: int) -> str:
-        """Where a row is, or a cell of it."""
-        row, *column = place
-        names = [j if self.names is None else repr(self.names[j]) for j in column]
-        return ", column ".join(map(str, [self.rows([row]), *names]))
+    def place(self, argument: str, row: int, column: int | None = None) -> str:
+        """Where a row or its label is, or a cell of it."""
+        where = self.rows([row])
+        if argument == "y":
+            return f"{where}: the label"
+        if column is None:
+            return where
+        return f"{where}, column {column if self.names is None else repr(self.names[column])}"
 
     def if_unknown_positive(self, other: str, own: str) -> str:
         """Say how to tell the class of a single column."""
@@ -156,10 +156,6 @@ class Place(Arguments):
     def if_of_other(self, other: str, own: str) -> str:  # noqa: ARG002
         """Say how to make the other class that of a single column."""
         return f"use --positive {other}"
-
-    def label(self, row: int) -> str:
-        """Where the label of a row is."""
-        return f"{self.rows([row])}: the label"
 
 
 def explain(path: Path, names: list[str], message: str) -> PredictionFileError:

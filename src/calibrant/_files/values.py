@@ -55,7 +55,8 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
             is_missing = MISSING.fullmatch(text)
             fault = IS_MISSING if is_missing else f"{text} is not a class; write whole numbers"
         if fault:
-            raise PredictionFileError(f"{place.label(texts.index(text))} {fault} (--label-column)")
+            where = place.place("y", texts.index(text))
+            raise PredictionFileError(f"{where} {fault} (--label-column)")
     if not are_numbers:
         return np.array(texts, dtype=str)
     whole = {text: int(key(text)) for text in distinct}
@@ -87,7 +88,7 @@ def refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
     if bad.any():
         i = int(np.argmax(bad))
         raise PredictionFileError(
-            f"{place.label(i)} {y[i].item()!r} is not among the classes {some(known)}"
+            f"{place.place('y', i)} {y[i].item()!r} is not among the classes {some(known)}"
         )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,12 @@ from calibrant import _notices as notices
 from calibrant import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0*)?")
-_ENDS_IN_NUMBER = re.compile(r"(.*?[^0-9])(-?)([0-9]{1,18}(?:\.0+)?)")
+_NUMBER_AT_THE_END = re.compile(r"-?[0-9]{1,18}(?:\.0+)?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,12 @@ def key(value: Any) -> str:
     return str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text
 
 
-@errors.takes_names
-def match_columns(
-    names: Sequence[Any],
-    labels: Sequence[Any],
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> Match | None:
+def are_whole(texts: Iterable[str]) -> bool:
+    """Whether every text is a whole number, also as pandas writes it (``3.0``)."""
+    return all(_WHOLE.fullmatch(text.strip()) for text in texts)
+
+
+def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
     """Find the columns named after the classes, where the names of all labels are among them.
 
     There may be more names than labels: of classes that are absent, or of other columns. None if
@@ -64,10 +63,14 @@ def match_columns(
     label_of = {key(label): label for label in labels}
     if len(label_of) != len(labels):
         label_of = {str(label): label for label in labels}
-    are_numbers = all(_WHOLE.fullmatch(text) for text in label_of)
-    matches = _without_prefix(names, label_of, are_numbers)
-    if not matches and all(isinstance(name, str) for name in names):
-        matches = (_after_prefix_numbers if are_numbers else _after_prefix)(names, label_of)
+    are_numbers = are_whole(label_of)
+    groups = (_by_number if are_numbers else _by_text)(names, [*label_of])
+    # Two columns of one class, such as p1 and p01, are those of none.
+    matches = [
+        Match(columns, texts, prefix)
+        for prefix, (columns, texts) in groups.items()
+        if label_of.keys() <= set(texts) and len(set(texts)) == len(texts)
+    ]
     if not matches:
         return None
     first, *others = sorted(matches, key=lambda match: (-len(match.columns), match.prefix))
@@ -77,75 +80,55 @@ def match_columns(
             raise errors.ColumnNameError(
                 f"{errors.names().prefix}two sets of columns are named after the classes, {a!r} "
                 f"and {b!r}",
-                remedy=errors.names().if_named_twice,
+                remedy="pass one of them alone",
             )
     kind = type(labels[0]) if are_numbers and type(labels[0]) in (int, float) else str
     classes = [label_of.get(text, kind(text)) for text in first.classes]
     return Match(first.columns, classes, first.prefix)
 
 
-def _without_prefix(
-    names: Sequence[Any], wanted: Mapping[str, Any], are_numbers: bool
-) -> list[Match]:
-    """Match names that are the classes themselves; those of no label may be other classes."""
-    keys = [key(name) for name in names]
-    if len(set(keys)) != len(keys) or not wanted.keys() <= set(keys):
-        return []
-    columns = [j for j, text in enumerate(keys) if not are_numbers or _WHOLE.fullmatch(text)]
-    return [Match(columns, [keys[j] for j in columns])]
+def _by_number(names: Sequence[Any], _: list[str]) -> dict[str, tuple[list[int], list[str]]]:
+    """Return columns and numbers at the end of their names, by what stands before them."""
+    groups: dict[str, tuple[list[int], list[str]]] = {}
+    for j, name in enumerate(map(str, names)):
+        number = _NUMBER_AT_THE_END.search(name)
+        if number is None:
+            continue
+        splits = {(name[: number.start()], number[0])}
+        if number[0].startswith("-") and number.start() > 0:
+            # A dash is a sign or a part of the prefix: p-1 is of p-1, p0, p1, or of p-1, p-2.
+            splits.add((name[: number.start() + 1], number[0][1:]))
+        for prefix, text in splits:
+            columns, texts = groups.setdefault(prefix, ([], []))
+            columns.append(j)
+            texts.append(key(text))
+    return groups
 
 
-def _after_prefix_numbers(names: Sequence[str], wanted: Mapping[str, Any]) -> list[Match]:
-    """Match numbers at the end of names, grouped by what stands before them."""
-    groups: dict[str, dict[str, int]] = {}
-    for j, name in enumerate(names):
-        found = _ENDS_IN_NUMBER.fullmatch(name)
-        if found is not None:
-            prefix, sign, number = found.groups()
-            # A dash is a sign or a part of the prefix: p-1 is one of p-1, p0, p1, or of p-1, p-2.
-            for before, inside in {(prefix, sign + number), (prefix + sign, number)}:
-                groups.setdefault(before, {}).setdefault(key(inside), j)
-    return [
-        Match([*group.values()], [*group], prefix)
-        for prefix, group in groups.items()
-        if wanted.keys() <= group.keys()
-    ]
+def _by_text(names: Sequence[Any], labels: list[str]) -> dict[str, tuple[list[int], list[str]]]:
+    """Return columns and the rest of their names, by what stands before all of the labels."""
+    groups = {"": ([*range(len(names))], [key(name) for name in names])}
+    if not all(isinstance(name, str) for name in names):
+        return groups
+    known, longest = set(names), max(labels, key=lambda label: (len(label), label))
+    for prefix in {name.removesuffix(longest) for name in names if name.endswith(longest)} - {""}:
+        if all(prefix + label in known for label in labels):
+            some = [j for j, name in enumerate(names) if name.startswith(prefix) and name != prefix]
+            groups[prefix] = some, [names[j].removeprefix(prefix) for j in some]
+    return groups
 
 
-def _after_prefix(names: Sequence[str], wanted: Mapping[str, Any]) -> list[Match]:
-    """Match labels at the end of names, where one prefix stands before all of them."""
-    place = {name: j for j, name in enumerate(names)}
-    longest = max(wanted, key=lambda label: (len(label), label))
-    matches = []
-    for prefix in {name.removesuffix(longest) for name in names if name.endswith(longest)}:
-        if len(place) == len(names) and all(prefix + label in place for label in wanted):
-            inside = {
-                name.removeprefix(prefix): j
-                for name, j in place.items()
-                if name.startswith(prefix) and name != prefix
-            }
-            matches.append(Match([*inside.values()], [*inside], prefix))
-    return matches
-
-
-@errors.takes_names
 def column_order(
-    names: list[Any] | None,
-    classes: NDArray[Any],
-    *,
-    told: bool = True,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
+    names: list[Any] | None, classes: NDArray[Any], *, told: bool = True
 ) -> NDArray[np.int64] | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
-    Unless the caller was ``told`` the class of each column, those whose names neither tell their
-    classes nor are in sorted order are refused.
+    It comes with a warning. Unless the caller was ``told`` the class of each column, those whose
+    names neither tell their classes nor are in sorted order are refused.
     """
-    if names is None:
-        return None
-    order = order_of(names, classes)
-    if order is None:
-        if not told and classes.dtype.kind in "OUST" and not are_sorted(names):
+    order = None if names is None else order_of(names, classes)
+    if names is None or order is None:
+        if names and not told and classes.dtype.kind in "OUST" and not are_sorted(names):
             raise errors.ColumnNameError(
                 f"{errors.names().prefix}columns {errors.some_in_words(names)} are neither named "
                 f"after the classes {errors.some_in_words(classes.tolist())} nor in sorted order, "
@@ -160,22 +143,16 @@ def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.
     """Return an order of columns with a warning, or None if it is the one that they have."""
     if np.array_equal(order, np.arange(len(order))):
         return None
-    wanted = [str(names[j]) for j in order[:5]]
     notices.warn(
         errors.ColumnOrderWarning(
             "columns are named after the classes but in another order; they were reordered to "
-            f"{wanted}{'...' if len(order) > 5 else ''}"
+            f"[{errors.some_in_words([str(names[j]) for j in order])}]"
         )
     )
     return order
 
 
-@errors.takes_names
-def order_of(
-    names: Sequence[Any],
-    classes: NDArray[Any],
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> NDArray[np.int64] | None:
+def order_of(names: Sequence[Any], classes: NDArray[Any]) -> NDArray[np.int64] | None:
     """Return the columns in the order of ``classes``, if all of them are named after classes."""
     if len({isinstance(name, str) for name in names}) > 1:
         raise errors.ColumnNameError(
@@ -194,24 +171,17 @@ def order_of(
 
 
 def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
-    """Refuse names of which some are those of classes, and others are not."""
+    """Refuse names of which some are those of classes, and others are not, or are so twice."""
     # What all names begin with, up to the last sign that is no letter or digit.
     shared = re.sub(r"[^\W_]+\Z", "", os.path.commonprefix(list(names)))  # noqa: RUF071  (texts)
     for start, least in ((0, 1), (len(shared), 2)):
-        inside = [key(name[start:]) for name in names]
-        is_class = [text in wanted for text in inside]
-        if sum(is_class) < least:
-            continue
-        if all(is_class):
-            twice = next((text for text, n in Counter(inside).items() if n > 1), "")
-            fault = f"{twice!r} appears twice"
-        else:
-            fault = f"{names[is_class.index(False)]!r} is not"
-        raise errors.ColumnNameError(
-            f"{errors.names().prefix}column {names[is_class.index(True)]!r} is named after a "
-            f"class but {fault}",
-            remedy="name every column after its class, or none",
-        )
+        is_class = [key(name[start:]) in wanted for name in names]
+        if sum(is_class) >= least:
+            raise errors.ColumnNameError(
+                f"{errors.names().prefix}column {names[is_class.index(True)]!r} is named after a "
+                f"class, but the columns {errors.some_in_words(names)} are not one for each class",
+                remedy="name every column after its class, or none",
+            )
 
 
 def feature_names(names: list[Any] | None) -> dict[str, Any]:
@@ -253,8 +223,7 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
 def are_sorted(names: Sequence[Any]) -> bool:
     """Whether names are in the order in which labels are sorted, or count upwards."""
     texts = list(map(str, names))
-    counted = [_natural(text) for text in texts]
-    return texts == sorted(texts) or counted == sorted(counted)
+    return texts == sorted(texts) or texts == sorted(texts, key=_natural)
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
@@ -264,8 +233,3 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
         for part in re.split(r"(\d+)", name)
         if part
     ]
-
-
-def are_whole(texts: Iterable[str]) -> bool:
-    """Whether every text is a whole number, also as pandas writes it (``3.0``)."""
-    return all(_WHOLE.fullmatch(text.strip()) for text in texts)

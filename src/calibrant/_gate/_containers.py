@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._gate._one_column import ONE_COLUMN, how_to_pass
+from calibrant._gate._one_column import how_to_pass, is_single, two_column_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-ONLY_SCORES = "pass the scores alone here, and the labels as another argument"
 
 
 def library(container: Any) -> str:
@@ -68,7 +66,7 @@ def single_name(scores: Any) -> Any:
 
 def fitted_names(scores: Any, kind: str) -> list[Any] | None:
     """Names of the columns that a fit keeps, that of a single one included."""
-    if kind not in ONE_COLUMN:
+    if not is_single(kind):
         return column_names(scores)
     name = single_name(scores)
     return None if name is None else [name]
@@ -79,24 +77,27 @@ def to_matrix(scores: Any, kind: str = "probabilities") -> NDArray[Any]:
 
     Scores of one number for each row are a column, also where they are given as a vector.
     """
-    array = _to_array(scores)
-    name = errors.names().scores
-    if array.dtype.kind == "c":
-        problem = f"Complex data not supported: {name} has dtype {array.dtype}"
-        raise errors.ContainerError(problem, remedy="pass real numbers")
-    if array.dtype.kind == "O":
-        array = _from_objects(array)
-    elif array.dtype.kind not in "fiub":
-        remedy = "pass numbers, one column per class"
-        remedy += f"; pass {name}.astype(np.float32)" if _is_bfloat16(array) else ""
-        raise errors.ContainerError(f"{name} has dtype {array.dtype}", remedy=remedy)
-    if kind in ONE_COLUMN:
+    array, name = _to_array(scores), errors.names().scores
+    if array.dtype.kind not in "fiub":
+        # The first words are scikit-learn's, whose checks of estimators look for them.
+        problem = "Complex data not supported: " if array.dtype.kind == "c" else ""
+        raise errors.ContainerError(
+            f"{problem}{name} has dtype {array.dtype}",
+            remedy="pass real numbers, float32 or float64, one column per class",
+        )
+    if is_single(kind):
         return _one_column(array, kind)
     if array.ndim != 2:
+        remedy = how_to_pass(kind)
+        if array.ndim > 2:
+            remedy = (
+                f"make a row of each pixel: np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, "
+                f"{array.shape[1]}) if the second dimension is the classes, as in (N, C, H, W)"
+            )
         raise errors.ShapeError(
             f"{name} has shape {array.shape}",
             remedy="pass one row per sample and one column per class. Expected 2D array, got "
-            f"{array.ndim}D array instead. Reshape your data: {_reshaped(array, kind)}",
+            f"{array.ndim}D array instead. Reshape your data: {remedy}",
         )
     if array.shape[1] == 0:
         raise errors.ShapeError(
@@ -110,139 +111,62 @@ def _one_column(array: NDArray[Any], kind: str) -> NDArray[Any]:
     if array.ndim == 1:
         return array[:, None]
     if array.ndim != 2 or array.shape[1] != 1:
-        two = f"pass column 1 alone, or use scores={ONE_COLUMN[kind]!r}"
         raise errors.ShapeError(
             f"{errors.names().scores} has shape {array.shape}; scores={kind!r} needs one number "
-            f"per row, as a vector or a single column{f': {two}' if array.ndim == 2 else ''}"
+            "per row, as a vector or a single column",
+            remedy=f"pass column 1 alone, or use scores={two_column_kind(kind)!r}",
         )
     return array
 
 
-def _reshaped(array: NDArray[Any], kind: str) -> str:
-    """Say how to make a matrix of what is none: every pixel of an image is a row."""
-    if array.ndim < 3:
-        return how_to_pass(kind)
-    name, y = errors.names().scores, errors.names().y
-    return (
-        f"with the {array.shape[1]} classes second, as in (N, C, H, W), pass "
-        f"np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, {array.shape[1]}), one row per "
-        f"pixel; with the {array.shape[-1]} classes last, pass np.asarray({name}).reshape(-1, "
-        f"{array.shape[-1]}); the labels are np.asarray({y}).ravel()"
-    )
-
-
 def output_dtype(scores: Any) -> np.dtype[Any]:
     """Float32 for results on float32 and float16 input, else float64."""
-    if isinstance(scores, np.ndarray):  # at once: what follows takes longer than to map a row
-        is_narrow = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
-        return np.dtype(np.float32 if is_narrow else np.float64)
-    dtypes: Any = [getattr(scores, "dtype", np.dtype(np.float64))]
-    if library(scores) == "pyarrow" and hasattr(scores, "schema"):
-        dtypes = scores.schema.types
-    elif library(scores) in {"pandas", "polars", "dask"} and not hasattr(scores, "dtype"):
-        dtypes = getattr(scores, "dtypes", dtypes)
-    dtypes = [getattr(dtype, "subtype", dtype) for dtype in dtypes]  # of sparse columns of pandas
+    dtypes = [getattr(scores, "dtype", np.dtype(np.float64))]
+    if library(scores) in {"pandas", "polars", "dask"} and not hasattr(scores, "dtype"):
+        dtypes = list(getattr(scores, "dtypes", dtypes))
     narrow = all(
-        str(dtype).rpartition(".")[2].lower() in {"float32", "float16", "float", "halffloat"}
-        or (getattr(dtype, "kind", "") == "f" and dtype.itemsize <= 4)
-        for dtype in dtypes
+        str(dtype).lower().endswith(("float32", "float16", "f4", "f2")) for dtype in dtypes
     )
     return np.dtype(np.float32 if narrow else np.float64)
 
 
+def refuse_masked(given: Any, name: str) -> None:
+    """Refuse masked arrays: numpy would read what is behind the mask."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise errors.ContainerError(
+            f"{name} is a masked array", remedy="drop the masked rows, and pass its .data"
+        )
+
+
 def _to_array(scores: Any) -> NDArray[Any]:
+    """Return an array of whatever dtype and shape; refuse what numpy would misread."""
     home, name = library(scores), errors.names().scores
+    refuse_masked(scores, name)
     if home == "scipy" and hasattr(scores, "toarray"):
         raise errors.ContainerError(
             f"Sparse data was passed as {name}", remedy=f"use {name}.toarray()"
         )
-    if isinstance(scores, np.ma.MaskedArray):
-        if np.ma.is_masked(scores):
-            row, *rest = map(int, np.argwhere(np.ma.getmaskarray(scores))[0])
-            column = rest[0] if rest else None
-            remedy = "fill it or drop its row"
-            raise errors.DataError("is masked", row=row, column=column, remedy=remedy)
-        return scores.data
-    if home == "dask":
-        raise errors.ContainerError(f"{name} is a dask collection", remedy=f"pass {name}.compute()")
-    if home == "pandas":
-        return _from_pandas(scores)
-    if home == "polars":
-        if not hasattr(scores, "to_numpy"):
-            raise errors.ContainerError(f"{name} is a lazy frame", remedy=f"pass {name}.collect()")
-        return np.asarray(scores.to_numpy())
-    if home == "pyarrow":
-        columns = getattr(scores, "columns", None)
-        if columns is None:
-            return np.asarray(scores)
-        try:
-            return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-        except (TypeError, ValueError) as error:
-            raise errors.ContainerError(
-                f"{name} has columns that are not numbers: {error}", remedy=ONLY_SCORES
-            ) from error
-    if home == "torch":
-        if _is_bfloat16(scores):
-            raise errors.ContainerError(
-                f"{name} is a bfloat16 tensor, a type that numpy does not have",
-                remedy=f"pass {name}.float(). bfloat16 has three digits, so rows of probabilities "
-                "may not sum to 1: pass logits if you can",
-            )
-        scores = scores.detach()
-    elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
+    if home == "dask" or type(scores).__name__ == "LazyFrame":
+        raise errors.ContainerError(
+            f"{name} is not in memory", remedy=f"pass {name}.compute(), or .collect() of polars"
+        )
+    if not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
         raise errors.ContainerError(
             f"{name} is a {type(scores).__name__}",
             remedy="pass an array, a data frame or a list of rows",
         )
     try:
+        if home == "torch":
+            scores = scores.detach()
         array = np.asarray(scores)
-    except TypeError as error:
-        raise errors.ContainerError(f"{name} cannot be read as an array: {error}") from error
-    except ValueError as error:
-        raise errors.ShapeError(f"{name} has rows of different lengths: {error}") from error
-    return array
-
-
-def _is_bfloat16(scores: Any) -> bool:
-    """Whether cells are of the type that networks compute with and numpy does not know."""
-    return str(scores.dtype).rpartition(".")[2] == "bfloat16"
-
-
-def _from_pandas(frame: Any) -> NDArray[Any]:
-    name = errors.names().scores
-    try:
-        array = frame.to_numpy()
-        if array.dtype.kind == "O":  # nullable and categorical columns
-            array = frame.astype(np.float64).to_numpy()
+        if array.dtype.kind == "O" and home == "pandas":  # nullable and categorical columns
+            array = scores.to_numpy(np.float64, na_value=np.nan)
+        elif array.dtype.kind == "O":
+            array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        if "NA" in str(error) or "missing" in str(error):
-            row, *column = map(int, np.argwhere(frame.isna().to_numpy())[0])
-            raise errors.NonFiniteError(
-                f"is missing: Input {name} contains NaN",
-                row=row,
-                column=column[0] if column else None,
-                remedy="fill it or drop the row",
-            ) from error
-        raise errors.ContainerError(
-            f"{name} has columns that are not numbers: {error}", remedy=ONLY_SCORES
+        is_ragged = "inhomogeneous" in str(error)
+        raise (errors.ShapeError if is_ragged else errors.ContainerError)(
+            f"{name} has {'rows of different lengths' if is_ragged else 'no real number'}: {error}",
+            remedy="pass an array of numbers, one column per class and none of labels",
         ) from error
-    return np.asarray(array)
-
-
-def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
-    out = np.empty(array.shape)
-    for place, value in np.ndenumerate(array):
-        try:
-            if isinstance(value, str | bytes | complex):
-                raise TypeError(f"it is {type(value).__name__}")  # noqa: TRY301
-            out[place] = np.nan if value is None else value
-        except (TypeError, ValueError) as error:
-            row, *column = place
-            # The last words are scikit-learn's, whose checks of estimators look for them.
-            raise errors.ContainerError(
-                f"no real number; argument must be a string or a number: {error}",
-                row=row,
-                column=column[0] if column else None,
-                value=value,
-            ) from error
-    return out
+    return array

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._gate._containers import column_names, library
+from calibrant._gate._containers import column_names, library, refuse_masked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,14 +68,14 @@ def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[
             f"each row of {scores}"
         )
     home, names = library(features), column_names(features)
-    if home in {"scipy", "dask"} or type(features).__name__ == "LazyFrame":
+    is_list = isinstance(features, list | tuple)
+    if home in {"scipy", "dask"} or not (is_list or hasattr(features, "__array__")):
         raise errors.ContainerError(
             f"features is a {type(features).__name__}; pass an array, a list of rows or a data "
             "frame in memory, as toarray(), compute() or collect() return it"
         )
-    if isinstance(features, dict):
-        names, columns = [*features], [np.atleast_1d(column) for column in features.values()]
-    elif names is None:
+    refuse_masked(features, "features")
+    if names is None:
         matrix = _to_table(features)
         names, columns = [f"x{j}" for j in range(matrix.shape[1])], list(matrix.T)
     elif home == "pandas":
@@ -100,17 +100,8 @@ def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[
 
 def _to_table(features: Any) -> NDArray[Any]:
     """Return an array with two dimensions; numbers in lists stay numbers beside text."""
-    if isinstance(features, np.ma.MaskedArray):
-        mask, features = np.ma.getmaskarray(features), features.data.astype(object)
-        features[mask] = None
-    is_list = isinstance(features, list | tuple)
-    if not (is_list or hasattr(features, "__array__")):
-        raise errors.ContainerError(
-            f"features is a {type(features).__name__}; pass an array, a data frame, a list of "
-            "rows or a dictionary of columns"
-        )
     try:
-        array = np.asarray(features, dtype=object if is_list else None)
+        array = np.asarray(features, dtype=object if isinstance(features, list | tuple) else None)
     except ValueError as error:
         raise errors.ShapeError(f"features has rows of different lengths: {error}") from error
     if array.ndim not in (1, 2):
@@ -121,9 +112,7 @@ def _to_table(features: Any) -> NDArray[Any]:
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:
-    """Return a column of pandas, of whatever type; times in UTC, and NA as None or NaN."""
-    if getattr(column.dtype, "tz", None) is not None:
-        return np.asarray(column, dtype="datetime64[us]")
+    """Return a column of pandas, of whatever type; NA as None or NaN."""
     if column.dtype.kind == "M" or not column.isna().any():
         return np.asarray(column)
     if column.dtype.kind in "biuf":
@@ -139,38 +128,31 @@ def read_columns(features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
 
 def _values(name: str, column: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as float64, anything else as text, or None where it is missing."""
-    kind = column.dtype.kind
-    if kind == "M":  # seconds since 1970
-        seconds = column.astype("datetime64[us]").astype(np.int64) / 1e6
-        return np.where(np.isnat(column), np.nan, seconds)
-    if kind in "OUST":
-        missing = np.array([value is None or value != value for value in column.tolist()])  # noqa: PLR0124
-        known = [value for value, gone in zip(column.tolist(), missing, strict=True) if not gone]
+    if column.dtype.kind in "OUT":
+        values = column.tolist()
+        missing = np.array([value is None or value != value for value in values])  # noqa: PLR0124
+        known = [value for value, gone in zip(values, missing, strict=True) if not gone]
         if not all(isinstance(value, int | float | np.number) for value in known):
-            texts = np.array([_text(value) for value in column.tolist()], dtype=object)
+            texts = np.array([str(value) for value in values], dtype=object)
             texts[missing] = None
             return texts
         column = np.where(missing, np.nan, column)
-    elif kind not in "biuf":
+    elif column.dtype.kind not in "biuf":
         raise errors.ContainerError(
-            f"features[{name!r}] has dtype {column.dtype}; pass numbers, booleans, text or times"
+            f"features[{name!r}] has dtype {column.dtype}; pass numbers, booleans or text; of "
+            "times, for instance, the hours since some day"
         )
     try:
         numbers = column.astype(np.float64)
-    except OverflowError:  # whole numbers of Python have no bound, and are refused below
-        most = 10.0 * LARGEST
-        numbers = np.array([min(max(value, -most), most) for value in column.tolist()])
+    except OverflowError:  # whole numbers of Python have no bound
+        numbers = np.full(len(column), np.inf)
     large = np.flatnonzero(np.abs(numbers) > LARGEST)
     if len(large):
         raise errors.NonFiniteError(
-            f"features[{name!r}] is {numbers[large[0]]:g} in row {large[0]}, beyond {LARGEST:g}; "
+            f"features[{name!r}] is {column[large[0]]} in row {large[0]}, beyond {LARGEST:g}; "
             "use NaN, which is read as missing, or a smaller number"
         )
     return numbers
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def learn_columns(columns: dict[str, NDArray[Any]]) -> list[FeatureColumn]:
@@ -220,37 +202,23 @@ def encode_columns(given: dict[str, NDArray[Any]], known: list[FeatureColumn]) -
                 f"{errors.some_in_words(names)}"
             )
         if column.is_number:
-            out[:, start] = _as_numbers(column, given[column.name])
+            out[:, start] = _as_kind(column, given[column.name])
         elif column.width:
-            values = _as_text(column, given[column.name])
+            values = _as_kind(column, given[column.name])
             for i, category in enumerate(column.categories):
                 out[:, start + i] = values == category
         start += column.width
     return out
 
 
-def _as_numbers(column: FeatureColumn, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers; text is refused where the fit had numbers."""
-    if values.dtype.kind == "f":
+def _as_kind(column: FeatureColumn, values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers or text as the fit had them; refuse the other kind, unless it is missing."""
+    if (values.dtype.kind == "f") is column.is_number:
         return values
     for row, value in enumerate(values.tolist()):
-        if value is not None:
-            raise _other_kind(column, row, value, "a number")
-    return np.full(len(values), np.nan)
-
-
-def _as_text(column: FeatureColumn, values: NDArray[Any]) -> NDArray[Any]:
-    """Return text; numbers are refused where the fit had text."""
-    if values.dtype.kind == "O":
-        return values
-    known = np.flatnonzero(~np.isnan(values))
-    if len(known):
-        raise _other_kind(column, int(known[0]), values[known[0]], "text")
-    return np.full(len(values), None, dtype=object)
-
-
-def _other_kind(column: FeatureColumn, row: int, value: Any, kind: str) -> errors.ContainerError:
-    return errors.ContainerError(
-        f"features[{column.name!r}] is {errors.in_words(value)} in row {row}, but was {kind} at "
-        "fit; pass the same kind"
-    )
+        if value is not None and value == value:  # noqa: PLR0124  (NaN)
+            raise errors.ContainerError(
+                f"features[{column.name!r}] is {errors.in_words(value)} in row {row}, but was "
+                f"{'a number' if column.is_number else 'text'} at fit; pass the same kind"
+            )
+    return np.full(len(values), np.nan if column.is_number else None)

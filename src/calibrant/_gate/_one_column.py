@@ -21,18 +21,13 @@ WORDS_OF_SCORES |= {"of", "y", "class", "label", "score", "scores", "conf", "con
 WORDS_OF_SCORES |= {"pred", "predicted", "prediction"}
 """Words beside the class in the name of a column of scores."""
 
-YES_OR_NO = {"no": 0, "false": 0, "neg": 0, "negative": 0}
-YES_OR_NO |= {"yes": 1, "true": 1, "pos": 1, "positive": 1}
-"""What names say of 0 and 1, of -1 and 1, and of False and True."""
+WORDS_OF_NO = frozenset(("no", "false", "neg", "negative"))
+"""What names say of 0, of -1 and of False."""
 
-LARGEST_OF_FEW_MARGINS = 10.0
-"""Numbers from 0 to 100, of which some are larger than this, are percent: margins have signs."""
 
-TWO_COLUMNS = {
-    "probabilities": "np.column_stack([1 - p, p])",
-    "logits": "np.column_stack([np.zeros_like(z), z])",
-}
-"""How to make two columns of one, by the kind of the scores."""
+def is_single(kind: str) -> bool:
+    """Whether scores of this kind are one number for each row."""
+    return kind in ONE_COLUMN
 
 
 def two_column_kind(kind: str) -> str:
@@ -42,7 +37,10 @@ def two_column_kind(kind: str) -> str:
 
 def how_to_pass(kind: str) -> str:
     """Say how one column of a binary problem is passed where two are expected."""
-    return f"{errors.names().if_single}; or pass two columns, {TWO_COLUMNS[two_column_kind(kind)]}"
+    two = "np.column_stack([1 - p, p])"
+    if two_column_kind(kind) == "logits":
+        two = "np.column_stack([np.zeros_like(z), z])"
+    return f"{errors.names().if_single}; or pass two columns, {two}"
 
 
 def two_columns(
@@ -59,8 +57,21 @@ def two_columns(
     if kind == "decision":
         bad &= ~np.isinf(values)  # of a probability of exactly 0 or 1
     if bad.any():
-        i = int(np.argmax(bad))
-        _refuse(values, i, kind, high, first_row + i)
+        i, names = int(np.argmax(bad)), errors.names()
+        if not np.isfinite(values[i]):
+            raise errors.NonFiniteError(
+                f"Input {names.scores} contains NaN or infinity",
+                row=first_row + i,
+                value=values[i],
+                remedy="remove or repair the row",
+            )
+        is_margin = kind == "decision"
+        raise errors.RangeError(
+            f"margins are at most {high:g}" if is_margin else "a probability must be in [0, 1]",
+            row=first_row + i,
+            value=values[i],
+            remedy="scale them" if is_margin else names.if_margins,
+        )
     out = np.empty((len(values), 2))
     if kind == "positive":
         np.subtract(1.0, values, out=out[:, 0])
@@ -69,24 +80,6 @@ def two_columns(
         np.negative(np.logaddexp(0.0, values), out=out[:, 0])
         np.negative(np.logaddexp(0.0, -values), out=out[:, 1])
     return out
-
-
-def _refuse(values: NDArray[np.float64], i: int, kind: str, high: float, row: int) -> None:
-    """Raise the error about a probability or a margin that is none."""
-    place: Any = {"row": row, "value": values[i]}
-    names = errors.names()
-    if not np.isfinite(values[i]):
-        problem, remedy = (
-            f"Input {names.scores} contains NaN or infinity",
-            "remove or repair the row",
-        )
-        raise errors.NonFiniteError(problem, **place, remedy=remedy)
-    if kind == "decision":
-        raise errors.RangeError(f"margins are at most {high:g}", **place, remedy="scale them")
-    known = values[np.isfinite(values)]
-    is_percent = known.min() >= 0.0 and LARGEST_OF_FEW_MARGINS < known.max() <= 100.0
-    remedy = names.if_one_percent if is_percent else names.if_margins
-    raise errors.RangeError("a probability must be in [0, 1]", **place, remedy=remedy)
 
 
 def tells_positive(classes: NDArray[Any]) -> bool:
@@ -99,27 +92,20 @@ def tells_positive(classes: NDArray[Any]) -> bool:
     return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
 
 
-@errors.takes_names
-def check_positive(
-    classes: NDArray[Any],
-    name: Any = None,
-    *,
-    told: bool,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> None:
+def check_positive(classes: NDArray[Any], name: Any = None, *, told: bool) -> None:
     """Refuse a single column that is not known to be of the second class.
 
     Either the caller was ``told`` the classes, or they tell it. ``name`` is that of the column,
     which may be the name of the other class.
     """
-    a, b = (errors.in_words(label) for label in classes)
+    a, b = (errors.in_words(label) for label in classes.tolist())
     names = errors.names()
     if not told and not tells_positive(classes):
         raise errors.LabelError(
             f"{names.scores} has one column, but it is not known whether its class is {a} or {b}",
             remedy=names.if_unknown_positive(a, b),
         )
-    if class_of_name(name, classes) == 0:
+    if names_other_class(name, classes):
         raise errors.ColumnNameError(
             f"{names.prefix}the only column is named {name!r}, which says {a}, but is read as the "
             f"column of {b}",
@@ -127,25 +113,21 @@ def check_positive(
         )
 
 
-def class_of_name(name: Any, classes: NDArray[Any]) -> int | None:
-    """Return which of two classes the name of a column says: 0 of "p0" and "prob_no"; or None.
+def names_other_class(name: Any, classes: NDArray[Any]) -> bool:
+    """Whether the name of a column says the first of two classes: "p0", "prob_no".
 
-    It ends with the name of the class, after words that say that it is a probability. Of 0 and 1
-    "no" and "yes" say the same.
+    It ends with the name of the class, after words that say that it is a probability.
     """
     if not isinstance(name, str):
-        return None
-    labels = [str(key(label)) for label in classes.tolist()]
-    if name in labels:
-        return labels.index(name)
-    own, words = [_words(label) for label in labels], _words(name)
-    while words and words[0] in WORDS_OF_SCORES and words not in own:
+        return False
+    first, second = (str(key(label)) for label in classes.tolist())
+    if name in (first, second):
+        return name == first
+    words, own = _words(name), _words(first)
+    while words and words[0] in WORDS_OF_SCORES and words != own:
         words = words[1:]
-    if own[0] != own[1] and words in own:
-        return own.index(words)
-    if tells_positive(classes) and len(words) == 1:
-        return YES_OR_NO.get(words[0])
-    return None
+    says_no = tells_positive(classes) and len(words) == 1 and words[0] in WORDS_OF_NO
+    return says_no or (words == own and own != _words(second))
 
 
 def _words(name: str) -> list[str]:
@@ -153,18 +135,9 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name.casefold())
 
 
-@errors.takes_names
-def check_single_name(
-    name: Any,
-    fitted: NDArray[Any] | None,
-    classes: NDArray[Any],
-    who: str,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> None:
-    """Refuse a single column of another name than at the fit, unless it is that of its class."""
-    if fitted is None or not isinstance(name, str) or name == fitted[0]:
-        return
-    if class_of_name(name, classes) != 1:
+def check_single_name(name: Any, fitted: NDArray[Any] | None, who: str) -> None:
+    """Refuse a single column of another name than at the fit."""
+    if fitted is not None and isinstance(name, str) and name != fitted[0]:
         raise errors.ColumnNameError(
             f"{errors.names().prefix}the column is named {name!r}, but {who} was fitted to the "
             f"column {fitted[0]!r}",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from calibrant._gate._one_column import (
     ONE_COLUMN,
     check_positive,
     how_to_pass,
+    is_single,
     two_column_kind,
     two_columns,
 )
@@ -50,17 +50,10 @@ LOG_OF_ZERO = math.log(1e-12)
 """An exact zero is read as at most this where the calibration set has none to learn from."""
 
 LARGEST_LOGIT = 1e100  # sums of squares of larger logits would overflow
-MOST_UNEVEN_LOGITS = 100.0
-"""A column this much larger than the median one holds no scores of a class."""
-
 CHUNK_BYTES = 1 << 25
 SMALL_CHUNK_BYTES = 1 << 20
 SMALL_CHUNK_ROWS = 2048
 KINDS = ("probabilities", "logits", *ONE_COLUMN)
-_LIMITS = {
-    "positive": (-CLIP_TOLERANCE, 1 + CLIP_TOLERANCE),
-    "decision": (-LARGEST_LOGIT, LARGEST_LOGIT),
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -186,18 +179,13 @@ def check_floor(min_probability: Any, n_classes: int) -> None:
         )
 
 
-@errors.takes_names
 def check_scores(
-    scores: Any,
-    kind: str = "probabilities",
-    normalize: str | None = None,
-    first_row: int = 0,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
+    scores: Any, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
 ) -> NDArray[np.float64]:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
     One number for each row becomes two columns. Copies only what has to change. ``first_row`` is
-    added to row numbers in messages, in which the arguments are ``named``.
+    added to row numbers in messages.
     """
     return check_rows(to_matrix(scores, kind), kind, normalize, first_row)
 
@@ -209,11 +197,14 @@ def check_rows(
     first_row: int = 0,
 ) -> NDArray[np.float64]:
     """Return what ``to_matrix`` made of scores as ``check_scores`` returns them."""
-    if kind in ONE_COLUMN:
-        matrix = two_columns(matrix, kind, _LIMITS[kind], first_row)
-        return repair_rows(matrix, ONE_COLUMN[kind], None, first_row)
+    if is_single(kind):
+        limits = -LARGEST_LOGIT, LARGEST_LOGIT
+        if kind == "positive":
+            limits = -CLIP_TOLERANCE, 1.0 + CLIP_TOLERANCE
+        matrix = two_columns(matrix, kind, limits, first_row)
+        return repair_rows(matrix, two_column_kind(kind), None, first_row)
     if matrix.shape[1] < 2:
-        raise errors.ClassCountError(
+        raise errors.ShapeError(
             f"{errors.names().scores} has shape {matrix.shape}, 1 feature(s); at least two classes "
             f"are needed: {how_to_pass(kind)}"
         )
@@ -232,7 +223,7 @@ def repair_rows(
         return matrix
     if normalize == "rows":
         worst = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
-        _refuse(worst, matrix, "masses", first_row)
+        _refuse(worst, matrix, kind, first_row)
         repairs = len(matrix)
     else:
         *worst, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
@@ -255,23 +246,25 @@ def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
         raise errors.RowSumError(problem, row=row, remedy="remove or repair the row")
     with np.errstate(over="ignore", invalid="ignore"):  # of 1e308 and more
         is_percent = abs(float(np.sum(matrix[i])) - 100.0) <= 1.0
-    percent = f"; the row sums to about 100: {names.if_percent}" if is_percent else ""
+    percent = "; these look like percent: divide them by 100" if is_percent else ""
     if code == row_kernels.BAD_SUM:
         problem = f"sums to {value:.6g}, not 1{percent}"
         raise errors.RowSumError(problem, row=row, remedy=names.if_unnormalized)
-    cell: Any = {"row": row, "column": j, "value": value}
     if code == row_kernels.NOT_FINITE:
-        problem = f"Input {names.scores} contains NaN or infinity"
-        raise errors.NonFiniteError(problem, **cell, remedy="remove or repair the row")
+        problem, remedy = (
+            f"Input {names.scores} contains NaN or infinity",
+            "remove or repair the row",
+        )
+        raise errors.NonFiniteError(problem, row=row, column=j, value=value, remedy=remedy)
     if kind == "logits":
         problem = f"logits must be between {-LARGEST_LOGIT:g} and {LARGEST_LOGIT:g}"
-        raise errors.RangeError(problem, **cell, remedy="scale them")
-    if kind == "masses":
-        problem = f"Negative values in data passed as {names.scores} cannot be normalised"
-        raise errors.RangeError(problem, **cell, remedy=names.use_logits)
+        raise errors.RangeError(problem, row=row, column=j, value=value, remedy="scale them")
+    # The words in brackets are scikit-learn's, whose checks of estimators look for them.
     problem = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
-    remedy = "" if percent else names.if_logits
-    raise errors.RangeError(problem + percent, **cell, remedy=remedy)
+    remedy = names.if_logits
+    if not percent:
+        remedy += f" For features, {names.if_features}"
+    raise errors.RangeError(problem + percent, row=row, column=j, value=value, remedy=remedy)
 
 
 def assign_classes(
@@ -288,24 +281,15 @@ def assign_classes(
 
     ``names`` are those of the columns; a single column of two classes has one.
     """
-    is_single, told = kind in ONE_COLUMN, classes is not None
-    several = None if is_single else names
-    index, labels = check_labels(
-        y,
-        n_rows,
-        2 if is_single else n_columns,
-        classes=classes,
-        names=several,
-        used=used,
-        is_single=is_single,
-    )
-    order = column_order(several, labels, told=told)
-    if is_single:
+    told = classes is not None
+    if is_single(kind):
+        index, labels = check_labels(y, n_rows, 2, classes=classes, used=used)
         check_positive(labels, names[0] if names else None, told=told)
-    return index, labels, order
+        return index, labels, None
+    index, labels = check_labels(y, n_rows, n_columns, classes=classes, names=names, used=used)
+    return index, labels, column_order(names, labels, told=told)
 
 
-@errors.takes_names
 def check_batch(
     scores: Any,
     y: Any,
@@ -315,7 +299,6 @@ def check_batch(
     classes: Any = None,
     normalize: str | None = None,
     is_chunk: bool = False,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
 ) -> SimplexBatch:
     """Validate a calibration set; rows of weight zero are as if they were not there.
 
@@ -324,14 +307,8 @@ def check_batch(
     check_option("scores", kind, KINDS)
     check_option("normalize", normalize, (None, "rows"))
     given = to_matrix(scores, kind)
-    check_memory(8 * (1 + (kind in ONE_COLUMN)) * given.size, "the calibration set")
-    try:
-        matrix = check_rows(given, kind, normalize)
-    except (errors.RangeError, errors.RowSumError) as error:
-        hint = None if kind in ONE_COLUMN else if_features(given, y, told=classes is not None)
-        if hint is None:
-            raise
-        raise type(error)(f"{error}. But {hint}") from error
+    check_memory(16 * given.size, "the calibration set")
+    matrix = check_rows(given, kind, normalize)
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(
@@ -355,31 +332,7 @@ def check_batch(
     return batch
 
 
-def if_features(matrix: NDArray[Any], y: Any, *, told: bool) -> str | None:
-    """Say what to do if rows that are no distributions look like features of the classifier.
-
-    The number of features is mostly not that of labels, and their sizes are very different; but
-    whoever was ``told`` the classes of the columns may have labels of some of them only.
-    """
-    labels, n_columns = np.asarray(y, dtype=object), matrix.shape[1]
-    n_labels = len(set(map(str, labels.tolist()))) if labels.ndim == 1 else n_columns
-    with np.errstate(all="ignore"):
-        sizes = np.abs(matrix[:SMALL_CHUNK_ROWS].astype(np.float64)).max(axis=0, initial=0.0)
-        is_uneven = bool(sizes.max() > MOST_UNEVEN_LOGITS * np.median(sizes))
-    if n_labels == n_columns and not is_uneven:
-        return None
-    why = f"with {n_columns} columns for {errors.number_of(n_labels, 'distinct label')}"
-    remedy = errors.names().if_features
-    if is_uneven or n_labels > n_columns or (2 * n_labels <= n_columns and not told):
-        return f"{why} these look like features, not scores of classes: {remedy}"
-    return f"{why} these may be features: {remedy}"
-
-
-@errors.takes_names
-def find_features(
-    batch: SimplexBatch,
-    named: errors.Arguments | None = None,  # noqa: ARG001  (read by takes_names)
-) -> str | None:
+def find_features(batch: SimplexBatch) -> str | None:
     """Say so if numbers would be logits of classes that nobody named, and tell nothing of y."""
     has_label = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
     n_labels = int(has_label.sum())
@@ -431,33 +384,20 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
         )
 
 
-@cache
-def _physical_memory() -> int | None:
-    """Return the bytes of memory of this machine, if the system says."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 def check_memory(n_bytes: int, purpose: str) -> int | None:
-    """Refuse an allocation above the memory there is, before it is tried.
+    """Refuse an allocation above the limit of ``CALIBRANT_MAX_MEMORY`` bytes, before it is tried.
 
-    Returns how many of them there is place for, if that is known.
+    Returns how many of them there is place for, if there is a limit.
     """
     limit = os.environ.get("CALIBRANT_MAX_MEMORY")
-    if limit is not None:
-        try:
-            available = int(float(limit))
-        except (ValueError, OverflowError):
-            raise errors.ParameterError(
-                f"the environment variable CALIBRANT_MAX_MEMORY is {limit!r}, not a number of bytes"
-            ) from None
-    else:
-        known = _physical_memory()
-        if known is None:
-            return None
-        available = known
+    if limit is None:
+        return None
+    try:
+        available = int(float(limit))
+    except (ValueError, OverflowError):
+        raise errors.ParameterError(
+            f"the environment variable CALIBRANT_MAX_MEMORY is {limit!r}, not a number of bytes"
+        ) from None
     if n_bytes > available:
         raise errors.MemoryLimitError(
             f"{purpose} needs {n_bytes / 2**30:.1f} GiB; the limit is {available / 2**30:.1f} "

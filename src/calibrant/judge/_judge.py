@@ -261,8 +261,10 @@ def _read_rows(
     human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str, calibrator: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any], Floats, Floats, Fit]:
     """Check probabilities of grades; return them, and how to calibrate some of the rows."""
-    batch = gate.check_batch(judged, human, kind=kind, classes=classes, named=_JudgedArguments())
-    other = gate.check_scores(unlabelled, kind, named=_OtherArguments())
+    with errors.naming(_JudgedArguments()):
+        batch = gate.check_batch(judged, human, kind=kind, classes=classes)
+    with errors.naming(_OtherArguments()):
+        other = gate.check_scores(unlabelled, kind)
     if other.shape[1] != batch.n_classes:
         raise errors.ShapeError(
             f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}; pass one "
@@ -330,10 +332,12 @@ def _read_human(
             "another grade may be; pass classes= (--classes) with all grades that humans could give"
         )
     if grades.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
-        return check_labels(human, n_rows, len(grades), classes=grades, named=named)
+        with errors.naming(named):
+            return check_labels(human, n_rows, len(grades), classes=grades)
     # Labels are no fractions; half grades are found by their texts.
     texts, names = (given.astype(float).astype(str).tolist() for given in (stored, grades))
-    return check_labels(texts, n_rows, len(grades), classes=names, named=named)[0], grades
+    with errors.naming(named):
+        return check_labels(texts, n_rows, len(grades), classes=names)[0], grades
 
 
 def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:

@@ -52,9 +52,8 @@ def _check(
     # Two classes may be one column, or one number a row: the probability of the second.
     shape = np.shape(probabilities)
     kind = "positive" if len(shape) == 1 or shape[1:] == (1,) else "probabilities"
-    batch = gate.check_batch(
-        probabilities, y, kind=kind, classes=classes, is_chunk=True, named=NAMED
-    )
+    with errors.naming(NAMED):
+        batch = gate.check_batch(probabilities, y, kind=kind, classes=classes, is_chunk=True)
     return batch.scores, batch.class_index, batch.classes
 
 

@@ -157,7 +157,7 @@ def compare(
         classes,
         normalize,
     )
-    table = _read_costs(costs, val.classes, classes is not None or scores in gate.ONE_COLUMN)
+    table = _read_costs(costs, val.classes, classes is not None or gate.is_single(scores))
     fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
     fit_features = _used_features(features_val, sample_weight_val, val.n_rows)
     compared = _with_baseline(wanted, val.n_classes, scores)
@@ -311,10 +311,10 @@ def _read(val: Part, kind: str, classes: Any, normalize: str | None, others: Any
         return gate.check_batch(*val, kind=kind, classes=classes, normalize=normalize)
     except errors.LabelError:
         present = np.unique(np.concatenate([np.asarray(val.y).ravel(), np.asarray(others).ravel()]))
-        n_columns = 2 if kind in gate.ONE_COLUMN else np.shape(val.scores)[1]
+        n_columns = 2 if gate.is_single(kind) else np.shape(val.scores)[1]
         if classes is not None or len(present) != n_columns:
             raise
-        if kind in gate.ONE_COLUMN:
+        if gate.is_single(kind):
             gate.check_positive(present, told=False)
     return gate.check_batch(*val, kind=kind, classes=present, normalize=normalize)
 
@@ -323,9 +323,9 @@ def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> 
     """Refuse columns of the test part that have other names, and not those of the classes."""
     fitted, names = (gate.fitted_names(part, kind) for part in (scores_val, scores_test))
     known = gate.feature_names(fitted).get("feature_names_in_")
-    if kind in gate.ONE_COLUMN:
+    if gate.is_single(kind):
         name = None if names is None else names[0]
-        gate.check_single_name(name, known, classes, "the calibration part")
+        gate.check_single_name(name, known, "the calibration part")
         return
     if fitted is None or names is None or gate.order_of(names, classes) is not None:
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import errors
-from calibrant._gate import encode, library, of_pandas, refuse_missing
+from calibrant._gate import distinct_labels, library
 from calibrant._row_sample import MAX_CELLS, RowSample
 
 if TYPE_CHECKING:
@@ -155,21 +155,12 @@ def has_rows(y: Any, sample_weight: Any = None) -> bool:
 
 def count_each(_: Any, y: Any, sample_weight: Any = None) -> Counter[Any]:
     """Return the number of rows of a chunk that have a weight, by label."""
-    labels = of_pandas(y)
-    if labels is None:
-        plain = np.asarray(y)
-        refuse_missing(plain)
-        if plain.ndim != 1:
-            raise errors.LabelError(
-                f"y has {plain.ndim} dimensions; pass classes= for one-hot rows in chunks"
-            )
-        labels = encode(plain)
+    values, codes = distinct_labels(y)
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
-    if used is not None and used.shape != (len(labels.codes),):
-        used = None  # is refused when rows are counted
-    codes = labels.codes if used is None else labels.codes[used]
-    counts = np.bincount(codes, minlength=len(labels.values)).tolist()
-    return +Counter(dict(zip(labels.values.tolist(), counts, strict=True)))
+    if used is not None and used.shape == codes.shape:  # another shape is refused with the rows
+        codes = codes[used]
+    counts = np.bincount(codes, minlength=len(values)).tolist()
+    return +Counter(dict(zip(values.tolist(), counts, strict=True)))
 
 
 def sorted_labels(counts: Mapping[Any, int]) -> NDArray[Any]:
@@ -187,22 +178,18 @@ def is_elsewhere(scores: Any) -> bool:
     return isinstance(scores, Chunks) or is_dask(scores)
 
 
-FOR_LOGITS = "for logits, use a calibrator with scores='logits'"
-
-
 @contextmanager
 def located(
     place: str,
     *,
     first_row: int = 0,
-    first_of_all: int | None = None,
     columns: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
     """Say in errors about the data inside which place and which row it is.
 
-    The first row inside is row ``first_row`` of the place, whose own first row is row
-    ``first_of_all`` of all rows, if that is known. ``columns`` names the columns of ``scores``,
-    ``y`` and ``sample_weight`` where users know them by name: one for each class, or one of arrays.
+    The first row inside is row ``first_row`` of the place. ``columns`` names the columns of
+    ``scores``, ``y`` and ``sample_weight`` where users know them by name: one for each class, or
+    one of arrays.
     """
     try:
         yield
@@ -210,15 +197,10 @@ def located(
         if error.row is None:
             raise type(error)(f"{place}: {error}") from error
         row = first_row + error.row
-        place += f", row {row}"
-        place += "" if first_of_all is None else f", row {first_of_all + row} of all"
         name = (columns or {}).get(error.argument)
         cell = error.place(row)
         if isinstance(name, str):
             cell = f"column {name!r}" + ("" if error.column is None else f"[{error.column}]")
         elif name is not None:
             cell = "the row" if error.column is None else f"column {name[error.column]!r}"
-        message = f"{place}: {cell} {error.message}"
-        if columns is not None:  # scores= names columns where columns have names
-            message = message.replace(errors.ARGUMENTS.if_logits, FOR_LOGITS)
-        raise type(error)(message) from error
+        raise type(error)(f"{place}, row {row}: {cell} {error.message}") from error

@@ -34,8 +34,6 @@ class Scores:
     dtype: str
     is_array: bool = False
     is_vector: bool = False
-    classes: list[str] | None = None  # of a vector, where something tells them
-    orders: tuple[list[str], ...] = ()  # of classes, as indexers in the data frame have them
 
     @classmethod
     def of(cls, df: Any, scores: str | Sequence[str], n_classes: int | None = None) -> Scores:
@@ -63,44 +61,32 @@ class Scores:
     @property
     def names(self) -> list[Any] | None:
         """Names of the classes' columns."""
-        return self.classes if self.is_array else self.columns
+        return None if self.is_array else self.columns
 
-    def named_by_indexer(self, df: Any, label: str) -> Scores:
-        """Return these scores with the classes of a vector, if the labels are their texts.
+    def check_order(self, df: Any, label: str) -> None:
+        """Refuse labels of a vector of Spark ML unless they are the numbers of its columns.
 
-        Spark's classifiers have them in the order of a ``StringIndexer``, by frequency.
+        Spark's classifiers have classes in the order of a ``StringIndexer``, by frequency. Labels
+        are its numbers, or those that a classifier was fitted to without an indexer.
         """
-        if not self.is_vector or _texts_of(_field(df, label)) is not None:
-            return self  # labels that an indexer made are the numbers of the columns
-        orders = _orders(df, self.n_classes)
-        if len(orders) != 1 or not isinstance(_field(df, label).dataType, types.StringType):
-            return replace(self, orders=orders)
-        return replace(self, classes=orders[0])
-
-    def in_order_of(self, df: Any, calibrator: Any) -> Scores:
-        """Return these scores with the classes of a vector, as a calibrator knows them."""
-        if not (self.is_vector and hasattr(calibrator, "feature_names_in_")):
-            return self
-        known = calibrator.feature_names_in_.tolist()
-        orders = [order for order in _orders(df, self.n_classes) if {*order} == {*known}]
-        return replace(self, classes=orders[0] if len(orders) == 1 else known)
-
-    def check_order(self, labels: list[Any], label: str) -> None:
-        """Refuse labels of a vector whose order nothing tells, or that have another order.
-
-        Numbers are in their own order, unless an indexer has read them as texts.
-        """
-        if not self.is_vector or {*labels} <= {*(self.classes or [])}:
-            return
-        is_text = any(isinstance(one, str) for one in labels)
-        texts = [f"{one:.15g}" if isinstance(one, float) else str(one) for one in sorted(labels)]
-        others = [order for order in self.orders if {*texts} <= {*order} and texts != order]
-        if is_text or others:
+        is_text = isinstance(_field(df, label).dataType, types.StringType)
+        indexed = [field.name for field in df.schema.fields if "ml_attr" in field.metadata]
+        indexed = [name for name in indexed if "vals" in _field(df, name).metadata["ml_attr"]]
+        if self.is_vector and (is_text or (indexed and label not in indexed)):
             raise errors.LabelError(
                 f"column {self.columns[0]!r} is a vector of Spark ML, in the order of a "
-                f"StringIndexer, and no column tells which of {errors.some_in_words(labels)} in "
-                f"column {label!r} comes first; pass label= the column that the indexer made, or a "
-                "calibrator with classes= in the order of indexer_model.labels"
+                f"StringIndexer, which column {label!r} does not tell; pass label= the column that "
+                "the indexer made, or a calibrator with classes= in the order of "
+                "indexer_model.labels"
+            )
+
+    def check_fitted(self, calibrator: Any) -> None:
+        """Refuse a vector for a calibrator that was fitted to columns with names."""
+        if self.is_vector and hasattr(calibrator, "feature_names_in_"):
+            raise errors.ColumnNameError(
+                f"column {self.columns[0]!r} is a vector without names, but the calibrator was "
+                f"fitted to the columns {errors.some_in_words(calibrator.feature_names_in_)}; pass "
+                "scores= a column for each class, made with vector_to_array"
             )
 
     @property
@@ -147,19 +133,6 @@ class Scores:
             problem = f"{held}, but needs {self.n_classes}, one for each class"
             raise errors.ShapeError(problem, row=i)
         return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
-
-
-def _texts_of(field: Any) -> list[str] | None:
-    """Return the texts that a ``StringIndexer`` has numbered in a column that it made."""
-    texts: list[str] | None = field.metadata.get("ml_attr", {}).get("vals")
-    return texts
-
-
-def _orders(df: Any, n_classes: int) -> tuple[list[str], ...]:
-    """Return the orders of as many texts as there are classes, by columns that indexers made."""
-    found = [_texts_of(field) for field in df.schema.fields]
-    orders = {tuple(texts) for texts in found if texts is not None and len(texts) == n_classes}
-    return tuple(map(list, sorted(orders)))
 
 
 def by_name(name: str) -> Any:

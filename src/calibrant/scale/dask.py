@@ -60,47 +60,38 @@ class DaskChunks(Chunks):
         if all(map(_is_frame, (scores, *others.values()))):
             # One frame, which is read once: of two, Dask may cut one into other chunks.
             parts = scores.assign(**others).to_delayed()
-            self._starts: list[int | None] = [None] * len(parts)
             self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
             self._y = [part[LABEL] for part in parts]
             self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
         else:
             self._scores = matrix.to_delayed().ravel()
-            self._starts = _starts(matrix)
             self._y = _split_as(matrix, y, "y")
             if sample_weight is not None:
                 self._weight = _split_as(matrix, sample_weight, "sample_weight")
         if sample_weight is None:
             self._weight = [None] * len(self._scores)
-        self._is_one_hot = getattr(y, "ndim", 1) > 1
 
     @cached_property
     def _counts(self) -> Counter[Any]:
         """The number of rows of each label; no score is read for it."""
-        parts = enumerate(zip(self._y, self._weight, self._starts, strict=True))
-        return _merged([dask.delayed(_count_labels)(*part) for part in parts], add)
+        parts = enumerate(zip(self._y, self._weight, strict=True))
+        return _merged([dask.delayed(_count_labels)(number, *part) for number, part in parts], add)
 
     def labels(self) -> NDArray[Any]:
         """Return the distinct labels."""
         return sorted_labels(self._counts)
 
-    def count_labels(self) -> Counter[Any] | None:
-        """Return the number of rows of each label, unless labels are one-hot rows."""
-        return None if self._is_one_hot else self._counts
+    def count_labels(self) -> Counter[Any]:
+        """Return the number of rows of each label."""
+        return self._counts
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every chunk where it is, and merge a few neighbours at a time."""
         sent = dask.delayed(count, traverse=False)
-        parts = enumerate(zip(self._scores, self._y, self._weight, self._starts, strict=True))
+        parts = enumerate(zip(self._scores, self._y, self._weight, strict=True))
         columns = self.names or self.n_columns
         counted = [dask.delayed(_count)(sent, columns, number, *part) for number, part in parts]
         return _merged(counted, merge)
-
-
-def _starts(matrix: Any) -> list[int | None]:
-    """Return the first row of each chunk, as far as it is known."""
-    starts = np.cumsum([0.0, *matrix.chunks[0][:-1]])
-    return [None if math.isnan(start) else int(start) for start in starts]
 
 
 def _split_as(matrix: Any, values: Any, name: str) -> Any:
@@ -144,9 +135,8 @@ def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _count_labels(number: int, part: tuple[Any, Any, int | None]) -> Counter[Any]:
-    y, weight, start = part
-    with located(f"chunk {number}", first_of_all=start):
+def _count_labels(number: int, y: Any, weight: Any) -> Counter[Any]:
+    with located(f"chunk {number}"):
         return count_each(None, y, weight)
 
 
@@ -157,10 +147,9 @@ def _count(
     scores: Any,
     y: Any,
     weight: Any,
-    start: int | None,
 ) -> T:
     """Count a chunk, given the names of the columns or their number."""
-    with located(f"chunk {number}", first_of_all=start):
+    with located(f"chunk {number}"):
         if isinstance(columns, list):
             return count(NamedMatrix(np.asarray(scores), columns), y, weight)
         if scores.shape[1] != columns:  # Dask believes what it is told of chunks
@@ -288,7 +277,6 @@ def map_rows(
         method,
         names,
         on_bad_row,
-        _starts(matrix),
         drop_axis=1 if n_columns is None else None,
         chunks=None if n_columns is None else (sizes, (n_columns,)),
         meta=np.empty((0,) if n_columns is None else (0, n_columns), dtype=dtype),
@@ -301,12 +289,10 @@ def _apply(
     method: str,
     names: list[Any] | None,
     on_bad_row: str,
-    starts: list[int | None],
     block_id: tuple[int, ...] = (0,),
 ) -> NDArray[Any]:
     """Calibrate a chunk of an array."""
-    number = block_id[0]
-    with located(f"chunk {number}", first_of_all=starts[number]):
+    with located(f"chunk {block_id[0]}"):
         return predict_chunk(calibrator, method, block, names, on_bad_row)[0]
 
 

@@ -63,9 +63,8 @@ def rows(
         Data frame, which a fit reads twice: for the labels, and for the rows.
     scores : list of str, or str
         Columns of the scores, one for each class, or a single column of arrays or Spark vectors.
-        A vector such as ``probability`` has the order of a ``StringIndexer``, which is read from
-        the column that it made, if ``df`` still has it; otherwise labels that are text need a
-        calibrator with ``classes=`` in that order.
+        A vector such as ``probability`` has the order of a ``StringIndexer``: pass the column that
+        it made as ``label``, or a calibrator with ``classes=`` in that order.
     label : str, default="label"
         Column of the labels: text, whole numbers or booleans.
     weight : str, optional
@@ -136,7 +135,7 @@ def predict_proba(
             "calibrate the rows of each group, df.where(df.group == name), with for_group(name)"
         )
     given = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
-    given = given.in_order_of(df, calibrator)
+    given.check_fitted(calibrator)
     # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
     nothing = calibrator.predict_proba(given.named(np.empty((0, given.n_classes), given.dtype)))
     kind = types.FloatType() if nothing.dtype == np.float32 else types.DoubleType()
@@ -163,9 +162,9 @@ class SparkChunks(Chunks):
     def __init__(
         self, df: Any, scores: str | Sequence[str], label: str, weight: str | None
     ) -> None:
-        self._scores = Scores.of(df, scores).named_by_indexer(df, label)
+        self._scores = Scores.of(df, scores)
         self.names, self.n_columns = self._scores.names, self._scores.n_classes
-        self._label, self._weight = label, weight
+        self._given, self._label, self._weight = df, label, weight
         columns = self._scores.expressions([by_name(name) for name in self._scores.columns])
         columns += [label_column(df, label).alias("y")]
         columns += [] if weight is None else [weight_column(df, weight).alias("w")]
@@ -191,7 +190,7 @@ class SparkChunks(Chunks):
                 f"column {self._label!r} has more than {most} distinct labels, "
                 f"{errors.some_in_words(labels)}; pass one column of scores for each class"
             )
-        self._scores.check_order(labels, self._label)
+        self._scores.check_order(self._given, self._label)
         return sorted_labels(self._counts)
 
     @cached_property
