@@ -276,10 +276,8 @@ def photograph():
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(path.as_uri())
         page.screenshot(path=IMAGES / "report.png")
-        page.locator("#diagrams").screenshot(path=IMAGES / "report-diagrams.png")
         browser.close()
     shrink(IMAGES / "report.png")
-    shrink(IMAGES / "report-diagrams.png")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ named = {"as it came": raw, "calibrated": honest}
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 for name, p in named.items():
     ReliabilityDisplay.from_predictions(
-        new_y, p, n_bins=12, strategy="quantile", name=name, ax=left, show_sizes=False
+        new_y, p, n_bins=12, strategy="quantile", name=name, ax=left
     )
 ticks = [0.01, 0.1, 1]
 left.set(xscale="log", yscale="log", xlim=(0.002, 1), ylim=(0.002, 1), xticks=ticks, yticks=ticks)

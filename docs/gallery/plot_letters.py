@@ -62,7 +62,7 @@ left.spines[["top", "right"]].set_visible(False)
 left.legend(frameon=False)
 for name, p in found.items():
     ReliabilityDisplay.from_predictions(
-        new_y, p, kind="confidence", n_bins=10, name=name, ax=right, show_sizes=False
+        new_y, p, kind="confidence", n_bins=10, name=name, ax=right
     )
 favourite = int(np.argmax(shares["the model"]))
 said, right_in = (shares[name][favourite] for name in ("the model", "the right answer"))

@@ -8,20 +8,17 @@ from __future__ import annotations
 import io
 import math
 import re
-import textwrap
 import warnings
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant._extras import advice
-from calibrant._text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
 
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
@@ -31,8 +28,6 @@ PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, BLACK, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 GREY, PALE, GRID, RED = "#5F5F5F", "#BDBDBD", "#E6E6E6", "#C4001A"
-WIDTH_OF_LETTERS, SMALLEST_NAME = 0.56, 8.0
-"""Width of a letter on average, of its size; the smallest size of names of axes, in points."""
 
 
 class Look(NamedTuple):
@@ -74,6 +69,7 @@ def new_grid(
     n_panels: int, n_columns: int, panel: tuple[float, float]
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``n_panels`` axes, row by row."""
+    n_columns = min(n_columns, n_panels)
     n_rows = math.ceil(n_panels / n_columns)
     size = (panel[0] * n_columns, panel[1] * n_rows)
     figure, axes = pyplot().subplots(
@@ -88,85 +84,11 @@ def new_grid(
     return figure, flat[:n_panels]
 
 
-class ReservedSpace:
-    """Locator of axes that leave room, inside their slot, for what is drawn around them.
-
-    A grid of the user's own has no place but the slots of its axes: a strip under a diagram or
-    lines above it would be cut off, or lie on the neighbours.
-    """
-
-    def __init__(self, ax: Axes) -> None:
-        self.inner: Any = ax.get_axes_locator()
-        self.get_subplotspec = ax.get_subplotspec  # by which tight_layout knows the slot
-        self.below = 0.0
-        self.above = 0.0
-
-    def __call__(self, ax: Any, renderer: Any) -> Bbox:
-        """Return where the axes are to be, in parts of the figure."""
-        from matplotlib.transforms import Bbox
-
-        slot = ax.get_position(original=True) if self.inner is None else self.inner(ax, renderer)
-        inch = ax.figure.dpi / ax.figure.bbox.height
-        low, high = slot.y0 + self.below * slot.height, slot.y1 - self.above / 72 * inch
-        return Bbox.from_extents(slot.x0, low, slot.x1, max(high, low + 0.1 * slot.height))
-
-
-def reserve_space(ax: Axes, *, below: float = 0.0, above: float = 0.0) -> None:
-    """Keep a share of the height under the axes free, and points above them."""
-    room: Any = ax.get_axes_locator()
-    if not isinstance(room, ReservedSpace):
-        room = ReservedSpace(ax)
-        ax.set_axes_locator(room)
-    room.below = max(room.below, below)
-    room.above = max(room.above, above)
-
-
-def wrap(text: str, points: float, size: float) -> list[str]:
-    """Break text into lines that are about as wide as ``points``."""
-    return textwrap.wrap(text, max(12, int(points / (WIDTH_OF_LETTERS * size))))
-
-
-def size_in_points(ax: Axes) -> tuple[float, float]:
-    """Width and height of axes; before the picture is laid out, roughly."""
-    box, room = ax.get_window_extent(), ax.get_axes_locator()
-    share = 1 - room.below if isinstance(room, ReservedSpace) else 1.0
-    return 72 * box.width / ax.figure.dpi, 72 * share * box.height / ax.figure.dpi
-
-
-def name_axes(ax: Axes, x: str, y: str) -> None:
-    """Print the names of both axes: smaller, or in lines, where the axes are short."""
-    width, height = size_in_points(ax)
-    _name_axis(ax.xaxis, x, width)
-    _name_axis(ax.yaxis, y, height)
-
-
-def _name_axis(axis: Any, name: str, points: float) -> None:
-    size = float(axis.label.get_fontsize())
-    while size > SMALLEST_NAME and len(name) * WIDTH_OF_LETTERS * size > points:
-        size = max(SMALLEST_NAME, size - 1)
-    axis.set_label_text("\n".join(wrap(name, points, size)), fontsize=size)
-
-
-def _legend_size(ax: Axes) -> int:
-    """Size of the letters in the legend, in points: smaller in small axes."""
-    return 8 if min(size_in_points(ax)) > 190 else 7
-
-
 def add_legend(ax: Axes) -> None:
     """Print a legend where it hides the least."""
-    size = _legend_size(ax)
     ax.legend(
-        loc="best", fontsize=size, borderpad=0.3, labelspacing=0.3, handlelength=1.8, framealpha=0.9
+        loc="best", fontsize=8, borderpad=0.3, labelspacing=0.3, handlelength=1.8, framealpha=0.9
     )
-
-
-def entry(ax: Axes, name: str, facts: str) -> str:
-    """Text of a legend: a name and numbers, one under the other where the axes are narrow."""
-    name = shorten(name)
-    letters = len(name) + len(facts) + 3
-    if WIDTH_OF_LETTERS * _legend_size(ax) * letters <= 0.6 * size_in_points(ax)[0]:
-        return literal(f"{name} ({facts})")
-    return literal(f"{name}\n{facts}")
 
 
 def tidy(ax: Axes) -> None:
@@ -195,36 +117,10 @@ def print_plain_numbers(ax: Axes) -> None:
         )
 
 
-def number_ranks(ax: Axes, n_ranks: int, few: int) -> None:
-    """Give an axis of ranks whole numbers, on a logarithmic scale if they are not few."""
-    from matplotlib.ticker import MaxNLocator
-
-    if n_ranks > few:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
-    else:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-
-
-def add_heading(ax: Axes, title: str | None, lines: Sequence[str] = ()) -> None:
-    """Print a title above a panel, if there is one, and smaller lines between the two."""
-    if title is None:
-        return
-    above = 11 * len(lines)
-    ax.set_title(literal(title), fontsize=10, fontweight="bold", pad=6 + above)
-    if ax.figure.get_layout_engine() is None:  # which would make room by itself
-        reserve_space(ax, above=above)
-    if lines:
-        words = literal("\n".join(lines))
-        note = ax.annotate(words, (0.5, 1.0), (0, 4), "axes fraction", "offset points")
-        note.set(ha="center", va="bottom", fontsize=8.5)
-
-
-def add_title(figure: Figure, title: str | None) -> None:
-    """Print a title above all panels, if there is one, in a figure that grows by it."""
+def add_heading(ax: Axes, title: str | None) -> None:
+    """Print a title above a panel, if there is one."""
     if title is not None:
-        figure.suptitle(literal(title))
-        figure.set_figheight(figure.get_figheight() + 0.4)
+        ax.set_title(literal(title), fontsize=10, fontweight="bold")
 
 
 def literal(text: object) -> str:
@@ -234,7 +130,6 @@ def literal(text: object) -> str:
 
 LOOK_OF_PAGES = {
     "svg.fonttype": "none",  # words stay words, which the reader's fonts show and a search finds
-    "svg.hashsalt": "calibrant",
     "font.size": 9.5,
     "axes.edgecolor": GREY,
     "xtick.color": GREY,
@@ -243,16 +138,13 @@ LOOK_OF_PAGES = {
     "ytick.left": False,
 }
 _DIGITS = re.compile(r"(\.\d)\d+")
-NAMESPACE = re.compile(r"\{.*?\}")
+_NAMESPACE = re.compile(r"\{.*?\}")
 
 
 def to_svg(
     draw: Callable[[Axes], object], size: tuple[float, float], *, name: str, label: str
 ) -> str:
     """Draw on new axes, and return an SVG element that can stand in a page.
-
-    Pages forbid styles inside elements, so these become attributes. The style sheet of pages knows
-    the colours of this module by their values, and replaces them in the dark.
 
     Parameters
     ----------
@@ -271,8 +163,10 @@ def to_svg(
     except ImportError as error:
         raise ImportError(f"drawing needs matplotlib; {advice()}") from error
     file = io.BytesIO()
+    # Identifiers of marks and clips are hashes, which must differ between pictures of a page.
+    look = {**LOOK_OF_PAGES, "svg.hashsalt": name}
     # A page looks the same whatever the user's settings are, which come back afterwards.
-    with style.context(["default", LOOK_OF_PAGES]), warnings.catch_warnings():
+    with style.context(["default", look]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # which the reader's fonts may have
         figure = Figure(size, layout="constrained")
         ax = figure.subplots()
@@ -280,39 +174,30 @@ def to_svg(
         draw(ax)
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(file.getvalue())  # noqa: S314  (matplotlib wrote it just now)
-    picture = ET.Element("svg", viewBox=root.attrib["viewBox"], role="img")
-    picture.set("aria-label", label)
-    _copy(root, picture, f"-{name}")
-    return ET.tostring(picture, encoding="unicode")
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _NAMESPACE.sub("", child.tag) in {"metadata", "style"}:
+                parent.remove(child)
+    for element in root.iter():
+        _clean(element)
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label}
+    return ET.tostring(root, encoding="unicode")
 
 
-def _copy(source: ET.Element, target: ET.Element, mark: str) -> None:
-    """Copy what is drawn, without styles and with identifiers that end in ``mark``.
+def _clean(element: ET.Element) -> None:
+    """Turn the style of an element into attributes, and shorten what it holds.
 
-    Marks and clips have identifiers, which must differ from those of other pictures of a page;
-    groups have some that nothing refers to.
+    Pages forbid styles inside elements. Their style sheet knows the colours of this module by
+    their values, and replaces them in the dark.
     """
-    for child in source:
-        tag = NAMESPACE.sub("", child.tag)
-        if tag in {"metadata", "style"} or (tag in {"g", "defs"} and not len(child)):
-            continue
-        if tag == "g" and not child.attrib.keys() - {"id"}:
-            _copy(child, target, mark)
-            continue
-        own = ET.SubElement(target, tag)
-        own.text = None if child.text is None or child.text.isspace() else child.text
-        for key, value in child.attrib.items():
-            name = NAMESPACE.sub("", key)
-            if name == "style":
-                for part, setting in re.findall(r"([\w-]+): ([^;]+)", value):
-                    if part != "font-family":  # the page has its own
-                        own.set(part, setting)
-            elif name == "href":
-                own.set(name, value + mark)
-            elif name == "clip-path":
-                own.set(name, value.replace(")", f"{mark})"))
-            elif name == "id" and tag != "g":
-                own.set(name, value + mark)
-            elif name in {"d", "x", "y", "transform", "width", "height", "points"}:
-                own.set(name, _DIGITS.sub(r"\1", " ".join(value.split())))
-        _copy(child, own, mark)
+    attributes = {_NAMESPACE.sub("", key): value for key, value in element.attrib.items()}
+    styles = re.findall(r"([\w-]+): ([^;]+)", attributes.pop("style", ""))
+    attributes |= {part: value for part, value in styles if part != "font-family"}
+    for key in attributes.keys() & {"d", "x", "y", "transform", "points"}:
+        attributes[key] = _DIGITS.sub(r"\1", " ".join(attributes[key].split()))
+    element.tag, element.attrib = _NAMESPACE.sub("", element.tag), attributes
+    if element.tag == "g":
+        attributes.pop("id", None)  # nothing refers to groups
+    if element.text is not None and element.text.isspace():
+        element.text = None
+    element.tail = None

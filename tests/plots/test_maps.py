@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +12,6 @@ from calibrant import (
     CalibratedClassifier,
     Chain,
     FlattenedIsotonic,
-    MatrixScaling,
     Mixture,
     MonotoneSpline,
     OneVsRestIsotonic,
@@ -66,7 +64,6 @@ def test_the_map_of_two_classes_is_the_curve_from_p_to_q(method):
     fitted = method().fit(scores, y)
     picture = compute_map(fitted)
     (curve,) = picture.curves
-    assert curve.is_line
     assert (picture.x_label, picture.y_label) == (
         "probability of 1 before",
         "probability of 1 after",
@@ -79,26 +76,12 @@ def test_the_map_of_two_classes_is_the_curve_from_p_to_q(method):
     assert np.allclose(compute_map(of_logits).curves[0].y, curve.y, atol=1e-6)
 
 
-def test_temperature_line_is_the_share_of_two_classes_among_more(data):
-    fitted = TemperatureScaling().fit(*data)
-    (curve,) = compute_map(fitted).curves
-    x = curve.x[1:-1]
-    assert np.allclose(curve.y[1:-1], expit(logit(x) / fitted.temperature_))
-    assert f"{fitted.temperature_:.3g}" in curve.name
-
-
 class Holder(BaseEstimator):
     """A method that nothing knows of, but that it holds a map of scores of three classes."""
 
     def fit(self, fitted):
         self.map_, self.classes_ = fitted, np.arange(3)
         return self
-
-
-def test_infinite_temperature_is_flat_and_none_is_a_jump():
-    flat, jump = (compute_map(Holder().fit(maps.TemperatureMap(b, -700.0))) for b in (0.0, 1e6))
-    assert np.all(flat.curves[0].y == 0.5)
-    assert set(jump.curves[0].y) == {0.0, 0.5, 1.0}
 
 
 class Reverse(maps.CalibrationMap):
@@ -111,9 +94,8 @@ class Reverse(maps.CalibrationMap):
 @pytest.mark.parametrize(
     ("fitted", "kind"),
     [
-        (maps.TemperatureMap(0.5, -700.0), "line"),
-        (maps.DirichletMap(np.eye(3), np.zeros(3), -700.0), "affine"),
-        (maps.TopLabelMap((maps.Histogram([0.0], [0.5], [1.0]),)), "classes"),
+        (maps.TemperatureMap(0.5, -700.0), "section"),
+        (maps.TopLabelMap((maps.Histogram([0.0], [0.5], [1.0]),)), "section"),
         (maps.ClasswiseCurves([0, 1, 1], (maps.Histogram([0.0], [0.5], [1.0]),) * 2), "classes"),
         (Reverse(), "section"),
     ],
@@ -124,21 +106,24 @@ def test_a_map_is_drawn_by_its_type_whatever_holds_it(fitted, kind):
     assert found.kind == kind
     ax = draw_map(found, title="map")
     assert ax.get_xlabel() == found.x_label
-    names = [text.get_text() for text in ax.get_legend().get_texts()] if kind != "affine" else []
-    assert all(curve.name in names for curve in found.curves if curve.is_line)
-    assert ("unchanged" in names) == found.has_identity
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["unchanged", *(curve.name for curve in found.curves)]
 
 
 COMPOSED = [
     (Mixture([TemperatureScaling(), FlattenedIsotonic()]), ["any class"]),
     (Chain([VectorScaling(), FlattenedIsotonic()]), ["a", "b", "c", "d"]),
+    (VectorScaling(), ["a", "b", "c", "d"]),
+    (MonotoneSpline(), ["any class"]),
     (AutoCalibrator(candidates=(), cv=2), ["any class"]),
 ]
 
 
 @pytest.mark.parametrize("kind", ["probabilities", "logits"])
-@pytest.mark.parametrize(("method", "curves"), COMPOSED, ids=["Mixture", "Chain", "Auto"])
-def test_the_map_of_a_composition_is_a_section(data, method, curves, kind):
+@pytest.mark.parametrize(
+    ("method", "curves"), COMPOSED, ids=["Mixture", "Chain", "VS", "Spline", "Auto"]
+)
+def test_a_map_without_a_picture_of_its_own_is_a_section(data, method, curves, kind):
     scores, y = data
     names = list("wxyz")  # which a plain matrix lacks
     frame = pd.DataFrame(scores if kind == "probabilities" else np.log(scores), columns=names)
@@ -163,7 +148,7 @@ def test_a_classifier_has_no_map_of_scores_and_what_is_not_fitted_none():
     classifier.fit(*simulate(200, 3))
     with pytest.raises(ParameterError, match=r"CalibratedClassifier.*\[0\]\.calibrator"):
         compute_map(classifier)
-    assert compute_map(classifier.calibrated_classifiers_[0].calibrator).kind == "line"
+    assert compute_map(classifier.calibrated_classifiers_[0].calibrator).kind == "section"
 
 
 def test_few_classes_have_a_line_each_and_many_have_quantiles(data):
@@ -178,26 +163,3 @@ def test_few_classes_have_a_line_each_and_many_have_quantiles(data):
         assert words in many.note
         median, high, low = (curve.y for curve in many.curves)
         assert np.all((low <= median) & (median <= high))
-
-
-def test_affine_map_has_a_point_for_each_class(data):
-    structured = StructuredScaling().fit(*data)
-    assert f"1/T = {structured.inverse_temperature_:.3g}" in compute_map(structured).note
-    for method in (VectorScaling(), MatrixScaling(ridge=0.01)):
-        fitted = method.fit(*data)
-        (curve,) = compute_map(fitted).curves
-        assert not curve.is_line
-        slopes = fitted.coef_ if fitted.coef_.ndim == 1 else np.diag(fitted.coef_)
-        assert np.allclose(curve.y, slopes)
-        assert np.allclose(curve.x, fitted.intercept_ - fitted.intercept_.mean())
-
-
-def test_spline_map_is_what_the_calibrator_does_to_ratios(data):
-    fitted = MonotoneSpline().fit(*data)
-    found = compute_map(fitted)
-    (curve,) = found.curves
-    assert found.kind == "spline"
-    assert curve.y[-1] == 1.0
-    row = np.array([[0.7, 0.2, 0.08, 0.02]])
-    mapped = np.exp(np.interp(np.log(row), np.log(curve.x), np.log(curve.y)))
-    assert np.allclose(fitted.predict_proba(row), mapped / mapped.sum(), atol=2e-3)

@@ -59,24 +59,11 @@ def hostile_page(hostile, tmp_path_factory):
 def long_comparison(parts):
     """Every method on probabilities."""
     scores, y, new_scores, new_y = parts
-    return compare(y, scores, new_y, new_scores, n_resamples=4, n_diagrams=0)
+    return compare(y, scores, new_y, new_scores, n_resamples=4)
 
 
 @pytest.fixture(scope="session")
 def long_page(long_comparison, tmp_path_factory):
     path = tmp_path_factory.mktemp("long") / "report.html"
     write_report(path, long_comparison)
-    return path
-
-
-@pytest.fixture(scope="session")
-def big_page(tmp_path_factory):
-    """Ten thousand classes, a few rows."""
-    scores, y = simulate(150, 10_000, seed=3)
-    names = np.array([f"<b>class</b> number {i}" for i in range(10_000)])
-    comparison = compare(
-        names[y], scores, names[y], scores, "fir", classes=names, n_resamples=2, n_diagrams=6
-    )
-    path = tmp_path_factory.mktemp("big") / "report.html"
-    write_report(path, comparison)
     return path

@@ -13,7 +13,6 @@ from calibrant import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibrant import _gate as gate
 from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import expected_cost, value_of_calibration
@@ -21,8 +20,8 @@ from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.metrics._cumulative import holm
 from calibrant.report import build_report, compare
+from calibrant.report._judge import paired_differences
 from calibrant.report._page import python_lines
-from calibrant.report._results import paired_differences
 from conftest import simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
@@ -31,29 +30,14 @@ METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
 def quick(parts, methods="ts", **options):
     """A comparison without resamples and diagrams."""
     scores, y, new_scores, new_y = parts
-    options = {"n_resamples": 0, "n_diagrams": 0, **options}
+    options = {"n_resamples": 0, **options}
     return compare(y, scores, new_y, new_scores, methods, **options)
 
 
 @pytest.fixture(scope="module")
 def comparison(parts):
     scores, y, new_scores, new_y = parts
-    return compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30, n_diagrams=4)
-
-
-def test_every_part_is_checked_once_and_every_prediction_is_read_once(parts, monkeypatch):
-    """The gate is asked for the two parts, and once for what each method predicts."""
-    scores, y, new_scores, new_y = parts
-    calls, check_batch = [], gate.check_batch
-
-    def counted(*arguments, **options):
-        calls.append(arguments)
-        return check_batch(*arguments, **options)
-
-    monkeypatch.setattr(gate, "check_batch", counted)
-    found = compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=2, n_diagrams=3)
-    assert found.methods == METHODS_HERE
-    assert len(calls) == 2 + len(METHODS_HERE)
+    return compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30)
 
 
 def test_a_comparison_prints_as_a_table(comparison):
@@ -149,15 +133,6 @@ def test_classes_keep_their_names_in_results_and_warnings(parts):
     assert of_two.results[0].curve.kind == of_two.results[0].evaluation.binary.positive == "yes"
 
 
-def test_diagrams_are_of_the_worst_and_the_most_frequent_classes(comparison):
-    assert len(comparison.shown) == 4
-    assert comparison.shown[0] == comparison.results[0].classwise.order[0]
-    assert int(np.argmax(comparison.test_counts)) in comparison.shown
-    for result in comparison.results:
-        is_shown = result.method in comparison.verdict.in_view
-        assert tuple(result.classwise.curves) == (comparison.shown if is_shown else ())
-
-
 def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
     (failure,) = hostile.failures
     assert (failure.method, failure.error) == ("broken", "RuntimeError")
@@ -182,7 +157,6 @@ def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
         ({"new_y": 77}, LabelError, "77"),
         ({"methods": ["no-such-method"]}, ParameterError, "method="),
         ({"methods": {"uncalibrated": TemperatureScaling()}}, ParameterError, "always compared"),
-        ({"n_diagrams": -1}, ParameterError, "n_diagrams"),
     ],
 )
 def test_bad_data_is_an_error_at_once(parts, change, error, message):
@@ -193,32 +167,27 @@ def test_bad_data_is_an_error_at_once(parts, change, error, message):
         quick((change.get("scores", 1) * scores, y, new_scores, new_y), **options)
 
 
-def test_logits_are_read_as_logits_and_every_method_is_told(parts, monkeypatch):
-    """Predictions that are not kept for the diagrams are made once more."""
+def test_logits_are_read_as_logits_and_every_method_is_told(parts):
     scores, y, new_scores, new_y = parts
     logits, told = (np.log(scores) + 3, y, np.log(new_scores) - 2, new_y), []
-    options = {"n_resamples": 5, "n_diagrams": 2}
-    first = quick(parts, "fir", progress=lambda *how_far: told.append(how_far), **options)
+    first = quick(parts, "fir", progress=lambda *how_far: told.append(how_far))
     assert told == [(0, 3, "uncalibrated"), (1, 3, "ts"), (2, 3, "fir"), (3, 3, "")]
-    monkeypatch.setattr("calibrant.report._results.KEPT_BYTES", 0)
-    second = quick(logits, "fir", scores="logits", **options)
+    second = quick(logits, "fir", scores="logits")
     for one, two in zip(first.results, second.results, strict=True):
         a, b = (found.evaluation.negative_log_likelihood.value for found in (one, two))
         assert a == pytest.approx(b, rel=1e-6)
-        assert [*one.classwise.curves] == [*two.classwise.curves]
-        for j in one.classwise.curves:
-            assert one.classwise.curves[j].ece == pytest.approx(two.classwise.curves[j].ece)
 
 
-def test_labels_that_the_calibration_part_lacks_are_named_by_the_other(parts):
+def test_classes_that_the_calibration_part_lacks_have_to_be_named(parts):
     names = np.array([f"class {i:02d}" for i in range(12)])
     scores, y, new_scores, new_y = parts
     kept = y != 5
-    found = quick((scores[kept], names[y[kept]], new_scores, names[new_y]))
+    lacking = scores[kept], names[y[kept]], new_scores, names[new_y]
+    found = quick(lacking, classes=names)
     assert found.classes.tolist() == names.tolist()
     assert found.val_counts[5] == 0
-    with pytest.raises(LabelError):
-        quick((scores[kept], names[y[kept]], scores[kept], names[y[kept]]))
+    with pytest.raises(LabelError, match="classes"):
+        quick(lacking)
 
 
 def test_a_weight_of_two_is_the_row_twice():
@@ -226,10 +195,10 @@ def test_a_weight_of_two_is_the_row_twice():
     new_scores, new_y = simulate(200, 3, seed=5)
     weight, new_weight = np.arange(300) % 3, np.arange(200) % 3
     weights = {"sample_weight_val": weight, "sample_weight_test": new_weight}
-    a = quick((scores, y, new_scores, new_y), "fir", **weights, n_diagrams=2)
+    a = quick((scores, y, new_scores, new_y), "fir", **weights)
     repeated = [np.repeat(part, weight, axis=0) for part in (scores, y)]
     repeated += [np.repeat(part, new_weight, axis=0) for part in (new_scores, new_y)]
-    b = quick(repeated, "fir", n_diagrams=2)
+    b = quick(repeated, "fir")
     for one, two in zip(a.results, b.results, strict=True):
         same, twice = one.evaluation.estimates(), two.evaluation.estimates()
         for metric in set(same) - {"kernel_density_ece"}:  # whose bandwidth depends on the rows
@@ -303,7 +272,7 @@ def test_groups_are_judged_and_a_grouped_calibrator_is_fitted_by_them(parts):
     scores, y, new_scores, new_y = parts
     groups, new_groups = np.arange(1200) % 3, np.arange(900) % 3
     weight = np.where(np.arange(900) % 5 == 0, 0.0, 1.0)
-    told = {"groups_val": groups, "groups_test": new_groups, "n_resamples": 10, "n_diagrams": 0}
+    told = {"groups_val": groups, "groups_test": new_groups, "n_resamples": 10}
     methods = {"grouped": GroupedCalibrator(TemperatureScaling(), min_rows=100)}
     found = compare(y, scores, new_y, new_scores, methods, sample_weight_test=weight, **told)
     assert found.failures == ()

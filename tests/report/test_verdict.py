@@ -23,7 +23,7 @@ def honest(n_rows, n_classes, seed, power=1.0, tilt=None, alpha=1.0):
 
 def verdict_of(parts, methods="ts", **options):
     (scores, y), (new_scores, new_y) = parts
-    options = {"n_resamples": 40, "n_diagrams": 0, **options}
+    options = {"n_resamples": 40, **options}
     return compare(y, scores, new_y, new_scores, methods, **options).verdict
 
 
@@ -188,11 +188,10 @@ def test_two_classes_have_one_diagram():
     names = np.array(["no", "yes"])
     comparison = compare(names[y], scores, names[new_y], new_scores, "ts", n_resamples=20)
     page = build_report(comparison)
-    assert comparison.shown == ()
     assert comparison.results[0].curve.ece == comparison.results[0].evaluation.positive_ece.value
     assert "Calibration maps of class <bdi>yes</bdi>" in page
     assert "pos-ECE, %" in page
-    assert " % for class yes on average, observed " in page
+    assert " % for class yes on average, and " in page
     three = [honest(300, 3, seed) for seed in (1, 2)]
     page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
     assert "pos-ECE" not in page

@@ -26,14 +26,13 @@ def render_page(
 ) -> str:
     """Return the page of a package, from its ``page.html.jinja`` and ``page.css``.
 
-    The template extends ``shell.html.jinja``, which needs ``title`` and ``sections``. A page with
-    ``numbers`` has the script ``page.js``, which reads them; ``style_of`` is another package whose
-    style it has.
+    The template extends ``shell.html.jinja``, which needs ``title`` and ``sections``. There are no
+    scripts. ``style_of`` is another package whose style the page has.
     """
     css = _read("calibrant._pages", "shell.css") + _read(style_of or room, "page.css")
-    script = _read(room, "page.js") if "numbers" in context else ""
-    policy = ["default-src 'none'", f"style-src {_digest(css)}"]
-    policy += [f"script-src {_digest(script)}"] * bool(script) + ["img-src data:"] * has_images
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    policy = ["default-src 'none'", f"style-src 'sha256-{digest}'"]
+    policy += ["img-src data:"] * has_images
     templates = {
         "shell.html.jinja": _read("calibrant._pages", "shell.html.jinja"),
         "page.html.jinja": _read(room, "page.html.jinja"),
@@ -43,15 +42,13 @@ def render_page(
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        finalize=lambda found: visible(found) if type(found) is str else found,  # not Markup
+        finalize=lambda value: visible(value) if type(value) is str else value,  # not Markup
     )
     environment.filters["clean"] = clean
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     page = environment.get_template("page.html.jinja").render(
         version=__version__,
         policy="; ".join([*policy, "base-uri 'none'", "form-action 'none'"]),
         css=css,
-        script=script,
         **context,
     )
     return page + "\n"
@@ -59,7 +56,3 @@ def render_page(
 
 def _read(room: str, name: str) -> str:
     return resources.files(room).joinpath(name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

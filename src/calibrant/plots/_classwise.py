@@ -11,13 +11,11 @@ from calibrant import _drawing as style
 from calibrant._gate import check_number
 from calibrant._predictions import read
 from calibrant._result import Result, doc, result
-from calibrant._text import p_words, percent, shorten
+from calibrant._text import percents, shorten
 from calibrant.metrics import ClassBins, check_bins, errors_in, reliability_curve
-from calibrant.plots._reliability import add_legend, draw_panel
+from calibrant.plots._reliability import draw_reliability, finish_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
@@ -30,6 +28,9 @@ if TYPE_CHECKING:
 FEW = 50
 """Classes that have a marker each, on a linear axis."""
 
+DIAGRAM_BINS = 8
+"""Bins of a diagram: few rows of a class have a probability that is not near zero."""
+
 
 @result(eq=False)
 class ClasswiseSummary(Result):
@@ -41,7 +42,7 @@ class ClasswiseSummary(Result):
     frequency: Floats = doc("Share of rows of each class.")
     order: Wholes = doc("Column numbers by decreasing error; ties in the order of the columns.")
     curves: dict[int, ReliabilityCurve] = doc(
-        "Curves by column, of the worst or of the chosen classes."
+        "Curves of the worst classes by column, in eight bins."
     )
 
 
@@ -50,9 +51,7 @@ def compute_classwise(
     y_proba: ArrayLike | None = None,
     *,
     n_worst: int = 8,
-    columns: Sequence[int] | None = None,
     n_bins: int = 15,
-    diagram_bins: int = 8,
     n_resamples: int = 200,
     random_state: Seed = 0,
     sample_weight: ArrayLike | None = None,
@@ -67,11 +66,6 @@ def compute_classwise(
         As in :func:`calibrant.metrics.reliability_curve`.
     n_worst : int, default=8
         Number of classes that get a diagram.
-    columns : sequence of int, optional
-        Columns that get a diagram, instead of the worst.
-    diagram_bins : int, default=8
-        Number of bins of the diagrams and their p-values: a class has few rows whose probability is
-        not near zero, too few for ``n_bins``.
     n_resamples : int, default=200
         Number of resamples for the consistency bars and the p-values; 0 for none.
 
@@ -100,52 +94,32 @@ def compute_classwise(
     ece = errors_in(sums)
     weight, happened, said = sums.sum(axis=1).T
     order = np.argsort(-ece.round(12), kind="stable")  # both of two are equal but for rounding
-    shown = order[: int(n_worst)].tolist() if columns is None else [int(j) for j in columns]
     curves = {}
-    if shown:  # without, chunks need not be sampled
-        curves = class_curves(
-            source.in_memory(),
-            shown,
-            n_bins=diagram_bins,
-            n_resamples=n_resamples,
-            random_state=random_state,
-        )
+    if n_worst > 0:  # without, chunks need not be sampled
+        rows = source.in_memory()
+        # Columns are asked for by number: a class may be called "confidence".
+        numbered = replace(rows, classes=np.arange(rows.n_classes))
+        curves = {
+            j: reliability_curve(
+                numbered,
+                kind=j,
+                n_bins=DIAGRAM_BINS,
+                n_resamples=n_resamples,
+                random_state=random_state,
+            )
+            for j in order[: int(n_worst)].tolist()
+        }
     shares = said / weight, happened / weight
     return ClasswiseSummary(source.classes.copy(), ece, *shares, order, curves)
 
 
-def class_curves(
-    rows: Predictions,
-    columns: Sequence[int],
-    *,
-    n_bins: int = 8,
-    n_resamples: int,
-    random_state: Seed,
-) -> dict[int, ReliabilityCurve]:
-    """Reliability curves of some classes, by column."""
-    # Columns are asked for by number: a class may be called "confidence".
-    numbered = replace(rows, classes=np.arange(rows.n_classes))
-    return {
-        j: reliability_curve(
-            numbered, kind=j, n_bins=n_bins, n_resamples=n_resamples, random_state=random_state
-        )
-        for j in columns
-    }
-
-
-def draw_classwise(
-    summary: ClasswiseSummary, *, n_columns: int = 3, title: str | None = None
-) -> Figure:
+def draw_classwise(summary: ClasswiseSummary) -> Figure:
     """Draw the errors of all classes, and the diagrams of those that have one.
 
     Parameters
     ----------
     summary : ClasswiseSummary
         From :func:`compute_classwise`.
-    n_columns : int, default=3
-        Diagrams in a row; the first is the overview of all classes.
-    title : str, optional
-        Title of the figure.
 
     Returns
     -------
@@ -157,23 +131,18 @@ def draw_classwise(
     >>> summary = compute_classwise([0, 1], [[0.9, 0.1], [0.2, 0.8]])
     >>> figure = draw_classwise(summary)  # doctest: +SKIP
     """
-    n_panels = 1 + len(summary.curves)
-    figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.6))
+    figure, axes = style.new_grid(1 + len(summary.curves), 3, (3.1, 3.2))
     _draw_overview(summary, axes[0])
-    ranks = {int(j): place + 1 for place, j in enumerate(summary.order)}
-    for ax, (j, curve) in zip(axes[1:], summary.curves.items(), strict=True):
-        error, chance = percent(summary.ece[j], 2), p_words(curve.p_value)
-        said, seen = summary.mean_probability[j], summary.frequency[j]
-        lines = [
-            f"ECE {error}, {chance}" if chance else f"ECE {error}",
-            f"predicted {percent(said)}, observed {percent(seen)}",
-        ]
-        draw_panel(curve, ax)
-        style.add_heading(ax, f"#{ranks[j]}: {shorten(str(summary.classes[j]))}", lines)
-        ax.set_xlabel("probability of the class")
+    for rank, (ax, (j, curve)) in enumerate(
+        zip(axes[1:], summary.curves.items(), strict=True), start=1
+    ):
+        said, seen = percents(summary.mean_probability[j], summary.frequency[j])
+        notes = [f"{said} predicted", f"{seen} observed"]
+        numbered = replace(curve, kind="the class")  # whose name is in the title
+        title = f"#{rank}: {shorten(str(summary.classes[j]))}"
+        draw_reliability(numbered, ax, title=title, notes=notes)
     if summary.curves:
-        add_legend(figure, next(iter(summary.curves.values())))
-    style.add_title(figure, title)
+        finish_grid(figure, next(iter(summary.curves.values())))
     return figure
 
 
@@ -182,13 +151,16 @@ def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
     ranks = np.arange(1, len(errors) + 1)
     marker = "o" if len(errors) <= FEW else None
     ax.plot(ranks, errors, color=style.BLACK, marker=marker, markersize=3, linewidth=1.2)
-    has_diagram = np.isin(summary.order, list(summary.curves))
-    x, y = ranks[has_diagram], errors[has_diagram]
-    ax.plot(x, y, "s", color=style.VERMILION, markersize=5, label="with a diagram")
+    worst = slice(len(summary.curves))
+    ax.plot(ranks[worst], errors[worst], "s", color=style.VERMILION, label="with a diagram")
     mean = float(errors.mean())
     ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
     style.add_heading(ax, f"all {len(errors)} classes")
     ax.set(xlabel="class, the worst first", ylabel="ECE of the class, %")
     ax.set_ylim(bottom=0)
-    style.number_ranks(ax, len(errors), FEW)
+    if len(errors) > FEW:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    else:
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
     style.add_legend(ax)

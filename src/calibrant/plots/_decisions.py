@@ -10,6 +10,7 @@ import numpy as np
 from calibrant import _drawing as style
 from calibrant import errors
 from calibrant._html import short_number
+from calibrant._text import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,13 +59,13 @@ def draw_decisions(
     for place, (name, curve) in enumerate(named.items()):
         x, y, facts = _points(curve)
         some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).astype(np.int64))
-        label = style.literal(name or facts or "act above the threshold")
-        label = style.entry(ax, name, facts) if name and facts else label
-        (line,) = ax.plot(x[some], y[some], **style.look(place)._asdict(), label=label)
+        label = "\n".join(filter(None, (shorten(name), facts))) or "act above the threshold"
+        look = style.look(place)
+        (line,) = ax.plot(x[some], y[some], **look._asdict(), label=style.literal(label))
         line.set(linewidth=1.4, markersize=4, markevery=max(1, len(some) // 12))
         if _kind(curve) == "net benefit":
             low, high = (y + sign * 1.96 * curve.spread for sign in (-1, 1))
-            ax.fill_between(x, low, high, color=style.look(place).color, alpha=0.12, linewidth=0)
+            ax.fill_between(x, low, high, color=look.color, alpha=0.12, linewidth=0)
     _draw_beside(ax, curve, [_points(one)[1] for one in named.values()])
     style.add_legend(ax)
     style.add_heading(ax, title)
@@ -98,15 +99,15 @@ def _draw_beside(ax: Axes, curve: Any, values: list[Floats]) -> None:
         ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2, label="act on none")
         top = max(float(y.max()) for y in values)
         ax.set_ylim(-0.25 * max(top, 0.01), 1.15 * max(top, curve.prevalence, 0.01))
-        style.name_axes(ax, "threshold probability", "net benefit")
+        ax.set(xlabel="threshold probability", ylabel="net benefit")
     elif kind == "cost":
         label = f"by the costs: {curve.threshold:.3f}"
         ax.axvline(curve.threshold, color=style.GREY, linestyle="--", linewidth=1.2, label=label)
         ax.set_ylim(bottom=min(0.0, *(float(y.min()) for y in values)))
-        style.name_axes(ax, "threshold probability", "mean cost per row")
+        ax.set(xlabel="threshold probability", ylabel="mean cost per row")
     else:
         ax.set_xlim(0, 1)
         ax.set_ylim(bottom=0)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-        style.name_axes(ax, "coverage: share of rows kept", "risk: share of them wrong")
+        ax.set(xlabel="coverage: share of rows kept", ylabel="risk: share of them wrong")

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _drawing as style
+from calibrant._text import shorten
 from calibrant.metrics import reliability_curve
-from calibrant.plots._reliability import (
-    CURVE,
-    draw_bars,
-    draw_frame,
-    draw_line,
-    draw_sizes,
-    facts_of,
-    remove_bars,
-)
+from calibrant.plots._reliability import BARS, CURVE, draw_bars, draw_frame, draw_line, facts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +76,6 @@ class ReliabilityDisplay:
         *,
         name: str | None = None,
         ref_line: bool = True,
-        show_sizes: bool = True,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
         """Draw the diagram, on axes of its own or together with others.
@@ -96,8 +88,6 @@ class ReliabilityDisplay:
             Name in the legend; ``estimator_name`` by default.
         ref_line : bool, default=True
             Whether to draw the diagonal.
-        show_sizes : bool, default=True
-            Whether to draw the share of rows in each bin underneath.
         **kwargs
             Passed to ``matplotlib.pyplot.plot``.
 
@@ -105,21 +95,19 @@ class ReliabilityDisplay:
         -------
         display : ReliabilityDisplay
         """
-        self.ax_ = style.axes_or_new(ax, (4.6, 5.7))
+        self.ax_ = style.axes_or_new(ax, (4.6, 4.6))
         self.figure_ = self.ax_.figure
         place = sum(line.get_gid() == CURVE for line in self.ax_.lines)
-        look = style.look(place)
         draw_frame(self.ax_, self.curve, ref_line=ref_line)
         if place == 0:
             draw_bars(self.ax_, self.curve)
         else:  # bars of several curves would hide each other; hollow points say as much
-            remove_bars(self.ax_)
+            for drawn in [one for one in self.ax_.collections if one.get_gid() == BARS]:
+                drawn.remove()
         name = self.estimator_name if name is None else name
         facts = ", ".join(facts_of(self.curve))
-        label = style.literal(facts) if name is None else style.entry(self.ax_, name, facts)
-        self.line_ = draw_line(self.ax_, self.curve, look, label=label, **kwargs)
-        if show_sizes:
-            draw_sizes(self.ax_, self.curve, look._replace(color=str(self.line_.get_color())))
+        label = style.literal(facts if name is None else f"{shorten(name)}\n{facts}")
+        self.line_ = draw_line(self.ax_, self.curve, style.look(place), label=label, **kwargs)
         style.add_legend(self.ax_)
         return self
 
@@ -139,7 +127,6 @@ class ReliabilityDisplay:
         classes: ArrayLike | None = None,
         name: str | None = None,
         ref_line: bool = True,
-        show_sizes: bool = True,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
@@ -159,7 +146,7 @@ class ReliabilityDisplay:
             Label of each column; ``classes_`` of the estimator by default.
         name : str, optional
             Name in the legend; that of its class by default.
-        ref_line, show_sizes, ax, **kwargs
+        ref_line, ax, **kwargs
             As in :meth:`plot`.
 
         Returns
@@ -179,7 +166,6 @@ class ReliabilityDisplay:
             classes=estimator.classes_ if classes is None else classes,
             name=type(estimator).__name__ if name is None else name,
             ref_line=ref_line,
-            show_sizes=show_sizes,
             ax=ax,
             **kwargs,
         )
@@ -200,7 +186,6 @@ class ReliabilityDisplay:
         pos_label: Any = None,
         name: str | None = None,
         ref_line: bool = True,
-        show_sizes: bool = True,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
@@ -212,7 +197,7 @@ class ReliabilityDisplay:
             As in :func:`calibrant.metrics.reliability_curve`.
         sample_weight, classes, pos_label
             As in :func:`calibrant.metrics.reliability_curve`.
-        name, ref_line, show_sizes, ax, **kwargs
+        name, ref_line, ax, **kwargs
             As in :meth:`plot`.
 
         Returns
@@ -232,4 +217,4 @@ class ReliabilityDisplay:
             pos_label=pos_label,
         )
         display = cls(curve, estimator_name=name)
-        return display.plot(ax, ref_line=ref_line, show_sizes=show_sizes, **kwargs)
+        return display.plot(ax, ref_line=ref_line, **kwargs)

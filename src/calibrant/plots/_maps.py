@@ -6,7 +6,6 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _drawing as style
@@ -36,12 +35,11 @@ DIVIDED = "rows are divided by their sums afterwards."
 
 
 class MapCurve(NamedTuple):
-    """One line of a picture, or points if ``is_line`` is false."""
+    """One line of a picture."""
 
     name: str
     x: Floats
     y: Floats
-    is_line: bool = True
 
 
 @result()
@@ -54,7 +52,6 @@ class MapPicture:
     x_label: str = doc("Names of the axes.", default="probability before")
     y_label: str = doc("Names of the axes.", default="g(probability)")
     is_log: bool = doc("Whether both axes are logarithmic.", default=False)
-    has_identity: bool = doc("Whether the diagonal means 'unchanged'.", default=True)
 
     def __post_init__(self) -> None:
         for curve in self.curves:
@@ -161,60 +158,16 @@ def _(fitted: maps.RankedSteps, _: Any) -> MapPicture:
 
 
 @_picture.register(maps.ClasswiseCurves)
-@_picture.register(maps.TopLabelMap)
-def _(fitted: maps.ClasswiseCurves | maps.TopLabelMap, names: Sequence[str]) -> MapPicture:
+def _(fitted: maps.ClasswiseCurves, names: Sequence[str]) -> MapPicture:
     x = _grid()
     values = np.array([np.asarray(curve(x), dtype=np.float64) for curve in fitted.curves])
     note = f"One map for each of them; {DIVIDED}"
-    if len(values) == 1:
-        names, note = ["all classes"], "One map for all classes."
-    elif len(values) > MOST_CURVES:
+    if len(values) < len(names):  # several classes share one
+        names = [f"map {i + 1}" for i in range(len(values))]
+    if len(values) > MOST_CURVES:
         note = f"Quantiles of {len(values)} maps; {DIVIDED}"
-    elif len(names) != len(values):
-        names = [f"group {i + 1}" for i in range(len(values))]
     curves = _lines_or_quantiles(names, x, values)
     return MapPicture("classes", curves, note, y_label="map of the class")
-
-
-@_picture.register(maps.AffineMap)
-@_picture.register(maps.StructuredMap)
-def _(fitted: maps.AffineMap | maps.StructuredMap, _: Any) -> MapPicture:
-    slope = np.diag(fitted.coef) if fitted.coef.ndim == 2 else fitted.coef
-    name = "slope of its own logit" if fitted.coef.ndim == 2 else "slope of the logit"
-    note = "Each point is a class: further right its probability rises; below 1 its logits shrink."
-    if isinstance(fitted, maps.StructuredMap):
-        name = "slope of its own probability"
-        beta = fitted.inverse_temperature
-        note = (
-            f"Each point is a class, in addition to 1/T = {beta:.3g} for all: further right "
-            "its probability rises."
-        )
-    x = fitted.intercept - fitted.intercept.mean()
-    curve = MapCurve("a class", x, slope.copy(), is_line=False)
-    x_label = "intercept, minus the mean"
-    return MapPicture("affine", (curve,), note, x_label, name, has_identity=False)
-
-
-@_picture.register(maps.SplineMap)
-def _(fitted: maps.SplineMap, _: Any) -> MapPicture:
-    """Exponential of theta(log p), with theta(0) = 0."""
-    knots, low = fitted.knots, np.log(SMALLEST)
-    nodes = np.concatenate([[low], knots[(knots > low) & (knots < 0)], [0.0]])
-    steps = np.diff(nodes) * fitted.slopes[np.searchsorted(knots, nodes[:-1], side="right")]
-    theta = -np.append(np.cumsum(steps[::-1])[::-1], 0.0)
-    grid = np.linspace(low, 0.0, 100)
-    y = np.maximum(np.exp(np.interp(grid, nodes, theta)), SMALLEST)
-    curve = MapCurve(f"{len(knots)} knots", np.exp(grid), y)
-    return MapPicture("spline", (curve,), f"One smooth map for all classes; {DIVIDED}", is_log=True)
-
-
-@_picture.register(maps.TemperatureMap)
-def _(fitted: maps.TemperatureMap, _: Any) -> MapPicture:
-    x, beta = _grid(), fitted.inverse_temperature
-    y = expit(beta * logit(x)) if beta > 0 else np.full(len(x), 0.5)
-    curve = MapCurve(f"T = {1 / beta:.3g}" if beta > 0 else "T infinite", x, y)
-    note = "Of any two classes, the share of one of them."
-    return MapPicture("line", (curve,), note, "share before", "share after")
 
 
 def _steps(thresholds: Floats, values: Floats, first: float = 0.0) -> tuple[Floats, Floats]:
@@ -243,7 +196,6 @@ def draw_map(
     ax: Axes | None = None,
     *,
     title: str | None = None,
-    show_note: bool = True,
     smallest: float = 0.0,
 ) -> Axes:
     """Draw a calibration map.
@@ -251,13 +203,11 @@ def draw_map(
     Parameters
     ----------
     picture : MapPicture
-        From :func:`compute_map`.
+        From :func:`compute_map`; ``picture.note`` says in a sentence what is drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
         Title above the diagram.
-    show_note : bool, default=True
-        Whether to print ``picture.note`` above the diagram.
     smallest : float, default=0.0
         Power of ten at which the axes of two classes begin, which are then logarithmic, as in
         :func:`draw_reliability`.
@@ -271,25 +221,20 @@ def draw_map(
     >>> from calibrant.plots import compute_map, draw_map
     >>> ax = draw_map(compute_map(calibrator))  # doctest: +SKIP
     """
-    ax = style.axes_or_new(ax, (4.2, 4.4))
-    is_point = not any(curve.is_line for curve in picture.curves)
-    low = 0.0
+    ax = style.axes_or_new(ax, (4.2, 4.2))
     if picture.is_log:
-        ax.set(xscale="log", yscale="log")
         low = min(float(curve.x.min()) for curve in picture.curves)
+        ax.set(xscale="log", yscale="log")
         style.print_plain_numbers(ax)
-    elif not is_point:
+    else:
         low = smallest if picture.kind == "two classes" else 0.0
         style.probability_axes(ax, low)
-    if picture.has_identity:
-        ax.plot([low, 1], [low, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
+    ax.plot([low, 1], [low, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
     for place, curve in enumerate(picture.curves):
-        look, label = style.look(place), style.literal(shorten(curve.name))
-        look = look._replace(marker="none") if curve.is_line else look._replace(linestyle="none")
-        ax.plot(curve.x, curve.y, **look._asdict(), markersize=5, label=label)
-    style.name_axes(ax, style.literal(picture.x_label), style.literal(picture.y_label))
-    if not is_point:  # the note explains points
-        style.add_legend(ax)
-    note = style.wrap(picture.note, style.size_in_points(ax)[0], 8.5) if show_note else []
-    style.add_heading(ax, title or "", note)
+        color, _, linestyle = style.look(place)
+        label = style.literal(shorten(curve.name))
+        ax.plot(curve.x, curve.y, color=color, linestyle=linestyle, label=label)
+    ax.set(xlabel=style.literal(picture.x_label), ylabel=style.literal(picture.y_label))
+    style.add_legend(ax)
+    style.add_heading(ax, title)
     return ax

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     from calibrant.metrics import ReliabilityCurve, Seed
 
-CURVE, REFERENCE = "calibrant-curve", "calibrant-reference"
-BARS, SIZES = "calibrant-bars", "calibrant-sizes"
+CURVE, REFERENCE, BARS = "calibrant-curve", "calibrant-reference", "calibrant-bars"
 """Marks of what was drawn, so that a second curve on the same axes can join the first."""
 
-STRIP = 0.3
-"""Height of the bin sizes and the gap above them, of that of the diagram."""
+HEIGHT_OF_SIZES = 0.14
+"""Height of the fullest bin, of that of the diagram."""
 
 UNINFORMATIVE = 0.75
 """Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
@@ -93,12 +92,12 @@ def draw_reliability(
     title: str | None = None,
     notes: Sequence[str] | None = (),
     place: int = 0,
-    show_sizes: bool = True,
     smallest: float = 0.0,
 ) -> Axes:
-    """Draw one reliability diagram, with bin sizes underneath and its error printed in it.
+    """Draw one reliability diagram, with its error printed in it.
 
-    Grey bars show the range of a calibrated classifier; points outside are filled.
+    Grey bars show the range of a calibrated classifier; points outside are filled. Bars along the
+    bottom show where the rows are.
 
     Parameters
     ----------
@@ -112,8 +111,6 @@ def draw_reliability(
         Lines printed under the error, such as the NLL; None prints neither.
     place : int, default=0
         Number of the curve among several, which sets its colour and marker.
-    show_sizes : bool, default=True
-        Whether to draw the share of rows in each bin underneath.
     smallest : float, default=0.0
         Power of ten at which logarithmic axes begin, for a rare class, whose points lie in one
         corner of linear axes; bins in which it never came are drawn at the edge. 0 for linear axes.
@@ -129,21 +126,14 @@ def draw_reliability(
     >>> curve = reliability_curve([0, 1], [[0.9, 0.1], [0.2, 0.8]], n_bins=2)
     >>> ax = draw_reliability(curve, title="two rows")  # doctest: +SKIP
     """
-    ax = style.axes_or_new(ax, (3.8, 4.8))
-    draw_panel(curve, ax, place, smallest)
-    if notes is not None:
-        _print_lines(ax, curve, [*facts_of(curve), *notes])
-    style.add_heading(ax, title)
-    if show_sizes:
-        draw_sizes(ax, curve, style.look(place))
-    return ax
-
-
-def draw_panel(curve: ReliabilityCurve, ax: Axes, place: int = 0, smallest: float = 0.0) -> None:
-    """Draw a diagram without bin sizes, title and numbers."""
+    ax = style.axes_or_new(ax, (3.8, 3.9))
     draw_frame(ax, curve, smallest=smallest)
     draw_bars(ax, curve)
     draw_line(ax, curve, style.look(place))
+    if notes is not None:
+        _print_lines(ax, curve, [*facts_of(curve), *notes])
+    style.add_heading(ax, title)
+    return ax
 
 
 def draw_reliability_grid(
@@ -178,11 +168,10 @@ def draw_reliability_grid(
     """
     if not curves:
         raise ParameterError("curves is empty; pass at least one")
-    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.0))
+    figure, axes = style.new_grid(len(curves), n_columns, (3.1, 3.2))
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
-    add_legend(figure, next(iter(curves.values())))
-    style.add_title(figure, title)
+    finish_grid(figure, next(iter(curves.values())), title)
     return figure
 
 
@@ -194,15 +183,17 @@ def facts_of(curve: ReliabilityCurve) -> list[str]:
 
 
 def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> None:
-    """Print them in the lower right corner, or in the upper left if the curve is there."""
+    """Print them in the upper left corner, or at the lower right if the curve is there."""
     x, y = curve.mean_probability, curve.frequency
     informative = ~(curve.consistency_high - curve.consistency_low >= UNINFORMATIVE)
-    below = np.count_nonzero(informative & (x > 0.45) & (y < 0.35))
-    above = np.count_nonzero(informative & (x < 0.55) & (y > 0.65))
-    at, across, along = (0.04, "left", "top") if below > above else (0.96, "right", "bottom")
+    above = np.count_nonzero(informative & (x < 0.55) & (y > 0.6))
+    below = np.count_nonzero(informative & (x > 0.45) & (y < 0.55))
+    is_right = above > below
+    at = (0.96, 0.04 + HEIGHT_OF_SIZES) if is_right else (0.04, 0.96)
     box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
-    words = ax.text(at, 1 - at, style.literal("\n".join(lines)), transform=ax.transAxes)
-    words.set(ha=across, va=along, fontsize=8.5, bbox=box, zorder=5)
+    words = ax.text(*at, style.literal("\n".join(lines)), transform=ax.transAxes)
+    words.set(fontsize=8.5, bbox=box, zorder=5)
+    words.set(ha="right", va="bottom") if is_right else words.set(ha="left", va="top")
 
 
 def is_confidence(curve: ReliabilityCurve) -> bool:
@@ -215,10 +206,9 @@ def draw_frame(
 ) -> None:
     """Draw axes and diagonal, unless an earlier curve has."""
     style.probability_axes(ax, smallest)
-    if _strip(ax) is None:
-        name = f"probability of {style.literal(shorten(curve.kind))}"
-        names = ("confidence", "accuracy") if is_confidence(curve) else (name, "observed frequency")
-        style.name_axes(ax, *names)
+    name = f"probability of {style.literal(shorten(str(curve.kind)))}"
+    names = ("confidence", "accuracy") if is_confidence(curve) else (name, "observed frequency")
+    ax.set(xlabel=names[0], ylabel=names[1])
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
         ends = [smallest, 1]
         ax.plot(ends, ends, ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
@@ -230,13 +220,6 @@ def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
     wide = np.where(high - low >= UNINFORMATIVE, 1.0, 4.0)
     x, low, high = (np.maximum(v, ax.get_xlim()[0]) for v in (curve.mean_probability, low, high))
     ax.vlines(x, low, high, color=style.PALE, linewidth=wide, zorder=1.5, gid=BARS)
-
-
-def remove_bars(ax: Axes) -> None:
-    """Remove the bars of an earlier curve."""
-    for drawn in list(ax.collections):
-        if drawn.get_gid() == BARS:
-            drawn.remove()
 
 
 def draw_line(
@@ -257,70 +240,41 @@ def draw_line(
     faces = ["white" if hollow else colour for hollow in inside]
     points = ax.scatter(x, y, 10 + 40 * np.sqrt(share / share.max()), marker=line.get_marker())
     points.set(facecolors=faces, edgecolors=colour, linewidths=1.2, zorder=3.1, clip_on=False)
+    _draw_sizes(ax, curve, colour)
     return line
 
 
-def _strip(ax: Axes) -> Any:
-    """Return the axes of the bin sizes, if there are any."""
-    return next((inset for inset in ax.child_axes if inset.get_gid() == SIZES), None)
-
-
-def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
-    """Draw the share of rows in each bin, in a strip under the diagram."""
-    from matplotlib.ticker import MaxNLocator
-
-    strip = _strip(ax)
+def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: Any) -> None:
+    """Draw where the rows are, along the bottom: their share is the area over a bin."""
     edges = np.maximum(curve.edges, ax.get_xlim()[0])
     widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)
-    share = curve.weight / curve.weight.sum()
-    is_even = np.allclose(widths, widths[0])
-    if not is_even:  # areas tell where rows are, where heights would not
-        share = share * widths.mean() / np.maximum(widths, 1e-3 * widths.sum())
-    if strip is None:
-        style.reserve_space(ax, below=STRIP / (1 + STRIP))
-        strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax, gid=SIZES)
-        style.tidy(strip)
-        # Inside, where fewer rows are: the room at the left is that of the neighbour.
-        x, side = (0.98, "right") if share[: len(share) // 2].sum() > 0.5 else (0.02, "left")
-        name = "share of rows" if is_even else "rows"
-        words = strip.text(x, 0.95, name, transform=strip.transAxes, ha=side, va="top")
-        words.set(fontsize=7.5, color=style.GREY)
-        strip.set_xlabel(ax.get_xlabel(), fontsize=ax.xaxis.label.get_fontsize())
-        strip.tick_params(axis="y", labelsize=8)
-        strip.yaxis.set_major_locator(MaxNLocator(2))
-        strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %" * is_even)
-        ax.set_xlabel("")
-        ax.tick_params(axis="x", labelbottom=False)
-    strip.stairs(share, edges, color=look.color, linestyle=look.linestyle, linewidth=1.2)
-    strip.stairs(share, edges, color=look.color, fill=True, alpha=0.25)
-    # A fixed upper end would cut off a second curve with a fuller bin.
-    tops = [0.0 if len(strip.patches) == 2 else strip.get_ylim()[1], 1.05 * float(share.max())]
-    strip.set_ylim(0, max(tops))
+    density = curve.weight / np.maximum(widths, 1e-3 * widths.sum())
+    height = HEIGHT_OF_SIZES * density / density.max()
+    bars = ax.stairs(height, edges, fill=True, color=colour, alpha=0.2, linewidth=0, zorder=1)
+    bars.set_transform(ax.get_xaxis_transform())
 
 
-def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
-    """Explain the marks of the diagrams, under all of them, in a figure that grows by it."""
+def finish_grid(figure: Figure, curve: ReliabilityCurve, title: str | None = None) -> None:
+    """Explain the marks of the diagrams, under all of them, and print a title above."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     point = partial(Line2D, [], [], color=style.BLUE, marker="o", markersize=5.5)
     marks: list[Any] = [
         Line2D([], [], linestyle=":", color=style.GREY, label="perfectly calibrated"),
-        point(linewidth=1.4, label="observed in each bin (larger: more rows)"),
+        point(linewidth=1.4, label="observed (larger: more rows)"),
     ]
     if np.isfinite(curve.p_value):
         level = f"{100 * curve.consistency_level:g} %"
         marks += [
-            Patch(color=style.PALE, label=f"{level} range of calibrated predictions"),
-            point(linestyle="none", markerfacecolor="white", label="hollow: within chance"),
+            Patch(color=style.PALE, label=f"{level} range if calibrated"),
+            point(linestyle="none", markerfacecolor="white", label="within this range"),
         ]
-    # One under the other, and smaller, where the figure is too narrow for two columns.
-    for n_columns, size in ((2, 9), (1, 8)):
-        legend = figure.legend(
-            handles=marks, loc="outside lower center", ncols=n_columns, fontsize=size, frameon=False
-        )
-        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
-            break
-        legend.remove()
-    height = legend.get_window_extent().height / figure.dpi
+    n_columns = 2 if figure.get_figwidth() > 4 else 1
+    height = 0.2 * len(marks) / n_columns + 0.2 + 0.4 * (title is not None)
     figure.set_figheight(figure.get_figheight() + height)
+    figure.legend(
+        handles=marks, loc="outside lower center", ncols=n_columns, fontsize=8.5, frameon=False
+    )
+    if title is not None:
+        figure.suptitle(style.literal(title))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -22,8 +22,9 @@ from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions import read_costs
-from calibrant.report._results import Comparison, Failure, Judge, MethodResult
-from calibrant.report._tables import baseline_of
+from calibrant.report._judge import Judge
+from calibrant.report._results import Comparison, Failure, MethodResult
+from calibrant.report._verdict import baseline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,14 +35,6 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
     from calibrant.metrics import Seed
-
-
-class Part(NamedTuple):
-    """Arguments of the calibration part, or of the test part."""
-
-    scores: Any
-    y: Any
-    weight: Any
 
 
 def compare(
@@ -64,7 +57,6 @@ def compare(
     n_bins: int = 15,
     n_resamples: int = 200,
     confidence_level: float = 0.95,
-    n_diagrams: int = 12,
     random_state: Seed = 0,
     n_jobs: int | None = None,
     sources: Mapping[str, str] | None = None,
@@ -86,8 +78,8 @@ def compare(
         Kind of the scores, which is never guessed. For a vector or one column: "positive" is the
         probability of the second class, "decision" its log-odds (margin).
     classes : array-like of shape (n_classes,), optional
-        Label of each column; needed if both parts lack a class. For a single column: the negative
-        and the positive label.
+        Label of each column; needed if the calibration part lacks a class. For a single column:
+        the negative and the positive label.
     normalize : {None, "rows"}, default=None
         "rows" divides each row of scores by its sum.
     sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
@@ -110,10 +102,6 @@ def compare(
         intervals of metrics, and no tests but those of the shares of classes.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
-    n_diagrams : int, default=12
-        Number of classes that get a diagram beside that of the confidence: the worst before and
-        after, and the most frequent. Two classes have one diagram, of the positive one. Only
-        the methods of ``verdict.in_view`` have them.
     random_state : None, int, SeedSequence or Generator, default=0
         Seed of the random numbers.
     n_jobs : int, optional
@@ -148,11 +136,10 @@ def compare(
     """
     started = perf_counter()
     wanted = _calibrators(methods, (groups_val, groups_test), (features_val, features_test))
-    gate.check_number("n_diagrams", n_diagrams, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     val, test, warned = _read_parts(
-        Part(scores_val, y_val, sample_weight_val),
-        Part(scores_test, y_test, sample_weight_test),
+        (scores_val, y_val, sample_weight_val),
+        (scores_test, y_test, sample_weight_test),
         scores,
         classes,
         normalize,
@@ -184,7 +171,6 @@ def compare(
             classes=val.classes,
             val_counts=np.bincount(val.class_index, minlength=val.n_classes),
             test_counts=np.bincount(test.class_index, minlength=val.n_classes),
-            shown=judge.shown_classes(results, int(n_diagrams)),
             settings={
                 "scores": scores,
                 "normalize": normalize,
@@ -202,25 +188,8 @@ def compare(
             created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
             seconds=0.0,
         )
-        comparison = _judge_further(comparison, judge, table)
+        comparison = judge.with_details(comparison, table)
     return replace(comparison, seconds=perf_counter() - started)
-
-
-def _judge_further(
-    comparison: Comparison,
-    judge: Judge,
-    costs: NDArray[np.float64] | None,
-) -> Comparison:
-    """Judge groups, segments, decisions and classes of the methods in view, and without any."""
-    names = (UNCALIBRATED, comparison.verdict.applied)
-    judged = [result for result in comparison.results if result.method in names]
-    comparison = replace(
-        comparison,
-        by_group=judge.by_group(judged),
-        segments=judge.by_segment(judged),
-        decisions=judge.decisions(judged, costs),
-    )
-    return judge.with_diagrams(comparison)
 
 
 def _read_costs(costs: Any, classes: NDArray[Any], is_ordered: bool) -> NDArray[np.float64] | None:
@@ -240,7 +209,7 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
     """Return the group of each row that has a weight."""
     if groups is None:
         return None
-    used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+    used = _has_weight(weight, n_rows)
     names, codes = gate.read_groups(groups, len(used))
     result: NDArray[Any] = names[codes[used]]
     return result
@@ -250,9 +219,14 @@ def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray
     """Return the features of each row that has a weight, by column."""
     if features is None:
         return None
-    used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+    used = _has_weight(weight, n_rows)
     columns = gate.columns_by_name(features, len(used))
     return {name: column[used] for name, column in columns.items()}
+
+
+def _has_weight(weight: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Return which rows are used: without weights, all of the rows that were checked."""
+    return np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
 
 
 def _calibrators(
@@ -292,31 +266,21 @@ def _with_baseline(
 
 
 def _read_parts(
-    val: Part, test: Part, kind: str, classes: Any, normalize: str | None
+    val: tuple[Any, Any, Any],
+    test: tuple[Any, Any, Any],
+    kind: str,
+    classes: Any,
+    normalize: str | None,
 ) -> tuple[SimplexBatch, SimplexBatch, tuple[str, ...]]:
-    """Check both parts, and keep their warnings."""
+    """Check both parts, each of scores, labels and weights, and keep their warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        first = _read(val, kind, classes, normalize, test.y)
-        _check_names(val.scores, test.scores, kind, first.classes)
+        first = gate.check_batch(*val, kind=kind, classes=classes, normalize=normalize)
+        _check_names(val[0], test[0], kind, first.classes)
         second = gate.check_batch(*test, kind=kind, classes=first.classes, normalize=normalize)
     # Both parts are mostly wrong in the same way: that of calibration tells it.
     once = list({one.category: one for one in reversed(caught)}.values())[::-1]
     return first, second, messages(once)
-
-
-def _read(val: Part, kind: str, classes: Any, normalize: str | None, others: Any) -> SimplexBatch:
-    """Check the calibration part; classes that it lacks may be named by labels of the other."""
-    try:
-        return gate.check_batch(*val, kind=kind, classes=classes, normalize=normalize)
-    except errors.LabelError:
-        present = np.unique(np.concatenate([np.asarray(val.y).ravel(), np.asarray(others).ravel()]))
-        n_columns = 2 if gate.is_single(kind) else np.shape(val.scores)[1]
-        if classes is not None or len(present) != n_columns:
-            raise
-        if gate.is_single(kind):
-            gate.check_positive(present, told=False)
-    return gate.check_batch(*val, kind=kind, classes=present, normalize=normalize)
 
 
 def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from calibrant._result import doc, result
 from calibrant._text import SIGNIFICANT, class_words, describe_shares, p_words, percent
 from calibrant._trial import UNCALIBRATED
-from calibrant.report._tables import BASELINES, DEFAULT, distinct_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from calibrant.report._results import Comparison, Difference, MethodResult
+
+BASELINES = {"ts": "temperature scaling", "platt-ovr": "Platt scaling"}
+"""Simple methods that others are compared with, by short name."""
+
+DEFAULT = "auto"
+"""The method that is recommended unless another is clearly better."""
 
 FEW_ROWS = 100
 MOST_LISTED = 8
@@ -49,6 +58,37 @@ class Verdict:
     headline: str = doc("The finding in a sentence.")
     findings: tuple[str, ...] = doc("Evidence for the headline, a sentence each.")
     cautions: tuple[str, ...] = doc("Reasons to doubt the verdict.")
+
+
+def baseline_of(n_classes: int) -> str:
+    """Return the baseline: two classes have a share to be corrected, which TS cannot change."""
+    return "platt-ovr" if n_classes == 2 else "ts"
+
+
+def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
+    """Return rows of a table by label: methods that are one fit here share a row, "ms, dirichlet".
+
+    A method is taken for the same as an earlier one if its class derives from that one's and its
+    numbers are equal: so is Dirichlet calibration matrix scaling, where scores are probabilities.
+    A row is that of its first method, or of the baseline, so that the verdict names one of them.
+    """
+    rows: list[list[MethodResult]] = []
+    for method in results:
+        same = [row for row in rows if _is_same_fit(method, row[0])]
+        same[0].append(method) if same else rows.append([method])
+    firsts = [
+        next((result for result in row if result.method in BASELINES), row[0]) for row in rows
+    ]
+    return {
+        ", ".join(result.method for result in row): f for row, f in zip(rows, firsts, strict=True)
+    }
+
+
+def _is_same_fit(result: MethodResult, first: MethodResult) -> bool:
+    if result.calibrator is None or not isinstance(result.calibrator, type(first.calibrator)):
+        return False
+    a, b = ([each.value for each in r.evaluation.estimates().values()] for r in (result, first))
+    return np.allclose(a, b, rtol=1e-9, atol=0.0)
 
 
 def reach_verdict(comparison: Comparison) -> Verdict:
@@ -295,11 +335,3 @@ def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult
             "Nothing was resampled: there are no intervals, and differences may be noise."
         )
     return cautions
-
-
-def describe_claim(result: MethodResult) -> str:
-    """Compare predicted and observed, in the number that predictions are judged by."""
-    if len(result.shares.classes) == 2:
-        name, said, seen = class_words(result.shares, 1)
-        return f"Says {said} for class {name} on average, observed {seen}"
-    return f"Right {percent(result.accuracy)} of the time, claims {percent(result.mean_confidence)}"
