@@ -61,9 +61,7 @@ left.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
 left.spines[["top", "right"]].set_visible(False)
 left.legend(frameon=False)
 for name, p in found.items():
-    ReliabilityDisplay.from_predictions(
-        new_y, p, kind="confidence", n_bins=10, name=name, ax=right
-    )
+    ReliabilityDisplay.from_predictions(new_y, p, kind="confidence", n_bins=10, name=name, ax=right)
 favourite = int(np.argmax(shares["the model"]))
 said, right_in = (shares[name][favourite] for name in ("the model", "the right answer"))
 x = letters[favourite]
