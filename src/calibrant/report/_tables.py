@@ -22,7 +22,7 @@ MOST_CLASSES = 20
 """Rows of the table of classes."""
 
 
-class Cell(NamedTuple):
+class PageCell(NamedTuple):
     """A number of a table, with smaller lines under it."""
 
     text: str
@@ -30,24 +30,24 @@ class Cell(NamedTuple):
     is_best: bool = False
 
 
-class Row(NamedTuple):
+class PageRow(NamedTuple):
     """A row of a table; its title is in smaller letters under its name."""
 
     name: str
-    cells: list[Cell]
+    cells: list[PageCell]
     title: str = ""
     is_chosen: bool = False
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table of the page: what a row is, the heads of the other columns, and the rows."""
 
     what: str
     heads: list[str]
-    rows: list[Row]
+    rows: list[PageRow]
 
 
-def method_tables(comparison: Comparison) -> tuple[Table, Table]:
+def method_tables(comparison: Comparison) -> tuple[PageTable, PageTable]:
     """Return the table of methods, and that of those that are folded away."""
     verdict, best = comparison.verdict, comparison.best_texts()
     heads = [METRICS[name].heading for name in best]
@@ -59,36 +59,36 @@ def method_tables(comparison: Comparison) -> tuple[Table, Table]:
     rows = {}
     for label, method in comparison.distinct_rows().items():
         cells = [_metric_cell(method, name, text) for name, text in best.items()]
-        binary = [Cell(text, _lines(below)) for text, below in method.binary_texts.values()]
+        binary = [PageCell(text, _lines(below)) for text, below in method.binary_texts.values()]
         cells[after_nll:after_nll] = [_difference_cell(method), *binary]
-        cells.append(Cell("-" if method.calibrator is None else f"{method.fit_seconds:.2f}"))
+        cells.append(PageCell("-" if method.calibrator is None else f"{method.fit_seconds:.2f}"))
         is_chosen = method.method == verdict.chosen
-        rows[method.method] = Row(label, cells, clean(method.title), is_chosen)
+        rows[method.method] = PageRow(label, cells, clean(method.title), is_chosen)
     listed = [row for method, row in rows.items() if method in verdict.listed]
     others = [row for method, row in rows.items() if method not in verdict.listed]
     heads.append("fit, s")
-    return Table("method", heads, listed), Table("method", heads, others)
+    return PageTable("method", heads, listed), PageTable("method", heads, others)
 
 
 def _lines(*texts: str) -> tuple[str, ...]:
     return tuple(filter(None, texts))
 
 
-def _metric_cell(result: MethodResult, name: str, best: str) -> Cell:
+def _metric_cell(result: MethodResult, name: str, best: str) -> PageCell:
     text, interval = with_interval(getattr(result.evaluation, name), METRICS[name].text)
     chance = p_words(result.p_values.get(name, math.nan))
-    return Cell(text, _lines(interval, chance), text == best)
+    return PageCell(text, _lines(interval, chance), text == best)
 
 
-def _difference_cell(result: MethodResult) -> Cell:
+def _difference_cell(result: MethodResult) -> PageCell:
     gap = result.difference
     if gap is None:
-        return Cell("0")
+        return PageCell("0")
     interval = "" if math.isnan(gap.low) else f"{gap.low:+.4f} to {gap.high:+.4f}"
-    return Cell(f"{gap.value:+.4f}", _lines(interval, p_words(gap.p_value)))
+    return PageCell(f"{gap.value:+.4f}", _lines(interval, p_words(gap.p_value)))
 
 
-def class_table(comparison: Comparison) -> Table | None:
+def class_table(comparison: Comparison) -> PageTable | None:
     """Return the worst classes before calibration; None of two, whose numbers stand above."""
     if comparison.n_classes == 2:
         return None
@@ -98,21 +98,21 @@ def class_table(comparison: Comparison) -> Table | None:
     for j in before.order[:MOST_CLASSES].tolist():
         shares = before.frequency[j], before.mean_probability[j], after.mean_probability[j]
         numbers = [f"{100 * value:.3f}" for value in (*shares, before.ece[j], after.ece[j])]
-        cells = [Cell(text) for text in (f"{comparison.test_counts[j]:,}", *numbers)]
-        rows.append(Row(str(comparison.classes[j]), cells))
+        cells = [PageCell(text) for text in (f"{comparison.test_counts[j]:,}", *numbers)]
+        rows.append(PageRow(str(comparison.classes[j]), cells))
     heads = ["share, %", "predicted before, %", "after, %", "ECE before, %", "after, %"]
-    return Table("class", ["test rows", *heads], rows)
+    return PageTable("class", ["test rows", *heads], rows)
 
 
-def segment_table(segments: SegmentTable) -> Table:
+def segment_table(segments: SegmentTable) -> PageTable:
     """Return the segments whose predictions are wrong."""
     heads = ["predicted, %", "observed, %", "from", "to", "rows", "p-value"]
-    cells = [[Cell(text) for text in segment.cells()[1:]] for segment in segments.segments]
+    cells = [[PageCell(text) for text in segment.cells()[1:]] for segment in segments.segments]
     names = [segment.condition for segment in segments.segments]
-    return Table("segment", heads, list(map(Row, names, cells)))
+    return PageTable("segment", heads, list(map(PageRow, names, cells)))
 
 
-def group_table(comparison: Comparison) -> Table | None:
+def group_table(comparison: Comparison) -> PageTable | None:
     """Return the groups, the worst after calibration first."""
     if comparison.by_group is None:
         return None
@@ -122,23 +122,23 @@ def group_table(comparison: Comparison) -> Table | None:
     heads = [f"{m.heading} {when}" for m in (nll, error) for when in ("before", "after")]
     rows = []
     for g in after:
-        cells = [Cell(f"{g.n_rows:,}", ("few",) * g.has_few_rows)]
+        cells = [PageCell(f"{g.n_rows:,}", ("few",) * g.has_few_rows)]
         cells += [
             _estimate_cell(one.estimates[metric.id], metric.text)
             for metric in (nll, error)
             for one in (before[g.group], g)
         ]
-        cells.append(Cell(f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
-        rows.append(Row(str(g.group), cells))
-    return Table("group", ["test rows", *heads, "p after, corrected"], rows)
+        cells.append(PageCell(f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
+        rows.append(PageRow(str(g.group), cells))
+    return PageTable("group", ["test rows", *heads, "p after, corrected"], rows)
 
 
-def decision_table(decisions: Decisions | None) -> Table | None:
+def decision_table(decisions: Decisions | None) -> PageTable | None:
     """Return what decisions cost, before and after."""
     if decisions is None:
         return None
     rows = [
-        Row(
+        PageRow(
             method,
             [
                 _estimate_cell(estimate, partial(amount, scale=estimate.value))
@@ -147,9 +147,9 @@ def decision_table(decisions: Decisions | None) -> Table | None:
         )
         for method, cost in decisions.costs.items()
     ]
-    return Table("method", ["cost of a decision", "promised by the probabilities"], rows)
+    return PageTable("method", ["cost of a decision", "promised by the probabilities"], rows)
 
 
-def _estimate_cell(estimate: Estimate, write: Callable[[float], str]) -> Cell:
+def _estimate_cell(estimate: Estimate, write: Callable[[float], str]) -> PageCell:
     text, interval = with_interval(estimate, write)
-    return Cell(text, _lines(interval))
+    return PageCell(text, _lines(interval))
