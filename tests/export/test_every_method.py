@@ -50,7 +50,7 @@ def test_few_and_many_classes(case, backend, dtype, n_classes):
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 5])
-@ways(["scir", "na-fir", "structured", "m2b-ir", "auto"], EXACT)
+@ways(["scir", "na-fir", "structured", "auto"], EXACT)
 def test_any_number_of_rows(case, backend, dtype, n_rows):
     calibrator = fitted(case)
     rows = rows_for(calibrator)[:n_rows]

@@ -39,7 +39,7 @@ def run(model, X, name):
     return onnxruntime.InferenceSession(model.SerializeToString()).run([name], {"X": X})[0]
 
 
-@pytest.mark.parametrize("method", ["na-fir", "scir", "fir", "hb-ovr", "bbq-ovr", "scw", "m2b-ir"])
+@pytest.mark.parametrize("method", ["na-fir", "scir", "fir", "hb-ovr", "bbq-ovr", "scw"])
 def test_no_row_jumps_a_step(forest, method):
     found, graph, scores, y, X = forest
     with warnings.catch_warnings():

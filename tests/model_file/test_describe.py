@@ -25,7 +25,6 @@ def test_a_description_says_what_is_in_the_file(tmp_path):
     assert found["fitted"]["inverse_temperature_"] == calibrator.inverse_temperature_
     assert found["reports"]["solver_report_"]["solver"] == "newton"
     assert found["parts"] == []
-    assert found["arrays"] == {"vector/0": ("int64", (3,))}
     assert found["bytes"] == path.stat().st_size
     assert found["format"] == "1.0"
     assert found["library"] == f"calibrant {calibrant.__version__}"

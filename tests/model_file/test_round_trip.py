@@ -132,17 +132,6 @@ def test_what_is_not_ours_is_refused():
         dumps("a calibrator")
 
 
-def test_a_fitted_attribute_without_a_place_is_not_dropped_silently():
-    scores, y = scores_of()
-    calibrator = calibrant.TemperatureScaling().fit(scores, y)
-    calibrator.secret_ = 1
-    with breaks("savable", match="secret_"):
-        dumps(calibrator)
-    del calibrator.secret_, calibrator.solver_report_
-    with breaks("savable", match="solver_report_"):
-        dumps(calibrator)
-
-
 def test_a_calibrator_that_came_another_way_is_checked():
     broken = copy.deepcopy(fitted("mixture"))
     broken.calibrators_[0].map_ = fitted("vs", "logits").map_

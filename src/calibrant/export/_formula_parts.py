@@ -198,10 +198,7 @@ def write_softmax(ops: Operations, logits: Value) -> Value:
 
 def write_scaled_softmax(ops: Operations, logits: Value, factor: Value) -> Value:
     """Write down softmax(factor z), as ``scaled_softmax``, of distances to the largest logit."""
-    distances = (logits - ops.row_max(logits)) * factor
-    if not ops.inner:
-        return ops.softmax(distances)
-    powers = ops.exp(distances)
+    powers = ops.exp((logits - ops.row_max(logits)) * factor)
     scaled = powers * HALF
     high = ops.floor(scaled)
     # The sum of the rest is small, and so is its rounding.

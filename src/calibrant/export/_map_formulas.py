@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._kernels.tables import TIED
-from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps, TopLabelMap
+from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps
 from calibrant._maps.compositions import ChainMap, GroupedMap, MixtureMap, Stage
 from calibrant._maps.features import FeatureMap
 from calibrant._maps.logits import (
@@ -64,18 +64,15 @@ def _(map_: FeatureMap, ops: Operations, rows: Value) -> Value:  # noqa: ARG001
     )
 
 
-def write_lift(
-    ops: Operations, rows: Value, floor: float, nan_mask: Value = None, *, sums_to_one: bool
-) -> Value:
-    """Write down ``lift``, and add ``nan_mask``: 0, or NaN for rows that mean nothing."""
-    if sums_to_one and floor > 0:
-        low = ops.row_min(rows) < floor
-        base = ops.where(low, floor, 0.0)
-        rows = rows * ops.where(low, 1.0 - ops.n_classes * floor, 1.0)
-        return rows + (base if nan_mask is None else base + nan_mask)
+def write_lift(ops: Operations, rows: Value, floor: float, *, sums_to_one: bool) -> Value:
+    """Write down ``lift``."""
+    if floor > 0 and not sums_to_one:
+        return ops.maximum(rows, floor)
     if floor > 0:
-        rows = ops.maximum(rows, floor)
-    return rows if nan_mask is None else rows + nan_mask
+        low = ops.row_min(rows) < floor
+        rows = rows * ops.where(low, 1.0 - ops.n_classes * floor, 1.0)
+        return rows + ops.where(low, floor, 0.0)
+    return rows
 
 
 def _probabilities(map_: CalibrationMap, ops: Operations, rows: Value) -> Value:
@@ -153,7 +150,7 @@ def _(map_: SplineMap, ops: Operations, rows: Value) -> Value:
         for name, table in (("slopes", slopes), ("origins", origins), ("heights", heights))
     )
     mapped = height + slope * (logs - start)
-    return write_softmax(ops, mapped) if ops.inner else ops.softmax(mapped)
+    return write_softmax(ops, mapped)
 
 
 @write_map.register
@@ -204,26 +201,6 @@ def _(map_: ClasswiseCurves, ops: Operations, rows: Value) -> Value:
 
 
 @write_map.register
-def _(map_: TopLabelMap, ops: Operations, rows: Value) -> Value:
-    rows = _probabilities(map_, ops, rows)
-    top = ops.row_max(rows)
-    tied = rows >= top * TIED
-    n_tied = ops.row_sum(ops.real(tied))
-    curve_of = np.arange(len(map_.curves)) if map_.per_class else None
-    value = write_curves(ops, top, map_.curves, curve_of)
-    value = ops.where(tied, value, 0.0)
-    if not map_.normalize_output:
-        return ops.where(tied, (value + (n_tied - 1.0) * top) / n_tied, rows)
-    others = ops.row_sum(ops.where(tied, 0.0, rows)) + (n_tied - 1.0) * top
-    left = ops.where(tied, 1.0 - value, 0.0)
-    left = (ops.row_sum(left) - left) / n_tied
-    some = others > 0.0
-    part = ops.minimum(ops.where(tied, top, rows), others) / ops.where(some, others, 1.0)
-    share = ops.where(some, part, 1.0 / (ops.n_classes - 1))
-    return value / n_tied + left * share
-
-
-@write_map.register
 def _(map_: Stage, ops: Operations, rows: Value) -> Value:
     out = write_map(map_.map, ops, rows)
     return write_lift(ops, out, map_.floor, sums_to_one=map_.sums_to_one)
@@ -232,28 +209,25 @@ def _(map_: Stage, ops: Operations, rows: Value) -> Value:
 @write_map.register
 def _(map_: ChainMap, ops: Operations, rows: Value) -> Value:
     for i, stage in enumerate(map_.stages):
-        with ops.inside(f"stage_{i}", followed=i < len(map_.stages) - 1):
+        with ops.inside(f"stage_{i}"):
             rows = write_map(stage, ops, rows)
     return rows
 
 
 @write_map.register
 def _(map_: MixtureMap, ops: Operations, rows: Value) -> Value:
-    out: Value = None
+    total: Value = None
     done: dict[int, Value] = {}
-    followed = {id(first) for _, first, later in map_.paths if later}
     for i, (weight, first, later) in enumerate(map_.paths):
         if weight == 0:
             continue
-        name = f"map_{i}"
-        if id(first) not in done:
-            with ops.inside(name, followed=id(first) in followed):
+        with ops.inside(f"map_{i}"):
+            if id(first) not in done:
                 done[id(first)] = write_map(first, ops, rows)
-        part = done[id(first)]
-        with ops.inside(name):
+            part = done[id(first)]
             if later:
                 with ops.inside("later"):
                     part = write_map(ChainMap(later), ops, part)
             part = part * ops.fitted("weight", weight)
-        out = part if out is None else out + part
-    return out
+        total = part if total is None else total + part
+    return total

@@ -24,9 +24,7 @@ class Operations:
 
     n_classes               number of classes
     fitted(name, value)     a number or an array of the fit, which has a name there
-    inside(name, followed)  puts a name before those of all that is fitted, in a ``with`` statement,
-                            and says whether another map follows
-    inner                   whether one does: the last bits of a probability near 1 then count
+    inside(name)            puts a name before those of all that is fitted, in a ``with`` statement
     exp(x), log(x), sigmoid(x), floor(x)
                             of each cell; what is rounded down stays a real number
     whole(x), real(x)       rounded towards zero to whole numbers, conditions are 1 and 0; and back
@@ -47,14 +45,13 @@ class Operations:
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
         self.prefix: tuple[str, ...] = ()
-        self.inner = False
 
     @contextmanager
-    def inside(self, name: str, *, followed: bool = False) -> Iterator[None]:
-        before = self.prefix, self.inner
-        self.prefix, self.inner = (*self.prefix, name), self.inner or followed
+    def inside(self, name: str) -> Iterator[None]:
+        before = self.prefix
+        self.prefix = (*before, name)
         yield
-        self.prefix, self.inner = before
+        self.prefix = before
 
     if TYPE_CHECKING:
 

@@ -84,7 +84,7 @@ def write_rows(ops: Operations, calibrator: Calibrator, scores: Value, given: st
         rows = write_softmax(ops, rows)
     result = write_map(calibrator.map_, ops, rows)
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
-    return write_lift(ops, result, floor, nan_mask, sums_to_one=sums_to_one)
+    return write_lift(ops, result, floor, sums_to_one=sums_to_one) + nan_mask
 
 
 def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:

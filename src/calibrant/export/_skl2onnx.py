@@ -23,13 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.classifier import CalibratedClassifier
-from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
+from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY
 from calibrant.export._onnx_graph import OPSET, REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 OPTIONS = {
@@ -145,24 +143,33 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     ops = OnnxOperations(len(model.classes_))
     parts, all_scores = [], []
     for i, pair in enumerate(model.calibrated_classifiers_):
+        if not pair.is_known.all():
+            raise errors.ExportError(
+                "a classifier of a fold was not trained on all classes; fit with a cv= whose folds "
+                "all have them, such as StratifiedKFold"
+            )
         calibrator = take_calibrator(pair.calibrator)
         is_margin = pair.response_method == "decision_function"
         name = declare_scores(
             scope, container, pair.estimator, operator.inputs, is_margin=is_margin
         )
         with ops.inside(f"fold{i}"):
-            scores = write_class_scores(
-                ops, pair.estimator, name, pair.classes, is_margin=is_margin
-            )
-            part = write_rows(ops, calibrator, scores, calibrator.map_.kind)
-            parts.append(write_known(ops, pair.is_known, part))
+            scores = ops.real(Tensor(ops, name, REAL))
+            if is_margin and len(model.classes_) == 2:  # softmax([0, z]) is sigmoid(z)
+                margin = ops.node("Gather", [scores, ops.number([-1])], axis=1)
+                how = ops.number([0, 1, 0, 0]), ops.number(0.0, np.float64)
+                scores = ops.node("Pad", [margin, *how])
+            parts.append(write_rows(ops, calibrator, scores, calibrator.map_.kind))
         all_scores.append(scores)
-    if model.pooling_ == "logarithms":
-        known = [pair.is_known for pair in model.calibrated_classifiers_]
-        probabilities = write_average_logarithms(ops, parts, known, model.class_offsets_)
+    n_folds = float(len(parts))
+    if model.pooling_ == "logarithms":  # as ``average_logarithms``
+        logs = [ops.log(ops.maximum(part, LEAST_PROBABILITY)) for part in parts]
+        mean = sum(logs[1:], logs[0]) / n_folds
+        powers = ops.exp(mean + ops.fitted("offsets", model.class_offsets_))
+        probabilities = powers / ops.row_sum(powers)
     else:
-        probabilities = sum(parts[1:], parts[0]) / float(len(parts))
-    average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
+        probabilities = sum(parts[1:], parts[0]) / n_folds
+    average = sum(all_scores[1:], all_scores[0]) / n_folds
     _finish(scope, operator, container, probabilities, average)
 
 
@@ -286,53 +293,3 @@ def _refuse_lost_margins(container: Any, estimator: Any) -> None:
             f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
             "which skl2onnx does not convert; fit with response_method='predict_proba'"
         )
-
-
-def write_class_scores(
-    ops: OnnxOperations, estimator: Any, result: str, classes: NDArray[Any], *, is_margin: bool
-) -> Any:
-    """Write down ``class_scores``: a column for every class, also one that was never seen."""
-    n_known = len(estimator.classes_)
-    scores = ops.real(Tensor(ops, result, REAL))
-    if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
-        margin = ops.node("Gather", [scores, ops.number([-1])], axis=1)
-        scores = _pad(ops, margin, [0, 1, 0, 0], 0.0)
-    if n_known == len(classes):
-        return scores
-    scores = _pad(ops, scores, [0, 0, 0, 1], -np.inf if is_margin else 0.0)
-    columns = np.full(len(classes), n_known, np.int64)
-    columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
-    return ops.node("Gather", [scores, ops.number(columns)], axis=1)
-
-
-def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Any:
-    """Write down ``without_unknown``: what a fold's classifier was not trained on has zero."""
-    if is_known.all():
-        return rows
-    rest = rows * ops.fitted("is_known", is_known.astype(np.float64))
-    total = ops.row_sum(rest)
-    even = ops.fitted("even", is_known / is_known.sum())
-    return ops.where(total > 0.0, rest / ops.maximum(total, LEAST_PROBABILITY), even)
-
-
-def write_average_logarithms(
-    ops: OnnxOperations,
-    parts: Sequence[Tensor],
-    is_known: Sequence[NDArray[np.bool_]],
-    offsets: NDArray[np.float64],
-) -> Any:
-    """Write down ``average_logarithms``."""
-    shares = known_shares(is_known)
-    logs = [
-        ops.log(ops.maximum(part, LEAST_PROBABILITY)) * ops.fitted(f"weight{i}", share)
-        for i, (part, share) in enumerate(zip(parts, shares, strict=True))
-    ]
-    mean = ops.exp(sum(logs[1:], logs[0]) + ops.fitted("offsets", offsets))
-    somebody_knows = shares.any(axis=0)
-    if not somebody_knows.all():
-        mean = mean * ops.fitted("somebody_knows", somebody_knows.astype(np.float64))
-    return mean / ops.row_sum(mean)
-
-
-def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float) -> Any:
-    return ops.node("Pad", [x, ops.number(pads), ops.number(value, np.float64)])

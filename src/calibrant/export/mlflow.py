@@ -14,7 +14,7 @@ from calibrant import _extras as extras
 from calibrant import _gate as gate
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._gate import ONE_COLUMN, order_of
-from calibrant.export._pipeline import check_input, take_calibrator
+from calibrant.export._pipeline import check_input, n_columns, take_calibrator
 
 try:
     import mlflow.artifacts
@@ -77,7 +77,7 @@ def save_model(
         classes that are text, or the single column "positive" or "decision"; otherwise, and with
         more than 100 classes, one vector per row, named "probabilities" or "logits".
     input_example : any that MLflow takes, optional
-        By default one or two rows that match the default signature.
+        By default a row of equal scores.
     pip_requirements : list of str or path, optional
         By default this version of calibrant.
     mlflow_model : mlflow.models.Model, optional
@@ -117,12 +117,10 @@ def save_model(
                 f"calibrator of a row; save for_group(name) of each of {len(taken.groups_)} groups "
                 "as a model of its own, and for_group(None) for all other rows"
             )
-        model_file.save(taken, file)
-        facts = model_file.describe(file)
-        flavor = {key: facts[key] for key in ("method", "n_classes", "format", "sha256")}
-        flavor |= {"scores": check_input(taken, None), "data": DATA, "version": __version__}
+        digest = model_file.save(taken, file)
         model = Model() if mlflow_model is None else mlflow_model
-        model.add_flavor(FLAVOR, **flavor)
+        facts = {"method": taken.method, "data": DATA, "version": __version__}
+        model.add_flavor(FLAVOR, **facts, sha256=digest)
         if pip_requirements is None and options.get("conda_env") is None:
             pip_requirements = [f"calibrant=={__version__}"]
         mlflow.pyfunc.save_model(
@@ -175,15 +173,13 @@ def log_model(calibrator: Calibrator, name: str | None = None, **options: Any) -
     )
 
 
-def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
+def load_model(model_uri: str) -> Calibrator:
     """Load a calibrator saved by ``save_model`` or ``log_model``.
 
     Parameters
     ----------
     model_uri : str
         Location of the model, such as ``models:/name/1`` or a directory.
-    dst_path : str, optional
-        Directory to download it to.
 
     Returns
     -------
@@ -205,8 +201,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
     >>> load_model(directory)
     TemperatureScaling()
     """
-    result = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
-    return _read(Path(result))
+    return _read(Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri))))
 
 
 def _load_pyfunc(path: str) -> _Served:
@@ -293,16 +288,11 @@ def _signature(calibrator: Calibrator) -> ModelSignature:
 
 
 def _example(calibrator: Calibrator) -> Any:
-    """Return two rows of few digits, as the signature has them; one where they are long."""
-    n_classes, names = calibrator.n_features_in_, _column_names(calibrator)
-    row = np.zeros(n_classes)
-    row[:3] = [0.5, 0.25, 0.25] if n_classes > 2 else [0.75, 0.25]
-    rows = np.stack([row, row[::-1]][: 2 if n_classes <= MOST_COLUMNS else 1])
-    if names is not None and len(names) == 1:
-        rows = rows[:, 1:]
-    if calibrator.map_.kind == "logits":
-        rows = 4 * rows
-    return rows if names is None else pd.DataFrame(rows, columns=names)
+    """Return a row of equal scores, as the signature has it."""
+    names, kind = _column_names(calibrator), check_input(calibrator, None)
+    equal = 0.0 if calibrator.map_.kind == "logits" else 1.0 / len(calibrator.classes_)
+    row = np.full((1, n_columns(calibrator, kind)), equal)
+    return row if names is None else pd.DataFrame(row, columns=names)
 
 
 def __dir__() -> list[str]:

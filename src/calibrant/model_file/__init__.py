@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.parameters import stored_names
+from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._format import MAX_FILE, Content, pack, require, unpack
+from calibrant.model_file._format import Content, pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def save(calibrator: Calibrator, path: Path) -> str:
     return digest
 
 
-def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) -> Calibrator:
-    r"""Read a fitted calibrator from a file; no code in the file can run.
+def load(path: Path, *, sha256: str | None = None) -> Calibrator:
+    r"""Read a fitted calibrator from a file of up to 1 GiB; no code in the file can run.
 
     Parameters
     ----------
@@ -79,8 +80,6 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     sha256 : str, optional
         Digest returned by ``save``. Any other file is refused before it is parsed. The checksum
         inside the file detects damage, not forgery.
-    max_bytes : int, default=2**30
-        A larger file is refused before it is read.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     Traceback (most recent call last):
     calibrant.errors.ModelFileError: the file is not a calibrant model file; it looks like a ...
     """
-    return Reader(_open(path, sha256, max_bytes)).outermost()
+    return Reader(_open(path, sha256)).outermost()
 
 
 def dumps(calibrator: Calibrator) -> bytes:
@@ -156,22 +155,20 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     return Reader(unpack(memoryview(copy), sha256)).outermost()
 
 
-def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
+def describe(path: Path) -> dict[str, Any]:
     """Describe the content of a model file, after all checks of ``load``.
 
     Parameters
     ----------
     path : path-like
         File written by ``save``.
-    max_bytes : int, default=1073741824
-        A larger file is refused before it is read.
 
     Returns
     -------
     description : dict
         ``method``, ``class``, ``parameters``, ``classes``, ``n_classes``, ``fitted`` (plain
         values), ``reports``, ``parts`` (the fitted calibrators inside, described likewise),
-        ``arrays`` (name -> dtype and shape), ``bytes``, ``format``, ``library`` and ``sha256``.
+        ``bytes``, ``format``, ``library`` and ``sha256``.
 
     Examples
     --------
@@ -185,12 +182,11 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     >>> facts["method"], facts["n_classes"], facts["sha256"] == digest
     ('ts', 3, True)
     """
-    content = _open(path, None, max_bytes)
+    content = _open(path, None)
     return {
         **_description(Reader(content).outermost()),
-        "arrays": {name: (array.dtype.name, array.shape) for name, array in content.arrays.items()},
         "bytes": content.size,
-        "format": ".".join(map(str, content.version)),
+        "format": f"{limits.MAJOR}.{limits.MINOR}",
         "library": content.library,
         "sha256": content.sha256,
     }
@@ -225,7 +221,7 @@ def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
     return pack({"parts": writer.parts, "vectors": writer.vectors}, writer.arrays)
 
 
-def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
+def _open(path: Path, sha256: str | None) -> Content:
     """Read a regular file once; what is checked and what is used are the same bytes."""
     _check_hex(sha256)
     _check_regular(path, os.stat(path))  # noqa: PTH116  (a pipe would make whoever opens it wait)
@@ -234,8 +230,7 @@ def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
         status = os.fstat(file.fileno())
         _check_regular(path, status)
         size = status.st_size
-        message = f"{path} has {size} bytes; the limit is max_bytes={max_bytes}"
-        require(size <= max_bytes, message, "size")
+        require(size <= limits.MAX_FILE, f"{path} has {size} bytes, more than 1 GiB", "size")
         data = bytearray(size)
         is_whole = file.readinto(data) == size and not file.read(1)
         require(is_whole, f"{path} changed while it was read; read it again", "unchanged")

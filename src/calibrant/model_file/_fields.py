@@ -368,27 +368,29 @@ def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | No
     """Return the entry of the header, and the array if the values are numbers."""
     dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
     values = vector.tolist()
-    types = set(map(type, values))
-    kind: Any = types.pop() if len(types) == 1 else None
+    kinds = set(map(type, values))
+    kind: Any = kinds.pop() if len(kinds) == 1 else None
     require(
         dtype in VECTOR_DTYPES.get(kind, ()),
         f"a vector of dtype {vector.dtype} cannot be saved; use strings, bytes, booleans, whole "
         "numbers or floats of one type",
         "savable",
     )
-    try:
-        array = vector.astype(_STORED[kind]) if kind in _STORED else None
-    except OverflowError:
-        raise ModelFileError("labels do not fit 64 bits with a sign", "labels") from None
-    _restore(kind, dtype, values if array is None else array)  # refuses what could not be loaded
     entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
-    if array is None:
+    array = None
+    if kind in _STORED:
+        try:
+            array = vector.astype(_STORED[kind])
+        except OverflowError:
+            raise ModelFileError("labels do not fit 64 bits with a sign", "labels") from None
+    else:
         entry["values"] = [value if kind is str else value.hex() for value in values]
+    unpack_vector(entry, "a vector", array)  # refuses what could not be loaded
     return entry, array
 
 
 def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray[Any]:
-    """Build the vector that an entry of the header describes."""
+    """Build the vector that an entry of the header describes, if its dtype holds these values."""
     given = take(entry, where, {"type": str, "dtype": str, "values": list}, ["values"])
     kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])
     if kind is None or dtype not in VECTOR_DTYPES[kind]:
@@ -396,25 +398,20 @@ def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray
     if kind in _STORED:
         if array is None or array.ndim != 1 or array.dtype != _STORED[kind] or values:
             raise ModelFileError(f"{where} has no array of one dimension and its type", "labels")
-        return _restore(kind, dtype, array)
-    are_texts = len(values) > 0 and all(type(value) is str for value in values)
-    require(are_texts, f"{where} is empty or has a label that is not text", "labels")
-    try:
-        values = [bytes.fromhex(value) for value in values] if kind is bytes else values
-    except ValueError:
-        raise ModelFileError(f"{where} has bytes that are not hexadecimal", "labels") from None
-    return _restore(kind, dtype, values)
-
-
-def _restore(kind: type, dtype: str, values: Any) -> NDArray[Any]:
-    """Return the vector, if its dtype holds exactly these values."""
+        values = array
     n_values, most = len(values), limits.MAX_CLASSES
-    require(n_values <= most, f"a vector has {n_values} entries, {most} at most", "labels")
+    require(0 < n_values <= most, f"{where} has {n_values} entries, 1 to {most} allowed", "labels")
     if kind in _STORED:
         with np.errstate(all="ignore"):  # compared below
             vector: NDArray[Any] = (values.astype(bool) if kind is bool else values).astype(dtype)
         is_same = np.array_equal(vector, values)  # NaN is not
     else:
+        are_texts = all(type(value) is str for value in values)
+        require(are_texts, f"{where} has a label that is not text", "labels")
+        try:
+            values = [bytes.fromhex(value) for value in values] if kind is bytes else values
+        except ValueError:
+            raise ModelFileError(f"{where} has bytes that are not hexadecimal", "labels") from None
         _check_width(dtype, values)
         vector = np.array(values, dtype=_TEXTS.get(dtype, object))
         is_same = vector.tolist() == values  # numpy drops null characters at the end

@@ -19,7 +19,7 @@ from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.methods import find_method
-from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
+from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._gate import ONE_COLUMN, two_column_kind
 from calibrant._maps.base import CalibrationMap
@@ -137,18 +137,14 @@ class Writer:
         # Parts come first, and are then found by their identity.
         children = [self.part(c, fitted=False, depth=depth + 1) for c in parts_in(parameters)]
         if fitted:
-            _refuse_unknown_attributes(calibrator)
+            check_is_fitted(calibrator, "classes_")
             check_fitted(calibrator)
             values = stored_values(calibrator)
             children += [self.part(c, fitted=True, depth=depth + 1) for c in parts_in(values)]
         here = len(self.parts)
-        entry: dict[str, Any] = {
-            "method": calibrator.method,
-            "parameters": {key: self._plain(value, key) for key, value in parameters.items()},
-            "classes": None,
-            "feature_names": None,
-            "fitted": None,
-        }
+        entry: dict[str, Any] = dict.fromkeys(_PART)
+        entry["method"] = calibrator.method
+        entry["parameters"] = {name: self._plain(value, name) for name, value in parameters.items()}
         if fitted:
             entry["classes"] = self.vector(calibrator.classes_)
             if hasattr(calibrator, "feature_names_in_"):
@@ -192,16 +188,6 @@ class Writer:
             remedy = f"fit without {name}=, or pickle the calibrator"
         message = f"{name} is a {type(value).__name__}, which cannot be saved; {remedy}"
         raise ModelFileError(message, "savable")
-
-
-def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
-    """Refuse to drop fitted attributes that have no place, but for the rows of ``partial_fit``."""
-    check_is_fitted(calibrator, "classes_")
-    names = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
-    needed = {*fitted_types(type(calibrator)), "classes_", "n_features_in_"}
-    wrong = (needed - names) | (names - needed - {"feature_names_in_", "sample_"})
-    message = f"the attribute {min(wrong, default='')} is missing, or cannot be saved"
-    require(not wrong, f"{type(calibrator).__name__}: {message}", "savable")
 
 
 class Reader:
