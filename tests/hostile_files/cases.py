@@ -124,7 +124,7 @@ def million_maps(f):
     arrays(vector__0=np.arange(k), forms=np.full(k, 5), lengths=lengths, numbers=values)(f)
 
 
-def steps(name):
+def solver(name):
     """Let NA-FIR have a solver of a name, as files of 1.0.0 have."""
     return parameters(solver={"options": name, "values": {"beta": -1.0}})
 
@@ -215,10 +215,8 @@ TABLE = {
         "floor too high for the classes": parameters(min_probability=0.4),
         "of an unknown kind": parameters(tol={"eval": "1+1"}),
     },
-    ("parameters", "na-fir"): {
-        "solver unknown": steps("Thread"),
-        "solver out of range": steps("Annealing"),
-    },
+    ("method", "na-fir"): {"solver unknown": solver("Thread")},
+    ("parameters", "na-fir"): {"solver out of range": solver("Annealing")},
     ("parameters", "chain"): {
         "missing": lambda f: f.part()["parameters"].pop("calibrators"),
         "many numbers": parameters(calibrators=[0] * 90_000),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ from calibrant._atomic_file import replace_file
 from calibrant._calibrators.parameters import stored_names
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._format import Content, pack, require, unpack
+from calibrant.model_file._format import pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def load(path: Path, *, sha256: str | None = None) -> Calibrator:
     Traceback (most recent call last):
     calibrant.errors.ModelFileError: the file is not a calibrant model file; it looks like a ...
     """
-    return Reader(_open(path, sha256)).outermost()
+    return Reader(*unpack(_read(path), _check_hex(sha256))).outermost()
 
 
 def dumps(calibrator: Calibrator) -> bytes:
@@ -150,9 +151,8 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     Traceback (most recent call last):
     calibrant.errors.ModelFileError: the file is empty
     """
-    _check_hex(sha256)
     copy = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
-    return Reader(unpack(memoryview(copy), sha256)).outermost()
+    return Reader(*unpack(memoryview(copy), _check_hex(sha256))).outermost()
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -182,13 +182,14 @@ def describe(path: Path) -> dict[str, Any]:
     >>> facts["method"], facts["n_classes"], facts["sha256"] == digest
     ('ts', 3, True)
     """
-    content = _open(path, None)
+    data = _read(path)
+    header, arrays = unpack(data)
     return {
-        **_description(Reader(content).outermost()),
-        "bytes": content.size,
+        **_description(Reader(header, arrays).outermost()),
+        "bytes": len(data),
         "format": f"{limits.MAJOR}.{limits.MINOR}",
-        "library": content.library,
-        "sha256": content.sha256,
+        "library": header["library"],
+        "sha256": hashlib.sha256(data).hexdigest(),
     }
 
 
@@ -221,9 +222,8 @@ def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
     return pack({"parts": writer.parts, "vectors": writer.vectors}, writer.arrays)
 
 
-def _open(path: Path, sha256: str | None) -> Content:
+def _read(path: Path) -> memoryview:
     """Read a regular file once; what is checked and what is used are the same bytes."""
-    _check_hex(sha256)
     _check_regular(path, os.stat(path))  # noqa: PTH116  (a pipe would make whoever opens it wait)
     with open(path, "rb") as file:  # noqa: PTH123
         # Of what was opened: another file may have taken its name in between.
@@ -234,7 +234,7 @@ def _open(path: Path, sha256: str | None) -> Content:
         data = bytearray(size)
         is_whole = file.readinto(data) == size and not file.read(1)
         require(is_whole, f"{path} changed while it was read; read it again", "unchanged")
-    return unpack(memoryview(data), sha256)
+    return memoryview(data)
 
 
 def _check_regular(path: Path, status: os.stat_result) -> None:
@@ -242,6 +242,7 @@ def _check_regular(path: Path, status: os.stat_result) -> None:
     require(stat.S_ISREG(status.st_mode), message, "regular")
 
 
-def _check_hex(sha256: str | None) -> None:
+def _check_hex(sha256: str | None) -> str | None:
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise errors.ParameterError(f"sha256={sha256!r} is not 64 hexadecimal digits")
+    return sha256

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -47,20 +47,6 @@ _PREFIX = struct.Struct("<8sHHI")
 _DIGEST = 32
 _HEADER = {"library": str} | dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
 _ARRAY = {"name": str, "dtype": str, "shape": list, "offset": int}
-
-
-class Content(NamedTuple):
-    """What a checked file says.
-
-    ``arrays`` are views into the bytes that were read, ``library`` is who wrote the file,
-    ``sha256`` the digest of the whole file.
-    """
-
-    header: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
-    library: str
-    sha256: str
-    size: int
 
 
 def require(condition: Any, message: str, rule: str = "fitted") -> None:
@@ -100,14 +86,16 @@ def pack(
     return pieces, sha.hexdigest()
 
 
-def unpack(data: memoryview, sha256: str | None = None) -> Content:
-    """Check a file from the outside in, and return what it says.
+def unpack(
+    data: memoryview, sha256: str | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Check a file from the outside in; return its header, and its arrays as views of the data.
 
     Nothing is interpreted before the digest and the checksum agree, and nothing is allocated in a
     size that the file claims.
     """
     _check_magic(data)
-    digest = _check_digests(data, sha256)
+    _check_digests(data, sha256)
     _, major, minor, length = _PREFIX.unpack(data[: _PREFIX.size])
     start = _PREFIX.size + length
     try:
@@ -129,8 +117,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     for name in fields["requires"]:  # version 1.0 has nothing that a file may require
         message = f"the file needs {name!r:.80}, and was written by {library}: update calibrant"
         raise ModelFileError(message, "features")
-    arrays = _views(fields["arrays"], data[start:-_DIGEST])
-    return Content(fields, arrays, str(library), digest, len(data))
+    return fields, _views(fields["arrays"], data[start:-_DIGEST])
 
 
 def _check_magic(data: memoryview) -> None:
@@ -143,8 +130,8 @@ def _check_magic(data: memoryview) -> None:
     require(is_long, f"the file is cut off after {len(data)} bytes", "length")
 
 
-def _check_digests(data: memoryview, sha256: str | None) -> str:
-    """Compare with the digest that was asked for, and with the file's own; return the former."""
+def _check_digests(data: memoryview, sha256: str | None) -> None:
+    """Compare with the digest that was asked for, and with the file's own."""
     sha = hashlib.sha256(data[:-_DIGEST])
     checksum = sha.digest()
     sha.update(data[-_DIGEST:])
@@ -159,7 +146,6 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
     require(is_long, f"the file is cut off after {len(data)} bytes, in its header", "length")
     is_whole = hmac.compare_digest(checksum, bytes(data[-_DIGEST:]))
     require(is_whole, "the file is damaged or cut off: its checksum differs", "checksum")
-    return digest
 
 
 def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:

@@ -41,17 +41,6 @@ from calibrant.model_file._format import require, take
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.model_file._format import Content
-
-SEARCHES = {
-    "Annealing": "na-fir-annealing",
-    "Penalty": "na-fir-penalty",
-    "ProjectedGradient": "na-fir-projected-gradient",
-    "SLSQP": "na-fir-slsqp",
-    "TrustConstr": "na-fir-trust-constr",
-}
-"""Methods that files of 1.0.0 have as the ``solver`` of "na-fir"."""
-
 LOOSE_OPTIONS = {
     *("solver", "beta", "epsilon_change", "min_blocks", "n_iterations", "n_iterations_no_change"),
     *("random_state", "split_size_threshold", "verbose"),
@@ -76,9 +65,8 @@ class Nesting:
 
     def add(self, children: list[int], calibrator: Any, *, fitted: bool) -> None:
         """Add a calibrator, with the places of those that it uses."""
-        inside = [self._seen[j] for j in children]
-        depth = 1 + max((d for d, _ in inside), default=0)
-        n_cells = 1000 + sum(n for _, n in inside)
+        depths, cells = zip((0, 0), *(self._seen[j] for j in children), strict=True)
+        depth, n_cells = 1 + max(depths), 1000 + sum(cells)
         if fitted:
             n_curves = len(getattr(calibrator.map_, "curves", ()))
             n_cells += calibrator.n_features_in_ + 200 * n_curves
@@ -193,12 +181,12 @@ class Writer:
 class Reader:
     """Builds calibrators from what a checked file says."""
 
-    def __init__(self, content: Content) -> None:
-        self._arrays = dict(content.arrays)
+    def __init__(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._arrays = arrays
         self._nesting = Nesting()
         self._children: list[int] = []
         self._parts: list[tuple[Calibrator, bool]] = []
-        entries, parts = content.header["vectors"], content.header["parts"]
+        entries, parts = header["vectors"], header["parts"]
         self._vectors = [
             unpack_vector(e, f"vector {i}", self._arrays.pop(f"vector/{i}", None))
             for i, e in enumerate(entries)
@@ -326,10 +314,11 @@ def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[s
     match parameters.get("solver", "exact"):
         case "exact":
             return "na-fir", kept
-        case {"options": str(name), "values": dict(values)} if name in SEARCHES:
+        case {"options": str(name), "values": dict(values)}:  # a search is a method of its own
             if name == "Annealing":  # which took no notice of it
                 kept["max_rounds"] = None
-            return SEARCHES[name], kept | values
+            search = re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower()
+            return f"na-fir-{search}", kept | values
         case solver:
             raise ModelFileError(f"{where} has {solver!r:.80} for a parameter", "parameters")
 
