@@ -76,11 +76,12 @@ def conformal(fitted, rows, y, classes):
     """Hits of sets on test rows, and how probable as few, and as many, are."""
     own, labels = fitted
     made = ConformalSets(COVERAGE).fit(own, labels, classes=classes)
-    held = made.predict_set(rows, y).held
+    sets = made.predict_set(rows)
+    held = sets.members[np.arange(len(y)), y]
     n, hits = len(own), int(held.sum())
     rank = math.ceil((n + 1) * COVERAGE - 1e-9)
     law = stats.betabinom(len(held), rank, n + 1 - rank)
-    size = float(made.predict_set(rows).sizes.mean())
+    size = float(sets.sizes.mean())
     return {"hits": hits, "rows": len(held), "low": float(law.cdf(hits)), "size": size}
 
 

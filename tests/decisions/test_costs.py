@@ -92,15 +92,6 @@ def test_an_interval_is_that_of_students_distribution():
     assert math.isnan(alone.high)
 
 
-def test_costs_of_dask_arrays_are_those_of_arrays():
-    da = pytest.importorskip("dask.array")
-    lazy = da.from_array(SCORES, chunks=(200, 3)), da.from_array(LABELS, chunks=200)
-    found = expected_cost(lazy[1], lazy[0], COSTS)
-    assert found.realised == pytest.approx(expected_cost(LABELS, SCORES, COSTS).realised, rel=1e-9)
-    with pytest.raises(errors.ParameterError, match="need y_proba in memory"):
-        expected_cost(lazy[1], lazy[0], np.zeros((600, 3, 2)))
-
-
 def test_calibration_saves_what_both_cost():
     half = TemperatureScaling().fit(SCORES[:300], LABELS[:300]).predict_proba(SCORES[300:])
     y, raw = LABELS[300:], SCORES[300:]

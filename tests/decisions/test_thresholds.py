@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibrant import errors
-from calibrant._row_sample import MAX_CELLS
 from calibrant.datasets import simulated_scores
-from calibrant.decisions import ConformalSets, decision_curve, risk_coverage, threshold_for
+from calibrant.decisions import (
+    ConformalSets,
+    decision_curve,
+    expected_cost,
+    risk_coverage,
+    threshold_for,
+)
 from calibrant.metrics import Predictions
-from calibrant.scale import Chunks
 from conftest import each_real_file, load_real
 from reference import decisions as reference
 
@@ -92,41 +96,10 @@ def test_the_order_of_rows_changes_nothing_but_rounding(function):
         assert value == pytest.approx(found[key], rel=1e-12, abs=1e-14, nan_ok=True), key
 
 
-class Halves(Chunks):
-    """Rows in two chunks, of which not more than so many cells are kept."""
-
-    n_columns = 3
-
-    def __init__(self, *arrays, most=MAX_CELLS):
-        self.arrays, self.most = arrays, most
-
-    def reduce(self, count, merge):
-        return merge(*(count(*(own[half::2] for own in self.arrays)) for half in (0, 1)))
-
-    def sample(self, classes=None, **how):
-        return super().sample(classes, **how | {"max_cells": self.most})
-
-
-def test_predictions_and_chunks_give_the_numbers_of_rows():
-    """Equal rows of chunks are one, with a weight: a promise counts them as often as they came."""
-    rows = np.round(SCORES, 1) / np.round(SCORES, 1).sum(axis=1, keepdims=True)
-    for own in (Predictions.read(LABELS, rows), Halves(rows, LABELS)):
-        curve = risk_coverage(own)
-        wanted = risk_coverage(LABELS, rows)
-        np.testing.assert_allclose(curve.risk, wanted.risk, rtol=1e-12)
-        assert (curve.aurc, curve.oracle) == pytest.approx((wanted.aurc, wanted.oracle), rel=1e-12)
-        for target in ({"accuracy": 0.6}, {"recall": 0.7, "kind": 1}, {"capacity": 0.3}):
-            found, wanted = threshold_for(own, **target), threshold_for(LABELS, rows, **target)
-            assert numbers(found) == pytest.approx(numbers(wanted), nan_ok=True)
-
-
-def test_a_sample_of_chunks_makes_no_promise():
-    """Rows of a class were kept more often than those of another."""
-    rare = np.where(np.arange(900) % 30 == 0, 2, LABELS % 2)
-    chunks = Halves(SCORES, rare, most=900)
-    with pytest.raises(errors.ParameterError, match=r"of 900 rows were sampled.*pass fewer rows"):
-        threshold_for(chunks, capacity=0.3)
-    assert risk_coverage(chunks).aurc == pytest.approx(risk_coverage(rare, SCORES).aurc, abs=0.1)
+def test_predictions_that_were_read_give_the_numbers_of_rows():
+    read = Predictions.read(LABELS, SCORES)
+    assert risk_coverage(read).aurc == risk_coverage(LABELS, SCORES).aurc
+    assert threshold_for(read, accuracy=0.6) == threshold_for(LABELS, SCORES, accuracy=0.6)
 
 
 @each_real_file
@@ -139,7 +112,8 @@ def test_promises_hold_on_test_parts(name):
     kept = test.max(axis=1) >= found.threshold
     hits = (test.argmax(axis=1) == y_test)[kept].sum()
     assert stats.binom.cdf(hits, kept.sum(), 0.9) > 1e-4
-    held = ConformalSets(0.9).fit(val, y_val, classes=classes).predict_set(test, y_test).held
+    sets = ConformalSets(0.9).fit(val, y_val, classes=classes).predict_set(test)
+    held = sets.members[np.arange(len(test)), y_test]
     n, rank = len(val), math.ceil((len(val) + 1) * 0.9 - 1e-9)
     assert stats.betabinom.cdf(held.sum(), len(held), rank, n + 1 - rank) > 1e-4
 
@@ -216,9 +190,7 @@ def test_what_cannot_be_promised_is_told():
             "2 of accuracy.*pass exactly one",
         ),
         ({"accuracy": 95}, errors.ParameterError, "accuracy=95 must be"),
-        ({"accuracy": 0.9, "kind": 1}, errors.ParameterError, "leave kind out"),
-        ({"precision": 0.9}, errors.ParameterError, "pass the label of that class"),
-        ({"recall": 0.9, "kind": 7}, errors.ParameterError, "kind=7 is neither"),
+        ({"precision": 0.9}, errors.ParameterError, "pass the column of that class"),
         ({"accuracy": 0.9, "confidence_level": 95}, errors.ParameterError, "confidence_level=95"),
         (
             {"accuracy": 0.9, "sample_weight": np.arange(900)},
@@ -238,7 +210,7 @@ def test_bad_thresholds_are_refused(thresholds):
         decision_curve(EVENTS, POSITIVE, thresholds=thresholds)
 
 
-def test_decision_curves_of_two_columns_labels_weights_and_dask():
+def test_decision_curves_of_two_columns_labels_and_weights():
     curve = decision_curve(EVENTS, POSITIVE)
     words = np.array(["no", "yes"])[EVENTS]
     weight = np.arange(900) % 3
@@ -248,13 +220,25 @@ def test_decision_curves_of_two_columns_labels_weights_and_dask():
     for same in (
         decision_curve(words, two_columns(POSITIVE)),
         decision_curve(words, POSITIVE, pos_label="yes"),
-        decision_curve(LABELS, SCORES, kind=0),
     ):
         np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
     weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
     repeated = decision_curve(EVENTS[times], POSITIVE[times])
     for name in ("net_benefit", "treat_all"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        decision_curve,
+        risk_coverage,
+        lambda y, p: threshold_for(y, p, capacity=0.3),
+        lambda y, p: expected_cost(y, p, {"false_positive": 1, "false_negative": 2}),
+    ],
+)
+def test_chunks_are_refused(function):
     da = pytest.importorskip("dask.array")
-    lazy = decision_curve(da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400))
-    np.testing.assert_allclose(lazy.net_benefit, curve.net_benefit, rtol=1e-9, atol=1e-12)
+    chunks = da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400)
+    with pytest.raises(errors.ContainerError, match="decisions need rows in memory"):
+        function(*chunks)

@@ -237,4 +237,4 @@ def test_a_page_of_nothing_and_of_some_rows(tmp_path, rows):
     text = (tmp_path / "page.html").read_text()
     assert "&lt;model &amp; co&gt;" in text
     assert 'id="accuracy"' in text
-    assert "factors of the classes" in text
+    assert "fitted best by the power" in text

@@ -14,7 +14,7 @@ from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._gate import ONE_COLUMN
 from calibrant.decisions._cost_tables import (
     action_costs,
-    n_columns_of,
+    is_single,
     read_costs,
     split_pos_label,
 )
@@ -158,18 +158,18 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         classes = self.classes if fitted is None else fitted.classes_
         of_rows, _ = split_pos_label(y_proba, self.costs, self.pos_label)
         predictions = rows_of(y_proba, y, classes, of_rows, sample_weight)
-        is_single = n_columns_of(y_proba) == 1
-        return predictions, self._read_costs(predictions.classes, fitted, is_single=is_single)
+        has_one = is_single(y_proba)
+        return predictions, self._read_costs(predictions.classes, fitted, has_one=has_one)
 
     def _read_costs(
-        self, classes: NDArray[Any], fitted: Any, *, is_single: bool = False
+        self, classes: NDArray[Any], fitted: Any, *, has_one: bool = False
     ) -> CostTable:
         """Return the costs of these classes."""
         # A calibrator that was given classes has the positive one last.
         told = self.classes if fitted is None else getattr(fitted, "classes", None)
-        is_ordered = is_single or told is not None
+        is_ordered = has_one or told is not None
         is_ordered |= getattr(fitted, "scores", None) in ONE_COLUMN
-        pos_label = None if is_single else self.pos_label  # that of the column is the last class
+        pos_label = None if has_one else self.pos_label  # that of the column is the last class
         return read_costs(self.costs, classes, self.abstain, self.actions, pos_label, is_ordered)
 
     @property

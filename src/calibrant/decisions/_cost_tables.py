@@ -12,13 +12,11 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._gate import tells_positive
 from calibrant._predictions import Predictions, read
-from calibrant.scale import Chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import Source
 
 ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
@@ -57,13 +55,21 @@ class CostTable(NamedTuple):
         return float((wrong - right) / (wrong - right + missed - hit))
 
 
-def n_columns_of(given: Any) -> int:
-    """Return how many columns probabilities have; a vector has one."""
-    if isinstance(given, Predictions):
-        return given.n_classes
-    if isinstance(given, Chunks):
-        return given.n_columns
-    return 1 if gate.is_single_column(given) else 2
+def read_in_memory(
+    y_true: Any, y_proba: Any, sample_weight: Any, classes: Any, pos_label: Any
+) -> Predictions:
+    """Return labelled predictions; refuse chunks."""
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    if not isinstance(source, Predictions):
+        raise errors.ContainerError(
+            "y_proba comes in chunks, but decisions need rows in memory; pass a part of the rows"
+        )
+    return source
+
+
+def is_single(given: Any) -> bool:
+    """Whether probabilities are one column."""
+    return not isinstance(given, Predictions) and gate.is_single_column(given)
 
 
 def split_pos_label(given: Any, costs: Any, pos_label: Any) -> tuple[Any, Any]:
@@ -72,7 +78,7 @@ def split_pos_label(given: Any, costs: Any, pos_label: Any) -> tuple[Any, Any]:
     A single column is that of ``pos_label``, which then is the last class. With two columns it
     names the positive class of the costs.
     """
-    if isinstance(costs, Mapping) and n_columns_of(given) > 1:
+    if isinstance(costs, Mapping) and not is_single(given):
         return None, pos_label
     return pos_label, None
 
@@ -85,13 +91,13 @@ def read_with_costs(
     sample_weight: Any,
     classes: Any,
     pos_label: Any,
-) -> tuple[Source, CostTable]:
+) -> tuple[Predictions, CostTable]:
     """Return labelled predictions, and the costs of their classes."""
     given = y_true if y_proba is None else y_proba
     of_rows, of_costs = split_pos_label(given, costs, pos_label)
-    source = read(y_true, y_proba, sample_weight, classes, of_rows)
-    is_ordered = classes is not None or n_columns_of(given) == 1
-    return source, read_costs(costs, source.classes, abstain, None, of_costs, is_ordered)
+    rows = read_in_memory(y_true, y_proba, sample_weight, classes, of_rows)
+    is_ordered = classes is not None or is_single(given)
+    return rows, read_costs(costs, rows.classes, abstain, None, of_costs, is_ordered)
 
 
 def read_costs(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import errors
 from calibrant._gate import MOST_CLASSES_CROSSED, check_number, column_names
-from calibrant._predictions import Predictions, Statistic, read_pair, read_predictions
+from calibrant._predictions import Predictions, read_pair, read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._cost_tables import (
     action_costs,
-    n_columns_of,
+    is_single,
     read_costs,
     read_with_costs,
     split_pos_label,
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant._predictions import Source
-    from calibrant.scale import Chunks
 
 
 def rows_of(
@@ -52,30 +49,10 @@ def rows_of(
     return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
 
 
-def add_up(source: Source, statistics: dict[str, Statistic]) -> dict[str, Floats]:
-    """Return sums over rows; warn as ``evaluate`` does if the labels fit other columns better."""
-    is_crossed = len(source.classes) <= MOST_CLASSES_CROSSED
-    sums = source.add_up(statistics | ({"confusion": Confusion()} if is_crossed else {}))
-    if is_crossed:
-        warn_of_mismatch(sums["confusion"], source.classes)
-    return sums
-
-
-@dataclass(frozen=True, eq=False)
-class DecisionCosts(Statistic):
-    """Costs of the actions of least expected cost: by the labels, and by the probabilities.
-
-    ``matrix`` has a row for each class and a column for each action, or is one such matrix for
-    each row of predictions.
-    """
-
-    matrix: Floats
-
-    def sums(self, rows: Predictions) -> Floats:
-        """Return the ``row_sums`` of both."""
-        costs = action_costs(rows.rows, self.matrix)
-        paid = costs_paid(rows, self.matrix, costs.argmin(axis=1))
-        return np.stack([row_sums(costs_, rows.weight) for costs_ in (paid, costs.min(axis=1))])
+def warn_of_permutation(rows: Predictions) -> None:
+    """Warn as ``evaluate`` does if the labels fit other columns better."""
+    if rows.n_classes <= MOST_CLASSES_CROSSED:
+        warn_of_mismatch(Confusion().sums(rows), rows.classes)
 
 
 def costs_paid(rows: Predictions, matrix: Floats, actions: Wholes) -> Floats:
@@ -101,7 +78,7 @@ class ExpectedCost(Result):
 
 
 def expected_cost(
-    y_true: ArrayLike | Predictions | Chunks,
+    y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
     costs: ArrayLike | Mapping[str, Any] | None = None,
     *,
@@ -115,7 +92,7 @@ def expected_cost(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,), Predictions or Chunks
+    y_true : array-like of shape (n_rows,) or Predictions
         True labels, or one-hot rows; or predictions with their labels.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
         Predicted probabilities, with columns in the order of the sorted labels (or of ``classes``);
@@ -166,17 +143,18 @@ def expected_cost(
     (0.0, 0.475)
     """
     check_level(confidence_level)
-    source, table = read_with_costs(
+    rows, table = read_with_costs(
         y_true, y_proba, costs, abstain, sample_weight, classes, pos_label
     )
+    warn_of_permutation(rows)
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
-    if matrix.ndim == 3 and not isinstance(source, Predictions):
-        raise errors.ParameterError(
-            "costs that differ by row need y_proba in memory, not in chunks"
-        )
-    sums = add_up(source, {"costs": DecisionCosts(matrix)})
+    expected = action_costs(rows.rows, matrix)
+    paid = costs_paid(rows, matrix, expected.argmin(axis=1))
     ends = float(matrix.min()), float(matrix.max())
-    realised, predicted = (student_interval(row_sums_, level, *ends) for row_sums_ in sums["costs"])
+    realised, predicted = (
+        student_interval(row_sums(cost, rows.weight), level, *ends)
+        for cost in (paid, expected.min(axis=1))
+    )
     return ExpectedCost(realised, predicted, level)
 
 
@@ -246,8 +224,7 @@ def value_of_calibration(
     """
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
-    is_single = n_columns_of(y_proba) == 1
-    if is_single != (n_columns_of(y_calibrated) == 1):
+    if is_single(y_proba) != is_single(y_calibrated):
         raise errors.ShapeError(
             "one of y_proba and y_calibrated has one column, the other has several; pass the same "
             "columns of both"
@@ -255,11 +232,11 @@ def value_of_calibration(
     of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
     both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
     first = both[0]
-    is_ordered = is_single or classes is not None
+    is_ordered = is_single(y_proba) or classes is not None
     table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
     for rows in both:
-        add_up(rows, {})  # warns if its columns look permuted
+        warn_of_permutation(rows)
     old, new = (action_costs(rows.rows, matrix).argmin(axis=1) for rows in both)
     before, after = (costs_paid(first, matrix, actions) for actions in (old, new))
     low, high = float(matrix.min()), float(matrix.max())

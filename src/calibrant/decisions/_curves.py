@@ -6,7 +6,6 @@ All of them, and the thresholds of ``threshold_for``, come from one computation,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from scipy.special import psi
 
 from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._predictions import Statistic, column_of, name_of, read, read_rows
+from calibrant._predictions import name_of, usual_column
 from calibrant._result import Result, doc, result
-from calibrant.decisions._cost_tables import read_with_costs
+from calibrant.decisions._cost_tables import read_in_memory, read_with_costs
 from calibrant.metrics import standard_error
 
 if TYPE_CHECKING:
@@ -25,32 +24,18 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import Predictions, Source
-    from calibrant.scale import Chunks
+    from calibrant._predictions import Predictions
 
 
-@dataclass(frozen=True, eq=False)
-class ThresholdSums(Statistic):
-    """Sums between thresholds, of one probability of each row: (n_thresholds + 1, 5).
+def sums_above(rows: Predictions, thresholds: Floats, column: int | None) -> Floats:
+    """Return the sums of all rows, and then those of rows at or above each threshold.
 
-    They are the weight of rows and of events, the squares of both, and the number of rows.
+    They are the weight of rows and of events, and the squares of both: (n_thresholds + 1, 4).
     """
-
-    thresholds: Floats
-    column: int | None
-
-    def sums(self, rows: Predictions) -> Floats:
-        """Return sums of shape (n_thresholds + 1, 5)."""
-        values, hits, weight = rows.events(self.column)
-        bins, squares = np.searchsorted(self.thresholds, values, side="right"), weight * weight
-        parts = weight, weight * hits, squares, squares * hits, np.ones_like(weight)
-        n_bins = len(self.thresholds) + 1
-        return np.stack([np.bincount(bins, part, n_bins) for part in parts], axis=1)
-
-
-def sums_above(source: Source, thresholds: Floats, column: int | None) -> Floats:
-    """Return the sums of all rows, and then those of rows at or above each threshold."""
-    sums = source.add_up({"sums": ThresholdSums(thresholds, column)})["sums"]
+    values, hits, weight = rows.events(column)
+    bins, squares = np.searchsorted(thresholds, values, side="right"), weight * weight
+    parts = weight, weight * hits, squares, squares * hits
+    sums = np.stack([np.bincount(bins, part, len(thresholds) + 1) for part in parts], axis=1)
     return np.asarray(np.cumsum(sums[::-1], axis=0)[::-1])
 
 
@@ -90,10 +75,9 @@ class DecisionCurve(Result):
 
 
 def decision_curve(
-    y_true: ArrayLike | Predictions | Chunks,
+    y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
     thresholds: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -103,16 +87,13 @@ def decision_curve(
 
     With TP and FP the shares of all rows that are acted on rightly and wrongly, the net benefit at
     the threshold t is TP - FP t / (1 - t): acting above t implies that a wrong action costs t / (1
-    - t) times the benefit of a right one.
+    - t) times the benefit of a right one. Of two classes, the probability is that of the positive
+    one; of more, it is the largest one, and an action is right if the class is.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, classes, pos_label
         Labels and predictions, as in :func:`expected_cost`.
-    kind : None, "confidence" or a label, default=None
-        "confidence" compares the largest probability of each row with whether it is right; a label
-        compares the probability of that class with whether it is the label. None is the positive
-        (second) class of two, and the confidence for more.
     thresholds : array-like, optional
         In [0, 1); 0.01, 0.02, ..., 0.99 by default.
 
@@ -133,9 +114,9 @@ def decision_curve(
     (array([0.4375, 0.25  ]), array([0.375, 0.   ]))
     """
     points = _read_thresholds(thresholds, math.nextafter(1.0, 0.0))
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    column = column_of(source.classes, kind)
-    above = sums_above(source, points, column)
+    rows = read_in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    column = usual_column(rows.n_classes)
+    above = sums_above(rows, points, column)
     true, false, share = _shares(above)
     odds = points / (1.0 - points)
     benefit = true - false * odds  # the mean over rows of 1, -odds or 0
@@ -143,11 +124,11 @@ def decision_curve(
     of_others = np.maximum(squares[1:] - of_hits, 0.0)
     moments = squares[0], of_hits - of_others * odds, of_hits + of_others * odds**2
     return DecisionCurve(
-        kind=name_of(source.classes, column),
+        kind=name_of(rows.classes, column),
         thresholds=points,
         net_benefit=benefit,
         treat_all=share - (1.0 - share) * odds,
-        spread=standard_error(benefit, above[0, 0], *moments, above[0, 4]),
+        spread=standard_error(benefit, above[0, 0], *moments, rows.n_rows),
         prevalence=share,
     )
 
@@ -165,7 +146,7 @@ class CostCurve(Result):
 
 
 def cost_curve(
-    y_true: ArrayLike | Predictions | Chunks,
+    y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
     costs: ArrayLike | Mapping[str, float] | None = None,
     *,
@@ -198,20 +179,20 @@ def cost_curve(
     >>> curve.cost, curve.threshold
     (array([0.25, 1.  ]), 0.2)
     """
-    source, table = read_with_costs(y_true, y_proba, costs, None, sample_weight, classes, pos_label)
-    if len(source.classes) != 2:
+    rows, table = read_with_costs(y_true, y_proba, costs, None, sample_weight, classes, pos_label)
+    if rows.n_classes != 2:
         raise errors.ParameterError(
-            f"y_proba has {len(source.classes)} classes, but a cost curve needs two; pass the "
+            f"y_proba has {rows.n_classes} classes, but a cost curve needs two; pass the "
             "column of one class, and y_true == that class"
         )
     points = _read_thresholds(thresholds, 1.0)
-    true, false, share = _shares(sums_above(source, points, table.positive))
+    true, false, share = _shares(sums_above(rows, points, table.positive))
     matrix = table.matrix if table.positive == 1 else table.matrix[::-1, ::-1]
     (right, wrong), (missed, hit) = matrix.tolist()
     cost = true * hit + (share - true) * missed + false * wrong + (1 - share - false) * right
     best = int(np.argmin(cost))
     return CostCurve(
-        kind=name_of(source.classes, table.positive),
+        kind=name_of(rows.classes, table.positive),
         thresholds=points,
         cost=cost,
         best_threshold=float(points[best]),
@@ -237,7 +218,7 @@ class RiskCoverage(Result):
 
 
 def risk_coverage(
-    y_true: ArrayLike | Predictions | Chunks,
+    y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
@@ -257,7 +238,6 @@ def risk_coverage(
     Returns
     -------
     RiskCoverage
-        The curve of chunks is that of a sample of their rows.
 
     References
     ----------
@@ -272,7 +252,7 @@ def risk_coverage(
     >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
     (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
     """
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = read_in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     values, weight, hits = distinct_above(rows, None)
     wrong = np.maximum(weight - hits, 0.0)
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])

@@ -7,7 +7,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.stats import binomtest
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,8 +14,8 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._predictions import read_predictions
-from calibrant._result import Estimate, Result, doc, result
-from calibrant.decisions._costs import add_up, rows_of
+from calibrant._result import Result, doc, result
+from calibrant.decisions._costs import rows_of, warn_of_permutation
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -24,15 +23,13 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Wholes
 
 
-@result(eq=False, repr=False)
+@result(eq=False)
 class PredictionSets(Result):
     """Sets of classes, one for each row; arrays are read-only."""
 
     members: NDArray[Any] = doc("Whether each class is in the set of each row.")
     classes: NDArray[Any] = doc("Label of each column.")
     coverage: float = doc("Requested share of sets that contain the label.")
-    held: NDArray[Any] | None = doc("Whether each set contains the label; None without labels.")
-    measured: Estimate = doc("Measured coverage with an exact interval; NaN without labels.")
 
     @property
     def sizes(self) -> Wholes:
@@ -44,16 +41,6 @@ class PredictionSets(Result):
         """Return the labels in each set, in the order of the columns."""
         ends = np.cumsum(self.sizes)[:-1]
         return np.split(self.classes[np.nonzero(self.members)[1]], ends)
-
-    def __repr__(self) -> str:
-        facts = (
-            f"{len(self.members)} rows, coverage={self.coverage:g}, "
-            f"mean size {self.sizes.mean():.3g}"
-        )
-        if self.held is not None:
-            value, low, high = self.measured
-            facts += f", measured coverage {value:.4f} [{low:.4f}, {high:.4f}]"
-        return f"PredictionSets({facts})"
 
 
 class ConformalSets(Parameters, BaseEstimator):
@@ -95,8 +82,8 @@ class ConformalSets(Parameters, BaseEstimator):
     >>> from calibrant.decisions import ConformalSets
     >>> y_proba, y = simulated_scores(4000)
     >>> conformal = ConformalSets(0.9).fit(y_proba[:2000], y[:2000])
-    >>> sets = conformal.predict_set(y_proba[2000:], y[2000:])
-    >>> sets.measured.value
+    >>> sets = conformal.predict_set(y_proba[2000:])
+    >>> float(sets.members[range(2000), y[2000:]].mean())
     0.905
     """
 
@@ -127,7 +114,7 @@ class ConformalSets(Parameters, BaseEstimator):
         """
         gate.check_number("coverage", self.coverage, low=math.ulp(0.0), high=1.0)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
-        add_up(predictions, {})  # warns if its columns look permuted
+        warn_of_permutation(predictions)
         n_rows, scores = predictions.n_rows, 1.0 - predictions.own()
         # Without the tolerance, 0.9 * 10 rounds up to the tenth row.
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
@@ -143,27 +130,19 @@ class ConformalSets(Parameters, BaseEstimator):
         self.classes_, self.n_rows_ = predictions.classes, n_rows
         return self
 
-    def predict_set(self, y_proba: ArrayLike, y_true: ArrayLike | None = None) -> PredictionSets:
-        """Return the set of each row, and the measured coverage if labels are given.
+    def predict_set(self, y_proba: ArrayLike) -> PredictionSets:
+        """Return the set of each row.
 
         Parameters
         ----------
         y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Probabilities, columns in the order of ``classes_``.
-        y_true : array-like of shape (n_rows,), optional
-            Labels.
 
         Returns
         -------
         PredictionSets
         """
         check_is_fitted(self)
-        predictions = rows_of(y_proba, y_true, self.classes_)
+        predictions = rows_of(y_proba, None, self.classes_)
         members = 1.0 - predictions.rows <= self.quantile_
-        held, measured = None, Estimate(math.nan, math.nan, math.nan)
-        if y_true is not None:
-            held = members[np.arange(len(members)), predictions.class_index]
-            interval = binomtest(int(held.sum()), len(held)).proportion_ci()
-            measured = Estimate(float(held.mean()), float(interval.low), float(interval.high))
-        classes = predictions.classes.copy()
-        return PredictionSets(members, classes, float(self.coverage), held, measured)
+        return PredictionSets(members, predictions.classes.copy(), float(self.coverage))

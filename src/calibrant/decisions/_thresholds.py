@@ -12,8 +12,9 @@ from scipy.special import bdtr, betainc
 
 from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._predictions import column_of, name_of, read
+from calibrant._predictions import name_of, usual_column
 from calibrant._result import Result, doc, result
+from calibrant.decisions._cost_tables import read_in_memory
 from calibrant.decisions._curves import distinct_above
 from calibrant.metrics import check_level
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import Predictions, Source
-    from calibrant.scale import Chunks
+    from calibrant._predictions import Predictions
 
 
 @result()
@@ -41,14 +41,13 @@ class Threshold(Result):
 
 
 def threshold_for(
-    y_true: ArrayLike | Predictions | Chunks,
+    y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
     *,
     accuracy: float | None = None,
     precision: float | None = None,
     recall: float | None = None,
     capacity: float | None = None,
-    kind: Any = None,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -64,14 +63,13 @@ def threshold_for(
         Required share of right predictions among rows whose largest probability is at or above the
         threshold. The lowest such threshold is found.
     precision : float, optional
-        Required share of rows of the class ``kind`` among those at or above the threshold.
+        Required share of positives among the rows whose probability of the positive class is at or
+        above the threshold.
     recall : float, optional
-        Required share of the rows of the class at or above; the highest threshold is found.
+        Required share of the positives at or above; the highest threshold is found.
     capacity : float, optional
-        Largest share of rows that may be at or above; the lowest threshold is found.
-    kind : None or a label, default=None
-        Class whose probability has the threshold; by default the positive class of two. For the
-        accuracy it is the confidence.
+        Largest share of rows that may be at or above; the lowest threshold is found. It is one of
+        the probability of the positive class; with more than two classes, of the largest one.
     confidence_level : float, default=0.95
         Confidence level at which the target holds for new rows of the same distribution. There is
         no such guarantee for rows of unequal weights, which are refused.
@@ -116,10 +114,18 @@ def threshold_for(
     gate.check_number(target, wanted, low=0.0, high=1.0)
     check_level(confidence_level)
     error = 1.0 - float(confidence_level)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    rows = source.in_memory()
-    column = _column_for(rows, target, kind)
-    rows = replace(rows, weight=_whole_counts(source, rows))
+    rows = read_in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    if np.ptp(rows.weight) > 0.0:
+        raise errors.WeightError(
+            "unequal weights do not allow a binomial bound; leave sample_weight out"
+        )
+    column = None if target == "accuracy" else usual_column(rows.n_classes)
+    if column is None and target in ("precision", "recall"):
+        raise errors.ParameterError(
+            f"y_proba has {rows.n_classes} classes, but {target} is of one; pass the column of "
+            "that class, and y_true == that class"
+        )
+    rows = replace(rows, weight=np.ones(rows.n_rows))
     values, weight, hits = distinct_above(rows, column)
     find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
     place = find(weight, hits, wanted, error)
@@ -141,38 +147,6 @@ def threshold_for(
         confidence_level=float(confidence_level),
         kind=name_of(rows.classes, column),
     )
-
-
-def _whole_counts(source: Source, rows: Predictions) -> Floats:
-    """Return how many rows each one is, for a binomial bound; refuse weights that are not that."""
-    if rows.n_counted is not None:
-        raise errors.ParameterError(
-            f"{rows.n_rows:,} of {rows.n_counted:,} rows were sampled by class, which does not "
-            "allow a binomial bound; pass fewer rows"
-        )
-    # Equal rows of chunks came as one, whose weight says how often.
-    if source is not rows and np.all(rows.weight == np.floor(rows.weight)):
-        return rows.weight
-    if np.ptp(rows.weight) == 0.0:
-        return np.ones(rows.n_rows)
-    raise errors.WeightError(
-        "unequal weights do not allow a binomial bound; leave sample_weight out"
-    )
-
-
-def _column_for(rows: Predictions, target: str, kind: Any) -> int | None:
-    """Return the column whose probability a target is about; None for the confidence."""
-    if target == "accuracy" and kind is None:
-        kind = "confidence"
-    column = column_of(rows.classes, kind)
-    fits = {"accuracy": column is None, "capacity": True}
-    if not fits.get(target, column is not None):
-        raise errors.ParameterError(
-            f"kind={errors.in_words(kind)} with {target}: accuracy is for the largest "
-            "probability, precision and recall are for one class; leave kind out, or pass the "
-            "label of that class"
-        )
-    return column
 
 
 def _tail(hits: Floats, trials: Any, share: float) -> Floats:

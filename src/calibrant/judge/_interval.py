@@ -31,8 +31,8 @@ def estimate_mean(
     level: float,
     numbers: Floats,
     clusters: NDArray[np.int64] | None = None,
-) -> tuple[Estimate, Estimate, float, int | None]:
-    """Estimate the mean with and without the judge; return the power and the labels to halve it.
+) -> tuple[Estimate, Estimate, float]:
+    """Estimate the mean with the judge and without; return both, and the power of the judge.
 
     With e = y - power f, the unlabelled rows have the mean grade power mean(f) + mean(e), and of
     all n + N rows the error of this is sqrt(1 - n / (n + N)) times that of mean(e), whose interval
@@ -49,7 +49,7 @@ def estimate_mean(
     quantile = float(stats.t.ppf(0.5 + level / 2, n - 1))
     of_rows = quantile**2 * float(y.var(ddof=1)) / m if target == "population" else 0.0
 
-    def interval(power: float, n_fitted: int) -> tuple[Estimate, float, float]:
+    def interval(power: float, n_fitted: int) -> tuple[Estimate, float]:
         rest = y - power * held_out
         beyond = power * (float(other.mean()) if len(other) else 0.0) + rest.mean()
         value = float(n / m * y.mean() + (1.0 - n / m) * beyond)
@@ -59,19 +59,12 @@ def estimate_mean(
         square = (1.0 - n / m) * (np.array(ends) - rest.mean()) ** 2 + of_rows
         below, above = (wider * math.sqrt(part) for part in square)
         inside = (min(max(x, low), high) for x in (value, value - below, value + above))
-        width = float(np.sqrt(square).sum())
-        return Estimate(*inside), width, float(square.mean() - of_rows) / (1.0 - n / m or 1.0)
+        return Estimate(*inside), float(np.sqrt(square).sum())
 
-    (plain, wide, plain_residual), (tuned, narrow, residual) = interval(0.0, 1), interval(power, 2)
+    (plain, wide), (tuned, narrow) = interval(0.0, 1), interval(power, 2)
     if narrow >= wide or (clusters is None and _width(tuned) > _width(plain)):
-        tuned, power, residual = plain, 0.0, plain_residual
-    # The square of half a width is residual * n * (1 / n' - 1 / m) + of_rows for n' labels.
-    residual *= n
-    goal = ((1.0 / n - 1.0 / m) * residual + of_rows) / 4.0 - of_rows
-    more = None
-    if n < m and residual > 0.0 and goal / residual + 1.0 / m > 0.0:
-        more = math.ceil(1.0 / (goal / residual + 1.0 / m))
-    return tuned, plain, power, more if more is None or more <= m else None
+        tuned, power = plain, 0.0
+    return tuned, plain, power
 
 
 def _width(estimate: Estimate) -> float:

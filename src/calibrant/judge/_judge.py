@@ -15,7 +15,6 @@ from sklearn.metrics import cohen_kappa_score
 
 from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import fit_part
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._gate import check_labels, refuse_missing
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 PSEUDO_ROWS = 1.0
 """Rows added to each grade of a judge, with human grades like those of its neighbours."""
 
-FEWEST_LABELS = 20
+FEWEST_LABELS, N_FOLDS = 20, 10
 
 LARGEST_SCALE, N_BINS = 20, 10
 """Number of grades up to which each is one; scores with more values are put into bins."""
@@ -76,9 +75,6 @@ class JudgeReport(Result):
     judge_mean: float = doc("Mean grade of the uncalibrated judge; NaN if it has other grades.")
     kappa_before: float = doc("Cohen's kappa of judge and humans; NaN if it has other grades.")
     kappa_after: float = doc("Kappa of the most probable calibrated grade, held-out rows.")
-    labels_to_halve: int | None = doc(
-        "Number of labels that halves the interval; None if no number does."
-    )
     power: float = doc("Weight of the calibrated grades in the estimate; 0 if they do not help.")
     target: str = doc("Whether the mean is that of these rows or of their population.")
     confidence_level: float = doc("Confidence level of the intervals.")
@@ -86,10 +82,6 @@ class JudgeReport(Result):
 
     def __repr__(self) -> str:
         """Return a few lines for people."""
-        number, level = self.labels_to_halve, f"{100 * self.confidence_level:g} %"
-        more = (
-            "more labels cannot halve it" if number is None else f"{number} labels would halve it"
-        )
         drawn = "" if self.n_clusters is None else f" (of {self.n_clusters} clusters)"
         mean, alone = (
             f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
@@ -97,7 +89,7 @@ class JudgeReport(Result):
         )
         return (
             f"judge on {self.n_labelled} labelled{drawn} and {self.n_unlabelled} other rows\n"
-            f"  mean human grade  {mean} ({level}, {more})\n"
+            f"  mean human grade  {mean} ({100 * self.confidence_level:g} %)\n"
             f"  labels alone      {alone}\n"
             f"  judge alone       {self.judge_mean:.4g}\n"
             f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated"
@@ -113,16 +105,15 @@ def calibrate_judge(
     values: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     scores: str = "probabilities",
-    calibrator: Calibrator | None = None,
     target: Literal["rows", "population"] = "rows",
     confidence_level: float = 0.95,
-    n_folds: int = 10,
     random_state: Seed = 0,
 ) -> JudgeReport:
     """Calibrate the grades of a judge, and estimate the mean human grade of all rows.
 
     The labelled rows must be a random sample of all rows, not the hardest or the first ones. 50 to
-    500 are usual.
+    500 are usual. Grades are calibrated by a table of human grades by judge grades, probabilities
+    by ``StructuredScaling``, in ten folds: no row is graded by a calibrator that was fitted to it.
 
     Parameters
     ----------
@@ -146,16 +137,11 @@ def calibrate_judge(
         of clusters; below ten of them it is wide.
     scores : {"probabilities", "logits"}, default="probabilities"
         Kind of the scores in a matrix.
-    calibrator : Calibrator, optional
-        Calibrator of probabilities; by default ``StructuredScaling()``. Grades alone are calibrated
-        by a table of human grades by judge grades.
     target : {"rows", "population"}, default="rows"
         Whether to estimate the mean of these rows, or of the population they are drawn from, whose
         interval is wider.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
-    n_folds : int, default=10
-        Number of folds; rows are graded by calibrators that were not fitted to them.
     random_state : int or numpy Generator, default=0
         Seed of the folds.
 
@@ -179,14 +165,11 @@ def calibrate_judge(
     """
     gate.check_option("target", target, ("rows", "population"))
     gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
-    gate.check_number("n_folds", n_folds, low=2, whole=True)
     if np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,):
         index, grades, labelled, other, fit = _read_grades(human, judged, unlabelled, classes)
         before, raw = np.ravel(judged), np.ravel(unlabelled)
     else:
-        index, grades, labelled, other, fit = _read_rows(
-            human, judged, unlabelled, classes, scores, calibrator
-        )
+        index, grades, labelled, other, fit = _read_rows(human, judged, unlabelled, classes, scores)
         before, raw = grades[labelled.argmax(axis=1)], grades[other.argmax(axis=1)]
     numbers = _read_values(grades, values)
     n, k = len(index), len(grades)
@@ -195,14 +178,14 @@ def calibrate_judge(
             f"human has {errors.number_of(n, 'row')}; grade at least {FEWEST_LABELS} rows"
         )
     drawn = None if clusters is None else _read_clusters(clusters, n)
-    folds = _deal_folds(index, drawn, n_folds, np.random.default_rng(random_state))
+    folds = _deal_folds(index, drawn, np.random.default_rng(random_state))
     held_out, averaged = np.empty((n, k)), np.zeros((len(other), k))
     for fold in np.unique(folds):
         predict = fit(np.flatnonzero(folds != fold))
         held_out[folds == fold] = predict(labelled[folds == fold])
         averaged += predict(other) * np.mean(folds == fold)
     y = numbers[index]
-    mean, plain, power, more = estimate_mean(
+    mean, plain, power = estimate_mean(
         y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers, drawn
     )
     place = {grade: j for j, grade in enumerate(grades.tolist())}
@@ -219,7 +202,6 @@ def calibrate_judge(
         judge_mean=float(numbers[columns].mean()) if all_known else math.nan,
         kappa_before=_kappa(index, columns[:n]) if is_known else math.nan,
         kappa_after=_kappa(index, held_out.argmax(axis=1)),
-        labels_to_halve=more,
         power=power,
         target=target,
         confidence_level=float(confidence_level),
@@ -246,19 +228,19 @@ def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
 
 
 def _deal_folds(
-    index: NDArray[np.int64], drawn: NDArray[np.int64] | None, n_folds: int, rng: Any
+    index: NDArray[np.int64], drawn: NDArray[np.int64] | None, rng: Any
 ) -> NDArray[np.int64]:
     """Deal rows of each grade to folds, or whole clusters: their rows may have one origin."""
     if drawn is not None:
-        return np.asarray(rng.permutation(drawn.max() + 1)[drawn] % n_folds)
+        return np.asarray(rng.permutation(drawn.max() + 1)[drawn] % N_FOLDS)
     shuffled = rng.permutation(len(index))
     folds = np.empty(len(index), dtype=np.int64)
-    folds[shuffled[np.argsort(index[shuffled], kind="stable")]] = np.arange(len(index)) % n_folds
+    folds[shuffled[np.argsort(index[shuffled], kind="stable")]] = np.arange(len(index)) % N_FOLDS
     return folds
 
 
 def _read_rows(
-    human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str, calibrator: Any
+    human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str
 ) -> tuple[NDArray[np.int64], NDArray[Any], Floats, Floats, Fit]:
     """Check probabilities of grades; return them, and how to calibrate some of the rows."""
     with errors.naming(_JudgedArguments()):
@@ -270,12 +252,9 @@ def _read_rows(
             f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}; pass one "
             "column per grade in both"
         )
-    base = StructuredScaling() if calibrator is None else calibrator
-    if not isinstance(base, Calibrator):
-        raise errors.ParameterError(f"calibrator={errors.in_words(base)} is not a calibrator")
 
     def fit(rows: NDArray[np.int64]) -> Callable[[Floats], Floats]:
-        return fit_part(base, batch.take(rows)).predict_proba
+        return fit_part(StructuredScaling(), batch.take(rows)).predict_proba
 
     return batch.class_index, batch.classes, batch.scores, other, fit
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     import os
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from calibrant.monitor._monitor import CalibrationMonitor
 
 SIZE = (6.4, 2.8)
-MOST_FACTORS = 5
 SECTIONS = ("Verdict", "Evidence", "Accuracy")
 
 
@@ -53,22 +51,11 @@ def write_page(
         status=status,
         alpha=monitor.alpha,
         run_length=monitor.run_length,
-        factors=_largest_factors(monitor.classes_, status.class_factors),
         evidence=_evidence(monitor),
         accuracy=_accuracy(monitor),
     )
     with replace_file(path) as file:
         file.write(text.encode())
-
-
-def _largest_factors(
-    classes: NDArray[Any] | None, factors: tuple[float, ...]
-) -> list[tuple[str, float]]:
-    """Return the classes whose share changed most, and their factors, if these are known."""
-    if classes is None or not factors:
-        return []
-    pairs = zip(map(str, classes.tolist()), factors, strict=True)
-    return sorted(pairs, key=lambda pair: -abs(math.log(pair[1])))[:MOST_FACTORS]
 
 
 def _evidence(monitor: CalibrationMonitor) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,13 +81,13 @@ def read_unlabelled(classes: NDArray[Any] | None, probabilities: Any) -> Floats:
 
 def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     """Refuse classes that a state cannot hold, before anything is counted."""
-    plain = str | bool | int | float | np.number | np.bool_
-    for label in classes:
-        if not isinstance(label, plain):
-            raise errors.LabelError(
-                f"the class {label!s:.60} is a {type(label).__name__}, but a monitor needs text, "
-                "numbers or booleans; convert labels and classes= to text"
-            )
+    try:
+        json.dumps(classes.tolist())
+    except TypeError as error:
+        raise errors.LabelError(
+            f"the class {classes[0]!s:.60} cannot be saved: a monitor needs text, numbers or "
+            "booleans; convert labels and classes= to text"
+        ) from error
     return classes
 
 
