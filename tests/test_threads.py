@@ -100,15 +100,10 @@ def test_one_thread_and_little_work_make_no_pool(pools):
     assert pools == [3]
 
 
-def test_a_fit_has_no_more_threads_than_there_is_memory_and_one_if_it_is_small(monkeypatch, pools):
-    calibrator = calibrant.NormalizationAwareIsotonic(n_jobs=4)
-    with monkeypatch.context() as patch:
-        patch.setenv("CALIBRANT_MAX_MEMORY", str(2.5 * calibrator._peak_bytes(*P.shape)))
-        calibrator.fit(P, Y)
-    assert pools == [2]
+def test_a_small_fit_has_one_thread(monkeypatch, pools):
     monkeypatch.setattr(threads, "FEW_CELLS", P.size + 1)
-    calibrator.fit(P, Y)
-    assert pools == [2]
+    calibrant.NormalizationAwareIsotonic(n_jobs=4).fit(P, Y)
+    assert pools == []
 
 
 # The same bits

@@ -15,12 +15,9 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.rows import row_hashes
-from calibrant._maps.base import require
 from calibrant._row_order import order_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -32,10 +29,6 @@ FEWEST_WAITING = 1 << 14
 """Rows that are gathered at least before they are sorted into those that are kept."""
 
 LARGEST_COUNT = 2.0**31  # whole weights up to here are numbers of repetitions, whose sums are exact
-WHOLE_ARRAYS = ("bounds", "hashes", "class_index")
-FLOAT_ARRAYS = ("counts", "rests", "rows", "weight", "times")
-OF_CLASSES = ("bounds", "counts", "rests")
-"""Arrays of the state of a sample, of 64-bit numbers each."""
 
 
 class _Entries(NamedTuple):
@@ -329,51 +322,6 @@ class RowSample:
         """Drop the rows above some bounds."""
         self._bounds = bounds
         self._kept, *self._waiting = [rows.below(bounds) for rows in (self._kept, *self._waiting)]
-
-    def state(self) -> dict[str, Any]:
-        """Return all that the sample holds, by the names that model files have for it."""
-        self._settle()
-        kept = _Entries.join([self._kept])  # since a decay may have made weights equal
-        return {
-            "classes": self.classes,
-            "scores": self.scores,
-            "normalize": self.normalize,
-            "max_cells": self.max_cells,
-            "n_rows": self.n_rows,
-            "bounds": self._bounds.view(np.int64),
-            "counts": self._counts.copy(),
-            "rests": np.array([(*own, 0.0, 0.0)[:3] for own in self._rests]),
-            "rows": kept.scores,
-            "hashes": kept.hashes.view(np.int64),
-            "class_index": kept.class_index.astype(np.int64),
-            "weight": kept.weight,
-            "times": kept.times,
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> RowSample:
-        """Return the sample that has a state; refuse a state that no sample has."""
-        for names, dtype in ((WHOLE_ARRAYS, np.int64), (FLOAT_ARRAYS, np.float64)):
-            for name in names:
-                require(state[name].dtype == dtype, f"{name} has the dtype {state[name].dtype}")
-        kind, normalize, max_cells = state["scores"], state["normalize"], state["max_cells"]
-        sample = cls(state["classes"], scores=kind, normalize=normalize, max_cells=max_cells)
-        hashes, index = state["hashes"].view(np.uint64), state["class_index"].astype(np.intp)
-        kept = _Entries(hashes, state["rows"], index, state["weight"], state["times"])
-        n_rows, k = len(hashes), len(sample.classes)
-        shapes = [array.shape for array in (*kept, *(state[name] for name in OF_CLASSES))]
-        wanted = [(n_rows,), (n_rows, k), *[(n_rows,)] * 3, (k,), (k,), (k, 3)]
-        require(shapes == wanted, f"the arrays of the sample have the shapes {shapes}")
-        for name in ("counts", "rests", "times"):
-            require(np.isfinite(state[name]).all(), f"{name} has a number that is not finite")
-        gate.check_number("n_rows", state["n_rows"], low=n_rows, whole=True)
-        if n_rows:
-            rows = kept.scores, index, kept.weight
-            gate.check_batch(*rows, kind=sample._kind, classes=np.arange(k), is_chunk=True)
-        sample.n_rows, sample._kept = int(state["n_rows"]), kept
-        sample._bounds, sample._counts = state["bounds"].view(np.uint64), state["counts"].copy()
-        sample._rests = [*map(tuple, state["rests"].tolist())]
-        return sample
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()

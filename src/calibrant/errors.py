@@ -172,7 +172,7 @@ class ContainerError(DataError, TypeError):
 
 
 class MemoryLimitError(MemoryError):
-    """A result needs more memory than allowed; use chunks or ``CALIBRANT_MAX_MEMORY``."""
+    """A result would need more memory than there may be; use chunks."""
 
 
 class CalibrantWarning(UserWarning):

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
@@ -21,7 +19,6 @@ from bad_input.promises import (
     fresh,
     good,
     in_one_round,
-    refused,
     unbounded,
     use,
 )
@@ -149,17 +146,3 @@ def test_rows_that_are_off_by_rounding_are_clipped_and_divided_by_their_sum(row,
     wanted = given.clip(0, None).astype(np.float64)
     found = simplex.check_scores(given, normalize=normalize)
     np.testing.assert_allclose(found, wanted / wanted.sum(), rtol=1e-12)
-
-
-def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(monkeypatch):
-    calibrator = fitted(AnyCalibrator)
-    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "100000")
-    tracemalloc.start()
-    with pytest.raises(errors.MemoryLimitError, match=r"the limit is .* GiB.*CALIBRANT_MAX_MEMORY"):
-        calibrator.predict_proba(np.broadcast_to(good()[0][0], (50_000, 3)))
-    assert tracemalloc.get_traced_memory()[1] < 200_000
-    tracemalloc.stop()
-    for limit in ("plenty", "", "nan"):
-        monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
-        with refused(errors.ParameterError, "CALIBRANT_MAX_MEMORY", limit):
-            calibrator.predict_proba(fresh())

@@ -15,8 +15,6 @@ from calibrant._calibrators.auto_search import (
     CANDIDATES,
     FINISH,
     Search,
-    make_candidate,
-    most_judged,
 )
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
@@ -185,13 +183,6 @@ class AutoCalibrator(Composed):
                 raise ParameterError(
                     f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
                 )
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        """Return the memory of the largest candidate, and of the held-out outputs of all."""
-        names = self._names(n_classes)
-        candidates = [make_candidate(name)._peak_bytes(n_rows, n_classes) for name in names]  # noqa: SLF001
-        held_out = 8 * len(names) * min(n_rows, most_judged(n_classes)) * n_classes
-        return max(candidates) + held_out + super()._peak_bytes(n_rows, n_classes)
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""

@@ -128,9 +128,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     _most_points: ClassVar[int] = MOST_POINTS
     """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
 
-    _copies: ClassVar[int] = 4
-    """Matrices of the size of the calibration set that a fit holds at once."""
-
     scores: str = "probabilities"
     classes: Any = None
     normalize: str | None = None
@@ -173,10 +170,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Return the effective number of free parameters."""
         return 1
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        """Estimate the memory that a fit takes besides the calibration set."""
-        return 8 * self._copies * n_rows * n_classes
 
     def _fits_matrix(self, n_classes: int) -> bool:  # noqa: ARG002
         """Whether rows are multiplied by a matrix at ``fit``: large ones have threads of BLAS."""
@@ -358,13 +351,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if self._most_points:
             batch = to_points(batch, self._most_points)
         n_rows, n_classes = batch.n_rows, batch.n_classes
-        room = gate.check_memory(
-            self._peak_bytes(*batch.scores.shape),
-            f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
-        )
         n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
-        most = 1 if batch.scores.size < threads.FEW_CELLS else room
-        with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
+        n_jobs = 1 if batch.scores.size < threads.FEW_CELLS else self.n_jobs
+        threads.check_jobs("n_jobs", self.n_jobs)
+        with threads.jobs(n_jobs), threads.few_blas_threads(n_products):
             fitted: dict[str, Any] = self._solve(batch, **known)
         fitted |= {"n_features_in_": n_classes, "classes_": batch.classes}
         if n_rows < n_given:  # the certificate is that of the points
@@ -426,7 +416,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         is_checked = isinstance(scores, gate.SimplexBatch)
         matrix = scores.scores if is_checked else gate.to_matrix(scores, self._kind)
         dtype, shape = gate.output_dtype(scores), (len(matrix), self.n_features_in_)
-        gate.check_memory(dtype.itemsize * shape[0] * shape[1], "the result of predict_proba")
         out = np.empty(shape, dtype=dtype)
         for rows, _, calibrated in self._calibrate(scores, matrix, **beside):
             out[rows] = calibrated

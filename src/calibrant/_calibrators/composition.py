@@ -58,11 +58,6 @@ class Composed(Calibrator):
         own = super()._n_parameters(n_classes)
         return max([own, *(part._n_parameters(n_classes) for part in self._inside())])  # noqa: SLF001
 
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        """Besides the largest part there are outputs, and the rows of other folds."""
-        largest = [part._peak_bytes(n_rows, n_classes) for part in self._inside()]  # noqa: SLF001
-        return super()._peak_bytes(n_rows, n_classes) + max(largest, default=0)
-
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield the warnings of the parts, such as classes that they cannot fit, and its own."""
         for part in self._fitted_inside(fitted):

@@ -55,7 +55,6 @@ class FlattenedIsotonic(Calibrator):
     good_for = "comparison"
     same_for_all_classes = True
     place, in_paper, keeps_order = 2, True, True
-    _copies = 2
     _most_points = 0  # an exact fit takes no longer
     _solver = staticmethod(solve_flattened)
 
@@ -145,7 +144,6 @@ class NormalizationAwareIsotonic(Calibrator):
     )
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True
-    _copies = 6
     _starts_at_temperature = True
 
     prior_strength: Any = number(default="cv", high=1e12, words=("cv",))

@@ -34,7 +34,6 @@ class OneVsRestCalibrator(Calibrator):
     """
 
     _unlabelled = "they keep their scores"
-    _copies = 5
 
     map_: ClasswiseCurves = fitted()
 

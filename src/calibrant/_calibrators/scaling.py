@@ -91,7 +91,6 @@ class TemperatureScaling(LogitCalibrator):
     good_for = "few rows; does not correct the base rate of two classes"
     same_for_all_classes = True
     place, in_paper, keeps_order = 4, True, True
-    _copies = 2
     _solver = staticmethod(solve_temperature)
 
     tol: float = number(default=1e-10)
@@ -138,7 +137,6 @@ class _AffineScaling(LogitCalibrator):
     """
 
     _unlabelled = "they keep the temperature-scaled logit"
-    _copies = 6
 
     prior_strength: float = number(default=AT_TEMPERATURE)
     ridge: float = number(default=0.0)
@@ -211,11 +209,6 @@ class MatrixScaling(_AffineScaling):
 
     def _fits_matrix(self, n_classes: int) -> bool:  # noqa: ARG002
         return True
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        # L-BFGS keeps twenty vectors of all parameters and works on as many more.
-        parameters = 50 * self._n_parameters(n_classes)
-        return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
 
 
 class DirichletCalibration(MatrixScaling):
@@ -324,7 +317,6 @@ class MonotoneSpline(LogitCalibrator):
     same_for_all_classes = True
     place, keeps_order = 16, True
     _most_points = SMOOTH_POINTS
-    _copies = 12
     _starts_at_temperature = True
     _solver = staticmethod(solve_monotone_spline)
 

@@ -71,7 +71,6 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     good_for = "the confidence; [ImageNet size in seconds](../explanation/scir.md)"
     same_for_all_classes = True
     place, in_paper = 1, True
-    _copies = 9
     _starts_at_temperature = True
     _solver = staticmethod(solve_sorted_cumulative)
     _found = ("map_", "solver_report_", "prior_report_")

@@ -99,7 +99,6 @@ class StructuredScaling(LogitCalibrator):
     good_for = "classes that are biased differently"
     place = 15
     _unlabelled = "their probabilities are shrunk, like those of rare classes"
-    _copies = 8
     _starts_at_temperature = True
 
     form: str = choice(FORMS, default="auto")
@@ -117,10 +116,6 @@ class StructuredScaling(LogitCalibrator):
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes  # the penalties hold the matrix
-
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        parameters = 20 * n_classes**2 if self._fits_matrix(n_classes) else 0
-        return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
 
     def _fits_matrix(self, n_classes: int) -> bool:
         return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)

@@ -79,7 +79,4 @@ class TwoClassScaling(OneVsRestLogistic):
         if len(classes) > 2:  # the curve of two becomes that of a rare class
             yield from super()._missing(present, classes)
 
-    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        return super()._peak_bytes(n_rows, n_classes) + 8 * 94 * n_rows
-
     _solve = Calibrator._solve  # noqa: SLF001  (of all classes at once)

@@ -7,7 +7,6 @@ logits), integer labels, positive weights. Nothing given by a caller is ever mod
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -307,7 +306,6 @@ def check_batch(
     check_option("scores", kind, KINDS)
     check_option("normalize", normalize, (None, "rows"))
     given = to_matrix(scores, kind)
-    check_memory(16 * given.size, "the calibration set")
     matrix = check_rows(given, kind, normalize)
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
@@ -382,28 +380,6 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
                 "did you mean scores='probabilities'?"
             )
         )
-
-
-def check_memory(n_bytes: int, purpose: str) -> int | None:
-    """Refuse an allocation above the limit of ``CALIBRANT_MAX_MEMORY`` bytes, before it is tried.
-
-    Returns how many of them there is place for, if there is a limit.
-    """
-    limit = os.environ.get("CALIBRANT_MAX_MEMORY")
-    if limit is None:
-        return None
-    try:
-        available = int(float(limit))
-    except (ValueError, OverflowError):
-        raise errors.ParameterError(
-            f"the environment variable CALIBRANT_MAX_MEMORY is {limit!r}, not a number of bytes"
-        ) from None
-    if n_bytes > available:
-        raise errors.MemoryLimitError(
-            f"{purpose} needs {n_bytes / 2**30:.1f} GiB; the limit is {available / 2**30:.1f} "
-            "GiB. Use chunks of rows, or set the environment variable CALIBRANT_MAX_MEMORY (bytes)"
-        )
-    return available // max(n_bytes, 1)
 
 
 def chunks(n_rows: int, n_classes: int, most: int | None = None) -> Iterator[slice]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _extras as extras
-from calibrant import _gate as gate
 from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.source import RawPredictions
 from calibrant._files.text import Place
@@ -76,8 +75,6 @@ def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredi
         if group is None:
             raise PredictionFileError(f"{where} does not exist")
         stored = _arrays(group, part, where)
-        for array in stored:
-            gate.check_memory(array.nbytes, where)
         scores, labels = (np.asarray(array[()]) for array in stored)
     if scores.shape[1:] in {(), (1,)}:
         positive = scores.reshape(-1).astype(np.float64)

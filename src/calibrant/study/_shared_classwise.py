@@ -139,7 +139,6 @@ class SharedClasswise(Calibrator):
     summary = "a map for each group of similarly frequent classes"
     good_for = "comparison"
     place = 12
-    _copies = 12
 
     map: str = choice(MAPS, default="histogram")
     n_groups: int = number(default=1, low=1, high=10**6, whole=True)
