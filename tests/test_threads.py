@@ -74,8 +74,6 @@ def test_n_jobs_is_that_of_scikit_learn_and_none_what_the_context_says(monkeypat
         assert [threads.count_threads(n_jobs) for n_jobs in (None, 2)] == [7, 2]
     with threads.jobs(3), threads.jobs(None):
         assert threads.count_threads(None) == 3
-    with threads.jobs(3, most=2):
-        assert threads.count_threads(None) == 2
     assert threads.count_threads(None) == 1
 
 

@@ -65,10 +65,9 @@ def count_threads(n_jobs: Any = None) -> int:
 
 
 @contextmanager
-def jobs(n_jobs: Any, most: int | None = None) -> Iterator[None]:
-    """Let the work inside use as many threads as ``n_jobs`` says, but ``most`` at most."""
-    n_threads = count_threads(n_jobs)
-    token = _n_threads.set(n_threads if most is None else max(1, min(n_threads, most)))
+def jobs(n_jobs: Any) -> Iterator[None]:
+    """Let the work inside use as many threads as ``n_jobs`` says."""
+    token = _n_threads.set(count_threads(n_jobs))
     try:
         yield
     finally:
