@@ -140,11 +140,7 @@ class NonFiniteError(DataError):
 
 
 class RangeError(DataError):
-    """A score is out of range; pass ``scores='logits'`` for logits, divide percent by 100."""
-
-
-class RowSumError(DataError):
-    """A row does not sum to one, or is all zeros; ``normalize='rows'`` divides by the sum."""
+    """A score, or the sum of a row, is out of range; declare logits, divide percent by 100."""
 
 
 class LabelError(DataError):

@@ -67,7 +67,7 @@ def lacking(value):
 
 NOT_FINITE = (errors.NonFiniteError, "scores[17, 2]", MEND)
 OFF = (errors.RangeError, "[0, 1]", "scores='logits'")
-SUM = (errors.RowSumError, "normalize='rows'")
+SUM = (errors.RangeError, "normalize='rows'")
 NO_NUMBERS = (errors.ContainerError, "scores", ("f2", "much", "numbers"))
 SCORES = {  # scores, error with parts of its message, and parameters if any
     "nan": (put((17, 2), np.nan), *NOT_FINITE, "nan"),
@@ -88,8 +88,8 @@ SCORES = {  # scores, error with parts of its message, and parameters if any
     "a row sum that is too high": (put(23, 1.0011 * mild()[23], mild()), *SUM, "[23]", "1.0011"),
     "three decimals": (put(199, [0.335, 0.334, 0.334]), *SUM, "scores[199]"),  # explain 0.0015
     "two decimals": (put(199, [0.34, 0.34, 0.34]), *SUM, "scores[199]"),  # 0.01 at most
-    "zeros": (put(31, 0.0), errors.RowSumError, "scores[31", "not a distribution", MEND),
-    "masses of zero": (put(31, 0.0), errors.RowSumError, "scores[31", "not a", MEND, ROWS),
+    "zeros": (put(31, 0.0), errors.RangeError, "scores[31", "not a distribution", MEND),
+    "masses of zero": (put(31, 0.0), errors.RangeError, "scores[31", "not a", MEND, ROWS),
     "below zero": (put(8, [-1.1e-4, 1.0, 0.0]), *OFF, "scores[8, 0]", "-0.00011"),
     "above one": (put(8, [0.0, 1.3, 0.0]), *OFF, "scores[8, 1]", "1.3"),
     "negative masses": (

@@ -220,7 +220,7 @@ def test_bad_rows_and_calls_are_refused(fitted, shifted):
     for rows, error, message in [
         (shifted[0][:0], errors.ShapeError, "no row"),
         (shifted[0][:, :2], errors.ShapeError, "expecting 3 features"),
-        (0.5 * shifted[0], errors.RowSumError, "sums to 0.5"),
+        (0.5 * shifted[0], errors.RangeError, "sums to 0.5"),
         (np.where(shifted[0] > 0.9, np.nan, shifted[0]), errors.NonFiniteError, "NaN"),
     ]:
         with pytest.raises(error, match=message):

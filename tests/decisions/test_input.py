@@ -66,7 +66,7 @@ def test_a_policy_takes_two_classes_as_people_have_them(shape, names):
     [
         (EVENTS, np.where(np.arange(400) == 7, np.nan, POSITIVE), errors.NonFiniteError, "7"),
         (EVENTS, POSITIVE * 100, errors.RangeError, "y_proba"),
-        (EVENTS, both(POSITIVE) * 0.5, errors.RowSumError, "divide rows by their sums"),
+        (EVENTS, both(POSITIVE) * 0.5, errors.RangeError, "divide rows by their sums"),
         (EVENTS[:-1], POSITIVE, errors.ShapeError, "399"),
         (EVENTS, np.empty((0, 2)), errors.ShapeError, "no rows"),
         (

@@ -21,7 +21,7 @@ def broken(row, column, value):
     [
         (broken(7, 2, np.nan), errors.NonFiniteError, r"y_proba\[7, 2\] is nan"),
         (broken(599, 0, -0.5), errors.RangeError, r"y_proba\[599, 0\] is -0.5.*for logits, pass"),
-        (broken(3, 1, 0.9), errors.RowSumError, r"y_proba\[3\] sums to .*; divide rows by"),
+        (broken(3, 1, 0.9), errors.RangeError, r"y_proba\[3\] sums to .*; divide rows by"),
         (PROBA[:, :1][:0], errors.ShapeError, "y_proba has no rows"),
         (PROBA[:599], errors.ShapeError, "y_true has shape .* but y_proba has 599 rows"),
         (PROBA[None], errors.ShapeError, "y_proba has shape"),

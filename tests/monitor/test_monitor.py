@@ -66,7 +66,7 @@ def test_what_came_though_it_was_impossible_is_bounded_evidence():
         ({"y": DATES[[0, 1, 2, 0] * 100]}, errors.LabelError, "class .*2026.*to text"),
         ({"y": NAMES[[0] * 400]}, errors.LabelError, "classes= .*CalibrationMonitor"),
         ({"y": [0, 1, np.nan, 2] * 100}, errors.LabelError, r"y\[2\]"),
-        ({"probabilities": np.ones((400, 3))}, errors.RowSumError, r"probabilities\[0\] sums to 3"),
+        ({"probabilities": np.ones((400, 3))}, errors.RangeError, r"probabilities\[0\] sums to 3"),
         ({"probabilities": np.empty((0, 3)), "y": []}, errors.ShapeError, "0 sample"),
         ({"batch": 7}, errors.ParameterError, "batch=7 must be text"),
     ],

@@ -16,7 +16,7 @@ from calibrant import (
 from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import expected_cost, value_of_calibration
-from calibrant.errors import LabelError, ParameterError, RowSumError, ShapeError
+from calibrant.errors import LabelError, ParameterError, RangeError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.metrics._cumulative import holm
 from calibrant.report import build_report, compare
@@ -153,7 +153,7 @@ def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"scores": 2}, RowSumError, "sum"),
+        ({"scores": 2}, RangeError, "sum"),
         ({"new_y": 77}, LabelError, "77"),
         ({"methods": ["no-such-method"]}, ParameterError, "method="),
         ({"methods": {"uncalibrated": TemperatureScaling()}}, ParameterError, "always compared"),

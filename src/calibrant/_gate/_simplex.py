@@ -242,13 +242,13 @@ def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
     names, row = errors.names(), first_row + i
     if code == row_kernels.NO_MASS:
         problem = f"is {value} in every class: not a distribution"
-        raise errors.RowSumError(problem, row=row, remedy="remove or repair the row")
+        raise errors.RangeError(problem, row=row, remedy="remove or repair the row")
     with np.errstate(over="ignore", invalid="ignore"):  # of 1e308 and more
         is_percent = abs(float(np.sum(matrix[i])) - 100.0) <= 1.0
     percent = "; these look like percent: divide them by 100" if is_percent else ""
     if code == row_kernels.BAD_SUM:
         problem = f"sums to {value:.6g}, not 1{percent}"
-        raise errors.RowSumError(problem, row=row, remedy=names.if_unnormalized)
+        raise errors.RangeError(problem, row=row, remedy=names.if_unnormalized)
     if code == row_kernels.NOT_FINITE:
         problem, remedy = (
             f"Input {names.scores} contains NaN or infinity",
