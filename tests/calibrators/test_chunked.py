@@ -128,9 +128,7 @@ def test_chunks_hold_their_own_labels():
         calibrant.FlattenedIsotonic().fit(chunks, Y)
     bad = SCORES.copy()
     bad[507, 0] = np.nan
-    with pytest.raises(
-        errors.NonFiniteError, match=r"^chunk 1, row 7, row 507 of all: scores\[7, 0\]"
-    ):
+    with pytest.raises(errors.NonFiniteError, match=r"^chunk 1, row 7: scores\[7, 0\]"):
         calibrant.FlattenedIsotonic().fit(ArrayChunks(bad, Y, n_rows=500))
 
 

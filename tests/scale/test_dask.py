@@ -10,7 +10,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
@@ -117,22 +116,6 @@ def test_what_was_just_calibrated_is_scored_by_labels_of_the_same_frame(days):
     assert found == pytest.approx(metrics.accuracy(FRAME["label"], rows, sample_weight=weight))
     found = metrics.brier_score(days["positive"], days["ant"])
     assert found == pytest.approx(metrics.brier_score(Y == 0, SCORES[:, 0]), rel=1e-12)
-
-
-def test_a_data_frame_in_memory_is_not_made_of_chunks():
-    calibrator = calibrant.TemperatureScaling().fit(SCORES_FRAME, FRAME["label"])
-    frame = dd.from_pandas(SCORES_FRAME, npartitions=4)
-    calibrator.set_output(transform="pandas")
-    assert isinstance(calibrator.transform(SCORES_FRAME), pd.DataFrame)
-    said = r"transform_output='pandas' would compute every row.*is a lazy one"
-    with pytest.raises(errors.ContainerError, match=said):
-        calibrator.transform(frame)
-    calibrator.set_output(transform="default")
-    assert isinstance(calibrator.transform(frame), dd.DataFrame)
-    with sklearn.config_context(transform_output="pandas"):
-        plain = calibrant.TemperatureScaling().fit(SCORES_FRAME, FRAME["label"])
-        with pytest.raises(errors.ContainerError, match="would compute every row"):
-            plain.transform(frame)
 
 
 def test_labels_and_weights_may_be_in_memory_or_chunked_in_another_way():
