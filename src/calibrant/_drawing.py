@@ -12,7 +12,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibrant._extras import advice
+from calibrant._extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(f"drawing needs matplotlib; {advice()}") from error
+        raise needed(error, "drawing", "cli") from error
     return plt
 
 
@@ -161,7 +161,7 @@ def to_svg(
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(f"drawing needs matplotlib; {advice()}") from error
+        raise needed(error, "drawing", "cli") from error
     file = io.BytesIO()
     # Identifiers of marks and clips are hashes, which must differ between pictures of a page.
     look = {**LOOK_OF_PAGES, "svg.hashsalt": name}

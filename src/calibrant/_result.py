@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
-from calibrant._html import escape
+from calibrant._text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from calibrant._html import visible
 
 if TYPE_CHECKING:
     from calibrant._result import Estimate
     from calibrant.metrics import ClassShares
 
 LONGEST_NAME = 120
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 SIGNIFICANT = 0.05
 MOST_NAMED = 3  # classes of each direction that are named
+
+
+def visible(text: str) -> str:
+    """Return text without characters that cannot be encoded, or that steer what shows them."""
+    return "".join(
+        sign.encode("unicode_escape").decode()
+        if (unicodedata.category(sign) in "Cc Cs" and sign != "\n") or _DIRECTIONS.match(sign)
+        else sign
+        for sign in text
+    )
+
+
+def escape(text: object) -> str:
+    """Return text of any origin as HTML that shows it and does nothing else."""
+    return html.escape(visible(str(text)))
 
 
 def percent(value: float, digits: int = 1) -> str:

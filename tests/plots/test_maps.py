@@ -96,7 +96,6 @@ class Reverse(maps.CalibrationMap):
     [
         (maps.TemperatureMap(0.5, -700.0), "section"),
         (maps.TopLabelMap((maps.Histogram([0.0], [0.5], [1.0]),)), "section"),
-        (maps.ClasswiseCurves([0, 1, 1], (maps.Histogram([0.0], [0.5], [1.0]),) * 2), "classes"),
         (Reverse(), "section"),
     ],
     ids=lambda value: type(value).__name__,
@@ -151,15 +150,8 @@ def test_a_classifier_has_no_map_of_scores_and_what_is_not_fitted_none():
     assert compute_map(classifier.calibrated_classifiers_[0].calibrator).kind == "section"
 
 
-def test_few_classes_have_a_line_each_and_many_have_quantiles(data):
-    few = OneVsRestIsotonic().fit(*data)
-    found = compute_map(few)
-    assert [curve.name for curve in found.curves] == ["0", "1", "2", "3"]
-    for curve, function in zip(found.curves, few.curves_, strict=True):
-        assert np.allclose(curve.y, function(curve.x))
-    section = Chain([VectorScaling(ridge=0.01), FlattenedIsotonic()])
-    for method, words in ((OneVsRestIsotonic(), "of 9 maps"), (section, "over 9 classes")):
-        many = compute_map(method.fit(*simulate(2000, 9)))
-        assert words in many.note
-        median, high, low = (curve.y for curve in many.curves)
-        assert np.all((low <= median) & (median <= high))
+def test_many_classes_have_quantiles():
+    many = compute_map(OneVsRestIsotonic().fit(*simulate(2000, 9)))
+    assert "over 9 classes" in many.note
+    median, high, low = (curve.y for curve in many.curves)
+    assert np.all((low <= median) & (median <= high))

@@ -59,19 +59,6 @@ def test_a_comparison_prints_as_a_table(comparison):
     assert len(repr(comparison.results)) < 500
 
 
-def test_methods_that_are_one_fit_share_a_row_and_stay_two_results(parts):
-    found = quick(parts, ["ms", "dirichlet", "vs"])
-    assert found.methods == ("uncalibrated", "ts", "ms", "dirichlet", "vs")
-    assert [line.split("  ")[0] for line in str(found).splitlines()[1:-1]] == [
-        *("uncalibrated", "ts", "ms, dirichlet", "vs")
-    ]
-    scores, y, new_scores, new_y = parts
-    shift = np.random.default_rng(0).normal(size=(len(scores), 1))
-    logits = np.log(scores) + shift, y, np.log(new_scores) + shift[: len(new_scores)], new_y
-    apart = quick(logits, ["ms", "dirichlet"], scores="logits")
-    assert [*apart.distinct_rows()] == ["uncalibrated", "ts", "ms", "dirichlet"]
-
-
 def test_a_comparison_gives_a_frame(comparison, monkeypatch):
     frame = comparison.to_frame()
     assert tuple(frame.index) == METHODS_HERE

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant import MatrixScaling, TemperatureScaling, VectorScaling
-from calibrant.datasets import simulated_scores
+from calibrant import TemperatureScaling, VectorScaling
 from calibrant.report import build_report, compare
 from conftest import simulate
 
@@ -195,35 +194,6 @@ def test_two_classes_have_one_diagram():
     three = [honest(300, 3, seed) for seed in (1, 2)]
     page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
     assert "pos-ECE" not in page
-
-
-class Near(MatrixScaling):
-    """Matrix scaling, but for last digits, in which it is better or worse by chance."""
-
-    power = 3e-13
-
-    def predict_proba(self, scores, **options):
-        own = super().predict_proba(scores, **options) ** (1 + self.power)
-        return own / own.sum(axis=1, keepdims=True)
-
-
-class OtherSide(Near):
-    power = -3e-13
-
-
-def test_of_methods_in_one_row_one_is_chosen():
-    scores, y = simulated_scores(3000)
-    scores = scores ** np.linspace(0.3, 3, scores.shape[1])
-    scores /= scores.sum(axis=1, keepdims=True)
-    parts = y[:1500], scores[:1500], y[1500:], scores[1500:]
-    own = {"ms": MatrixScaling(), "near": Near(), "other": OtherSide()}
-    comparison = compare(*parts, own, n_resamples=20)
-    losses = [comparison.result(name).evaluation.negative_log_likelihood.value for name in own]
-    assert losses[0] > min(losses)
-    assert comparison.verdict.chosen == "ms"
-    assert build_report(comparison).count(">use this<") == 1
-    ts = {"mine": TemperatureScaling(), "ts": TemperatureScaling()}
-    assert build_report(compare(*parts, ts, n_resamples=20)).count(">use this<") == 1
 
 
 def test_the_verdict_is_reached_once_and_says_which_methods_are_in_view(long_comparison):

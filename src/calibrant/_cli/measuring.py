@@ -340,12 +340,12 @@ def comparison_table(comparison: Comparison) -> Group:
     headings = [METRICS[name].heading.replace(", ", "\n") for name in best]
     headings += [BROKEN.get(title, title) for title in comparison.results[0].binary_texts]
     table = plain_table("method", *headings, "fit\ns")
-    for label, result in comparison.distinct_rows().items():
+    for result in comparison.results:
         estimates = result.evaluation.estimates()
         texts = {name: METRICS[name].text(estimates[name].value) for name in best}
         cells = [f"{text}*" if text == best[name] else f"{text} " for name, text in texts.items()]
         cells += [text for text, _ in result.binary_texts.values()]
-        table.add_row(Text(label), *cells, f"{result.fit_seconds:.2f}")
+        table.add_row(Text(result.method), *cells, f"{result.fit_seconds:.2f}")
     lines = [comparison.verdict.headline]
     binary = comparison.results[0].evaluation.binary
     if comparison.is_stated and binary is not None:

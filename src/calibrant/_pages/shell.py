@@ -9,8 +9,7 @@ from typing import Any
 
 from calibrant import __version__
 from calibrant._extras import advice
-from calibrant._html import visible
-from calibrant._text import clean
+from calibrant._text import clean, visible
 
 try:
     from jinja2 import DictLoader, Environment, StrictUndefined

@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from calibrant._html import table
 from calibrant.errors import ConvergenceWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -108,30 +105,6 @@ class SolverReport:
         )
         warning: Warning = ConvergenceWarning(f"{self.solver}: {problem}")
         return warning
-
-    def _repr_html_(self) -> str:
-        return certificate([("this fit", self)])
-
-
-def certificate(reports: Iterable[tuple[str, SolverReport]]) -> str:
-    """Return what solvers reached, each by the name of what it fitted, as a table of HTML."""
-    rows: list[list[str]] = []
-    notes: list[tuple[str, str]] = []
-    for name, own in reports:
-        objective = "-" if math.isnan(own.objective) else f"{own.objective:.5g}"
-        reached = [f"{own.violation:.2g}", f"{own.tolerance:.2g}", objective]
-        reached = ["yes" if own.converged else "no", f"{own.rounds:,}", *reached]
-        rows.append([name, own.solver, *reached])
-        told = list(own.notes)
-        if own.n_blocks is not None:
-            told.append(f"{own.n_blocks:,} blocks")
-        if own.binning is not None:
-            told.append(f"{own.binning.n_bins:,} bins of scores, whose own optimality conditions")
-            told[-1] += f" are violated by {own.binning.violation:.2g} at most"
-        notes += [(name, "; ".join(told))] if told else []
-    head = "fit", "solver", "converged", "iterations", "violation", "tolerance", "objective"
-    below = [words if len(rows) == 1 else f"{name}: {words}" for name, words in notes]
-    return table(head, rows, below, n_text=3)
 
 
 class ScalingFit(NamedTuple, Generic[MapT, ObjectiveT]):

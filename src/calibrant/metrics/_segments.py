@@ -13,7 +13,6 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._extras import needed
 from calibrant._gate import check_number, columns_by_name
-from calibrant._html import table
 from calibrant._predictions import EventRows, Predictions, column_of, name_of, read
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import p_words
@@ -143,10 +142,6 @@ class SegmentTable(Result):
             aligned = map(str.rjust, numbers, widths[1:])
             lines.append(SENTENCE.format(name.ljust(widths[0]), *aligned))
         return "\n".join([*lines, *self.describe()])
-
-    def _repr_html_(self) -> str:
-        head = ("segment", "predicted, %", "observed, %", "from", "to", "rows", "p-value")
-        return table(head, [g.cells() for g in self.segments], self.describe())
 
 
 class ProposedSegment(NamedTuple):

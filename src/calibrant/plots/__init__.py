@@ -6,9 +6,9 @@ matplotlib is loaded when something is drawn, and not before.
 from calibrant.plots._classwise import ClasswiseSummary as ClasswiseSummary  # for the report
 from calibrant.plots._classwise import compute_classwise, draw_classwise
 from calibrant.plots._decisions import draw_decisions
-from calibrant.plots._display import ReliabilityDisplay
 from calibrant.plots._maps import compute_map, draw_map
 from calibrant.plots._reliability import (
+    ReliabilityDisplay,
     compute_reliability_grid,
     draw_reliability,
     draw_reliability_grid,

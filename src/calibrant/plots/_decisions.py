@@ -9,8 +9,7 @@ import numpy as np
 
 from calibrant import _drawing as style
 from calibrant import errors
-from calibrant._html import short_number
-from calibrant._text import shorten
+from calibrant._text import amount, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +84,7 @@ def _points(curve: Any) -> tuple[Floats, Floats, str]:
     if kind == "net benefit":
         return curve.thresholds, curve.net_benefit, ""
     if kind == "cost":
-        facts = f"least {short_number(curve.best_cost)} at {curve.best_threshold:.2f}"
+        facts = f"least {amount(curve.best_cost, curve.best_cost)} at {curve.best_threshold:.2f}"
         return curve.thresholds, curve.cost, facts
     return curve.coverage, curve.risk, f"area {curve.aurc:.4f}, excess {curve.excess:.4f}"
 

@@ -92,26 +92,22 @@ def compute_map(calibrator: Any) -> MapPicture:
             "its fitted calibrators, such as calibrated_classifiers_[0].calibrator"
         )
     names = [str(name) for name in calibrator.classes_]
-    return _curve_of_two(fitted, names[1]) if len(names) == 2 else _picture(fitted, names)
-
-
-def _curve_of_two(fitted: maps.CalibrationMap, name: str) -> MapPicture:
-    """Return the curve p -> q of the positive class, which is all there is to a map of two."""
-    tail = np.logspace(np.log10(SMALLEST), -3, 60)  # rare classes are seen on logarithmic axes
-    x = np.unique(np.concatenate([tail, _grid(), 1.0 - tail]))
-    y = _of_rows(fitted, np.stack([1.0 - x, x], axis=1))[:, 1]
+    if len(names) > 2:
+        return _picture(fitted, names)
+    x, words = _grid(), f"probability of {shorten(names[1])}"
+    curve = MapCurve(words, x, _section(fitted, 1, 2, x))
     note = "What each predicted probability becomes."
-    words = f"probability of {shorten(name)}"
-    curve = MapCurve(words, x, y)
     return MapPicture("two classes", (curve,), note, f"{words} before", f"{words} after")
 
 
-def _of_rows(fitted: maps.CalibrationMap, rows: Floats) -> Floats:
-    """Map rows of probabilities by a map of probabilities or of logits."""
+def _section(fitted: maps.CalibrationMap, column: int, n_classes: int, x: Floats) -> Floats:
+    """Map probabilities of one class where the others share the rest equally."""
+    rows = np.repeat((1 - x)[:, None] / (n_classes - 1), n_classes, axis=1)
+    rows[:, column] = x
     if fitted.kind == "logits":
         with np.errstate(divide="ignore"):
             rows = np.maximum(np.log(rows), gate.LOG_OF_ZERO)
-    return fitted(gate.check_scores(rows, fitted.kind))
+    return fitted(gate.check_scores(rows, fitted.kind))[:, column]
 
 
 @singledispatch
@@ -121,11 +117,7 @@ def _picture(fitted: maps.CalibrationMap, names: Sequence[str]) -> MapPicture:
     x = _grid()[1:-1:3]
     n_tried = min(n_classes, MOST_SECTIONS, max(1, MOST_CELLS // (len(x) * n_classes)))
     tried = np.linspace(0, n_classes - 1, n_tried).astype(np.int64)
-    values = np.empty((n_tried, len(x)))
-    for place, column in enumerate(tried):
-        rows = np.repeat((1 - x)[:, None] / (n_classes - 1), n_classes, axis=1)
-        rows[:, column] = x
-        values[place] = _of_rows(fitted, rows)[:, column]
+    values = np.array([_section(fitted, column, n_classes, x) for column in tried.tolist()])
     shown = [names[column] for column in tried]
     note = "Probability of one class where the others share the rest equally"
     if np.ptp(values, axis=0).max() < 1e-3:
@@ -157,19 +149,6 @@ def _(fitted: maps.RankedSteps, _: Any) -> MapPicture:
     return MapPicture("ranks", curves, note, "q: sum of the r largest probabilities", "g(q, r)")
 
 
-@_picture.register(maps.ClasswiseCurves)
-def _(fitted: maps.ClasswiseCurves, names: Sequence[str]) -> MapPicture:
-    x = _grid()
-    values = np.array([np.asarray(curve(x), dtype=np.float64) for curve in fitted.curves])
-    note = f"One map for each of them; {DIVIDED}"
-    if len(values) < len(names):  # several classes share one
-        names = [f"map {i + 1}" for i in range(len(values))]
-    if len(values) > MOST_CURVES:
-        note = f"Quantiles of {len(values)} maps; {DIVIDED}"
-    curves = _lines_or_quantiles(names, x, values)
-    return MapPicture("classes", curves, note, y_label="map of the class")
-
-
 def _steps(thresholds: Floats, values: Floats, first: float = 0.0) -> tuple[Floats, Floats]:
     """Corners of a step function from ``first`` to 1."""
     start = int(np.searchsorted(thresholds, first, side="right")) - 1
@@ -180,7 +159,7 @@ def _steps(thresholds: Floats, values: Floats, first: float = 0.0) -> tuple[Floa
 
 def _grid() -> Floats:
     """Probabilities close together near 0 and 1, where maps are steep."""
-    return np.concatenate([[0.0], 1.0 / (1.0 + np.exp(-np.linspace(-9, 9, 181))), [1.0]])
+    return np.concatenate([[0.0], 1.0 / (1.0 + np.exp(-np.linspace(-14, 14, 281))), [1.0]])
 
 
 def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tuple[MapCurve, ...]:

@@ -205,12 +205,12 @@ def paired_differences(
     gaps: Sequence[Floats], weight: Floats, level: float | None
 ) -> list[Difference]:
     """Test mean differences of losses, with Holm's correction; a level of None is no test."""
-    result = [paired_difference(gap, weight, level) for gap in gaps]
+    result = [_paired_difference(gap, weight, level) for gap in gaps]
     corrected = holm(np.array([difference.p_value for difference in result])).tolist()
     return [replace(difference, p_holm=p) for difference, p in zip(result, corrected, strict=True)]
 
 
-def paired_difference(gap: Floats, weight: Floats, level: float | None) -> Difference:
+def _paired_difference(gap: Floats, weight: Floats, level: float | None) -> Difference:
     """Test a mean difference of losses, row by row, by Student's t."""
     value = float(weight @ gap / weight.sum())
     if level is None or len(gap) < 2:

@@ -174,17 +174,13 @@ def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
     """Sizes, seeds, names and versions."""
     settings = comparison.settings
     seed = in_words(settings["random_state"])
-    draws = f"{settings['n_resamples']} for tests and intervals, seed {seed}"
     return [
         *comparison.sources.items(),
-        ("calibration rows", f"{settings['n_val']:,}"),
-        ("test rows", f"{settings['n_test']:,}"),
-        ("classes", f"{comparison.n_classes:,}"),
+        ("rows", f"{settings['n_val']:,} for calibration, {settings['n_test']:,} for the test"),
         ("scores", settings["scores"] + (", weighted rows" if settings["weights"] else "")),
         ("bins", str(settings["n_bins"])),
-        ("resamples", draws),
+        ("resamples", f"{settings['n_resamples']} for tests and intervals, seed {seed}"),
         ("time", f"{comparison.seconds:.1f} s in all"),
-        ("made", comparison.created),
         ("versions", ", ".join(f"{name} {v}" for name, v in comparison.versions.items())),
     ]
 

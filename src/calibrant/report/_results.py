@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
 from calibrant._extras import needed
-from calibrant._html import table
 from calibrant._result import Estimate, doc, result
-from calibrant._text import money, percent, shorten
+from calibrant._text import escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
-from calibrant.report._verdict import Verdict, baseline_of, distinct_rows, reach_verdict
+from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,40 +176,28 @@ class Comparison:
         object.__setattr__(self, "verdict", reach_verdict(self))
 
     def __repr__(self) -> str:
-        columns = self._columns()
-        columns[1:-1] = (
-            [cell if cell[-1] == "*" else f"{cell} " for cell in column] for column in columns[1:-1]
-        )
+        columns = [["method", *(shorten(method) for method in self.methods)]]
+        for name, best in self.best_texts().items():
+            texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in self.results]
+            stars = (f"{text}*" if text == best else f"{text} " for text in texts)
+            columns.append([f"{METRICS[name].heading} ", *stars])
+        columns += [
+            [title, *(result.binary_texts[title][0] for result in self.results)]
+            for title in self.results[0].binary_texts
+        ]
+        columns.append(["fit, s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
         widths = [max(map(len, column)) for column in columns]
         lines = [
             "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
             for first, *others in zip(*columns, strict=True)
         ]
-        return "\n".join([*lines, *self._notes()])
-
-    def _repr_html_(self) -> str:
-        head, *rows = zip(*self._columns(), strict=True)
-        return table(head, rows, self._notes())
-
-    def _columns(self) -> list[list[str]]:
-        """Return the texts of each column, its head first; the best ends in a star."""
-        rows = self.distinct_rows()
-        columns = [["method", *(shorten(label) for label in rows)]]
-        for name, best in self.best_texts().items():
-            texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in rows.values()]
-            stars = (f"{text}*" if text == best else text for text in texts)
-            columns.append([METRICS[name].heading, *stars])
-        columns += [
-            [title, *(result.binary_texts[title][0] for result in rows.values())]
-            for title in self.results[0].binary_texts
-        ]
-        return [*columns, ["fit, s", *(f"{result.fit_seconds:.2f}" for result in rows.values())]]
-
-    def _notes(self) -> list[str]:
         failed = [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
         n_val, n_test = self.settings["n_val"], self.settings["n_test"]
         sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {self.n_classes:,} classes"
-        return [*failed, f"{sizes}; * the best"]
+        return "\n".join([*lines, *failed, f"{sizes}; * the best"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
 
     def to_frame(self) -> pd.DataFrame:
         """Return all numbers of every method, a row each, as a data frame; needs pandas."""
@@ -240,10 +227,6 @@ class Comparison:
     def is_stated(self) -> bool:
         """Whether the predictions are confidences that a model stated of its answers."""
         return bool(self.settings.get("stated_confidences", False))
-
-    def distinct_rows(self) -> dict[str, MethodResult]:
-        """Return rows of a table by label: methods that are one fit here share a row."""
-        return distinct_rows(self.results)
 
     @property
     def accuracy_is_headline(self) -> bool:

@@ -57,13 +57,13 @@ def method_tables(comparison: Comparison) -> tuple[PageTable, PageTable]:
         *comparison.results[0].binary_texts,
     ]
     rows = {}
-    for label, method in comparison.distinct_rows().items():
+    for method in comparison.results:
         cells = [_metric_cell(method, name, text) for name, text in best.items()]
         binary = [PageCell(text, _lines(below)) for text, below in method.binary_texts.values()]
         cells[after_nll:after_nll] = [_difference_cell(method), *binary]
         cells.append(PageCell("-" if method.calibrator is None else f"{method.fit_seconds:.2f}"))
         is_chosen = method.method == verdict.chosen
-        rows[method.method] = PageRow(label, cells, clean(method.title), is_chosen)
+        rows[method.method] = PageRow(method.method, cells, clean(method.title), is_chosen)
     listed = [row for method, row in rows.items() if method in verdict.listed]
     others = [row for method, row in rows.items() if method not in verdict.listed]
     heads.append("fit, s")

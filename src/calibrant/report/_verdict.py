@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from calibrant._result import doc, result
 from calibrant._text import SIGNIFICANT, class_words, describe_shares, p_words, percent
 from calibrant._trial import UNCALIBRATED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from calibrant.report._results import Comparison, Difference, MethodResult
 
 BASELINES = {"ts": "temperature scaling", "platt-ovr": "Platt scaling"}
@@ -65,32 +61,6 @@ def baseline_of(n_classes: int) -> str:
     return "platt-ovr" if n_classes == 2 else "ts"
 
 
-def distinct_rows(results: Sequence[MethodResult]) -> dict[str, MethodResult]:
-    """Return rows of a table by label: methods that are one fit here share a row, "ms, dirichlet".
-
-    A method is taken for the same as an earlier one if its class derives from that one's and its
-    numbers are equal: so is Dirichlet calibration matrix scaling, where scores are probabilities.
-    A row is that of its first method, or of the baseline, so that the verdict names one of them.
-    """
-    rows: list[list[MethodResult]] = []
-    for method in results:
-        same = [row for row in rows if _is_same_fit(method, row[0])]
-        same[0].append(method) if same else rows.append([method])
-    firsts = [
-        next((result for result in row if result.method in BASELINES), row[0]) for row in rows
-    ]
-    return {
-        ", ".join(result.method for result in row): f for row, f in zip(rows, firsts, strict=True)
-    }
-
-
-def _is_same_fit(result: MethodResult, first: MethodResult) -> bool:
-    if result.calibrator is None or not isinstance(result.calibrator, type(first.calibrator)):
-        return False
-    a, b = ([each.value for each in r.evaluation.estimates().values()] for r in (result, first))
-    return np.allclose(a, b, rtol=1e-9, atol=0.0)
-
-
 def reach_verdict(comparison: Comparison) -> Verdict:
     """Decide how calibrated the predictions are, and which method to use."""
     before = comparison.result(UNCALIBRATED)
@@ -102,8 +72,7 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     effect = [] if baseline is None else [_effect_of(before, baseline)]
     lead = _lead(comparison, baseline or before, best) + _beside_auto(best, auto)
     # What a reader looks for first, beside the predictions as they came.
-    rows = [result.method for result in distinct_rows(comparison.results).values()]
-    first = dict.fromkeys([chosen.method, DEFAULT, name, best.method, *rows])
+    first = dict.fromkeys([chosen.method, DEFAULT, name, best.method, *comparison.methods])
     others = [result for result in first if result in comparison.methods and result != UNCALIBRATED]
     listed = comparison.methods
     if len(listed) > MOST_LISTED:
@@ -121,9 +90,10 @@ def reach_verdict(comparison: Comparison) -> Verdict:
 
 
 def _best(comparison: Comparison) -> MethodResult:
-    """Return the row of the lowest NLL: last digits do not tell methods apart that share one."""
-    rows = distinct_rows(comparison.results).values()
-    return min(rows, key=lambda r: r.evaluation.negative_log_likelihood.value)
+    """Return the method of the lowest NLL, the first of those that differ in last digits only."""
+    return min(
+        comparison.results, key=lambda r: round(r.evaluation.negative_log_likelihood.value, 9)
+    )
 
 
 def _choose(
