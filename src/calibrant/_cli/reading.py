@@ -105,7 +105,7 @@ class Reading:
 
         by_row = {"--groups": self.groups, "--features": self.features, **needs_whole}
         is_whole = not path.is_dir() and any(value is not None for value in by_row.values())
-        if is_whole or not is_read_in_chunks(path, self.labels):
+        if is_whole or not is_read_in_chunks(path):
             return self.read(path, usual_part=usual_part, positive_last=positive_last)
         if path.is_dir():
             self.check_directory(path, by_row)

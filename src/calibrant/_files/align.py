@@ -17,7 +17,6 @@ from calibrant._gate import (
     check_batch,
     check_positive,
     check_scores,
-    find_features,
     match_columns,
     softmax,
 )
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.source import RawPredictions
-    from calibrant._files.text import Place
+    from calibrant._files.tables import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +163,6 @@ def align(
     if known is not None:
         refuse_unknown(y, known, place)
     is_given = classes is not None or raw.names_are_classes
-    if not is_given and like is None:
-        _refuse_features(raw, y, labels, known)
     two = known if positive is None else _two_classes(raw, y, known or labels, positive)
     if is_single and len(two or labels) == 2:
         name = names[0] if names is not None and len(names) == 1 else None
@@ -293,18 +290,6 @@ def _with_positive_last(rows: Aligned, two: list[Any]) -> Aligned:
         return replace(rows, classes=two)
     place = replace(rows.place, names=(rows.place.names or [])[::-1])
     return replace(rows, matrix=rows.matrix[:, ::-1], classes=two, place=place)
-
-
-def _refuse_features(
-    raw: RawPredictions, y: NDArray[Any], labels: list[Any], known: list[Any] | None
-) -> None:
-    """Refuse features as logits: names such as x0 and x1 seem to be those of classes 0 and 1."""
-    if raw.kind == "logits" and known is not None and len(labels) < len(known):
-        with naming(raw.place):
-            batch = check_batch(raw.scores, y, kind="logits", classes=known, is_chunk=True)
-            features = find_features(batch)
-        if features is not None:
-            raise PredictionFileError(features)
 
 
 def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -> None:

@@ -58,9 +58,9 @@ def apply_file(
 
     The format is that of the suffix. Columns of a table that are no scores are copied; of other
     files the labels are, where ``out`` has a place for them. The part of an npz file is by default
-    "test". ``progress`` is called with the number of rows done and, where it is known, of all rows;
-    ``tell`` with what was taken for a class in the log of an evaluation. ``groups`` is the column
-    beside the scores with the group of each row, for a fit by group.
+    "test". ``progress`` is called with the number of rows done, ``tell`` with what was taken for a
+    class in the log of an evaluation. ``groups`` is the column beside the scores with the group of
+    each row, for a fit by group.
     """
     by_row = bool(groups) or hasattr(calibrator, "columns_")
     gate.check_option("on_bad_row", on_bad_row, ("raise",) if by_row else ON_BAD_ROW)
@@ -85,7 +85,7 @@ def apply_file(
                 n_bad += len(bad)
                 n_read += len(good)
                 if progress is not None:
-                    progress(n_read, source.n_rows)
+                    progress(n_read, None)
         where = source.place.rows(first_bad) if first_bad else ""
     where += ", ..." if n_bad > NAMED_ROWS else ""
     return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)

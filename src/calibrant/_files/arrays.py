@@ -120,22 +120,20 @@ class Archive:
         Never that of another part. Probabilities come first where no kind is asked for.
         """
         parts, chosen = self.parts, part or usual_part
-        if not parts:
-            raise PredictionFileError(
-                f"{self.path} has the arrays {', '.join(self.names[:6])}; 'probs' or 'logits' (and "
-                "'labels') are needed, or 'val_probs', 'test_probs', ..."
-            )
-        prefix = "" if "" in parts and part is None else f"{chosen}_"
-        if prefix not in parts:
-            if parts == [""]:
-                raise PredictionFileError(f"{self.path} has no part {chosen!r}; leave out --part")
-            has = " and ".join(f"{own}* arrays" for own in parts if own)
-            lacks = "" if chosen is None else f", but no {chosen}_probs or {chosen}_logits"
-            raise PredictionFileError(f"{self.path} has {has}{lacks}; choose one with --part")
-        for short, long in ARRAYS.items():
-            if f"{prefix}{short}" in self.names and (kind is None or two_column_kind(kind) == long):
-                return f"{prefix}{short}"
-        raise PredictionFileError(f"{self.path} has no {kind} in its {prefix or 'plain '}arrays")
+        is_plain = part is None and ("" in parts or not parts or usual_part is None)
+        prefix = "" if is_plain else f"{chosen}_"
+        kinds = [
+            own for own, long in ARRAYS.items() if kind is None or two_column_kind(kind) == long
+        ]
+        known = [f"{prefix}{own}" for own in kinds if f"{prefix}{own}" in self.names]
+        if known:
+            return known[0]
+        wanted = " or ".join(f"{prefix}{own}" for own in kinds)
+        others = " or ".join(own.rstrip("_") for own in parts if own)
+        remedy = f"write one, or choose {others} with --part" if others else "write one"
+        raise PredictionFileError(
+            f"{self.path} has no array {wanted}, but {some_in_words(self.names)}; {remedy}"
+        )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from calibrant import _extras as extras
 from calibrant import _notices as notices
 from calibrant._files.columns import Request
 from calibrant._files.predictions import TABLES, find_format, is_table, open_source
-from calibrant._files.text import TEXT, suffix_of
+from calibrant._files.tables import TEXT, suffix_of
 from calibrant._files.values import read_labels, values_of
 from calibrant._gate import ONE_COLUMN, NamedMatrix, fitted_names
 from calibrant.errors import LabelError, PredictionFileError, ShapeError, number_of, some_in_words
@@ -36,19 +36,14 @@ T = TypeVar("T")
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
 
-MOST_LABELS = 1000
-"""Distinct labels, beside ten for each column, after which no others are looked for."""
 
-
-def is_read_in_chunks(path: Path, labels: Path | None = None) -> bool:
+def is_read_in_chunks(path: Path) -> bool:
     """Whether a path is a directory of tables, or a file that is too large to be read whole.
 
-    Logs of language models and npz files are read whole, whatever their size, and so is a table
-    whose ``labels`` are in another file.
+    Logs of language models and npz files are read whole, whatever their size.
     """
     known = find_format(path)
-    holds = None if known is None else known.holds
-    can_be = holds == "array" or (holds == "table" and labels is None)
+    can_be = known is not None and known.holds in ("array", "table")
     return path.is_dir() or (can_be and path.is_file() and path.stat().st_size > LARGE_BYTES)
 
 
@@ -197,8 +192,6 @@ class FileChunks(TableChunks):
         labels: set[Any] = set()
         for raw in self._without_scores()._read():  # noqa: SLF001  (a copy)
             labels |= set(read_labels(raw.require_labels(), raw.place).tolist())
-            if len(labels) > MOST_LABELS + 10 * self.n_columns:  # ids, which are refused
-                break
         if any(isinstance(label, str) for label in labels):  # numbers in some files alone
             labels = {str(label) for label in labels}
         return sorted(labels)

@@ -70,13 +70,11 @@ class Request:
 class Layout:
     """What the columns of a table are.
 
-    The label column is named if it was asked for, or has the name of one. Where the caller did not
-    choose the columns of scores, they are all that hold numbers.
+    Where the caller did not choose the columns of scores, they are all that hold numbers.
     """
 
     names: list[str]
     label: str | None
-    is_named: bool
     score_names: list[str]
     is_chosen: bool
 
@@ -103,8 +101,7 @@ def make_layout(names: list[str], samples: Samples, request: Request, where: str
     elif request.fitted and {*request.fitted} <= {*scores}:
         scores = [name for name in scores if name in request.fitted]
     _check_number(scores, samples, request, where)
-    is_named = label is not None and (request.label is not None or label.casefold() in LABEL_NAMES)
-    return Layout(names, label, is_named, scores, bool(request.columns))
+    return Layout(names, label, scores, bool(request.columns))
 
 
 def _check_number(scores: list[str], samples: Samples, request: Request, where: str) -> None:
@@ -168,8 +165,9 @@ def _label(
             f"{where}: columns {some_in_words(named)} may all hold the labels; choose one with "
             "--label-column"
         )
-    others = named or [name for name in free if name in text]
-    return others[0] if len(others) == 1 else None
+    # What a model calibrates has no labels mostly: a column of text is something else.
+    others = [] if request.reads_others else [name for name in free if name in text]
+    return named[0] if named else others[0] if len(others) == 1 else None
 
 
 def _is_text(sample: Sequence[str] | None) -> bool:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files import options
 from calibrant._files.columns import Request
-from calibrant._files.options import SMALLEST_MASS
-from calibrant._files.records import LINES, field_of, read_records
+from calibrant._files.records import LINES, SMALLEST_MASS, field_of, find_layout, read_records
 from calibrant._files.source import RawPredictions
-from calibrant._files.text import Place, suffix_of
+from calibrant._files.tables import Place, suffix_of
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._files.options import LoggedRow
+    from calibrant._files.records import LoggedRow
 
 
 def read_log(path: Path, request: Request | None = None) -> RawPredictions:
@@ -33,7 +31,7 @@ def read_log(path: Path, request: Request | None = None) -> RawPredictions:
     request = request or Request()
     known = None if request.classes is None else [str(c) for c in request.classes]
     records = read_records(path)
-    layout = options.find_layout(records, request, known)
+    layout = find_layout(records, request, known)
     rows = [layout.read(record) for record in records]
     wheres = [record.where for record in records]
     columns, by_name = _find_classes(rows, known, wheres)

@@ -15,8 +15,7 @@ from calibrant._files.columns import Request
 from calibrant._files.logs import read_log
 from calibrant._files.records import LINES, field_of, read_records
 from calibrant._files.source import RawPredictions, Source, kind_of
-from calibrant._files.tables import ARROW, PARQUET, read_table, read_table_column
-from calibrant._files.text import TEXT, Place
+from calibrant._files.tables import ARROW, PARQUET, TEXT, Place, read_table, read_table_column
 from calibrant._files.values import labels_of_archive, plain_values, read_labels, values_of
 from calibrant._gate import ONE_COLUMN
 from calibrant.errors import PredictionFileError
@@ -46,9 +45,12 @@ class Format:
 def _open_npy(path: Path, request: Request, _: ExitStack) -> Source:
     for name, option in request.beside.items():
         raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
-    scores = _as_matrix(load_npy(path), str(path), request.kind)
+    scores, labels = _as_matrix(load_npy(path), str(path), request.kind), None
+    if request.labels is not None:
+        labels = load_npy(request.labels)
+        _check_labels(labels, str(request.labels), len(scores))
     kind = kind_of(request.kind, scores.shape[1], str(path))
-    return Source.of(RawPredictions(scores, kind, None, Place(path, str(path))))
+    return Source.of(RawPredictions(scores, kind, labels, Place(path, str(path))))
 
 
 def _open_npz(path: Path, request: Request, stack: ExitStack) -> Source:
@@ -147,15 +149,10 @@ def unknown_format(path: Path, *, to_write: bool = False) -> PredictionFileError
 
 
 def read_prediction_file(
-    path: str | os.PathLike[str],
-    request: Request | None = None,
-    *,
-    part: str | None = None,
-    kind: str | None = None,
+    path: str | os.PathLike[str], request: Request | None = None
 ) -> RawPredictions:
-    """Read scores and labels whole; ``part`` and ``kind`` are those of the request."""
-    request = Request(part, kind=kind) if request is None else request
-    with open_source(Path(path), request) as source:
+    """Read scores and labels whole."""
+    with open_source(Path(path), request or Request()) as source:
         return source.read()
 
 
@@ -171,20 +168,10 @@ def open_source(path: Path, request: Request) -> Iterator[Source]:
         raise unknown_format(path)
     if known.holds != "archive" and request.part is not None:
         raise PredictionFileError(f"{path} has no part {request.part!r}; leave out --part")
+    if known.holds != "array" and request.labels is not None:
+        raise PredictionFileError(f"{path} is no npy file; leave out --labels {request.labels}")
     with ExitStack() as stack:
-        source = known.open(path, request, stack)
-        yield source if request.labels is None else _with_labels(source, request.labels)
-
-
-def _with_labels(source: Source, path: Path) -> Source:
-    """Return a file whose labels are in a file of their own, which is mapped."""
-    whole, y = source.read(), load_npy(path)
-    if whole.labels is not None:
-        raise PredictionFileError(
-            f"{source.place.path} has labels already; leave out --labels {path}"
-        )
-    _check_labels(y, str(path), len(whole.scores))
-    return replace(source, whole=replace(whole, labels=np.asarray(y)), stream=None)
+        yield known.open(path, request, stack)
 
 
 def read_column(path: Path, name: str, option: str) -> tuple[Any, Place]:

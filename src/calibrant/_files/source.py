@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.columns import Layout
-    from calibrant._files.text import Place
+    from calibrant._files.tables import Place
 
 CHUNK_BYTES = 1 << 20
 """Bytes of the scores in a chunk of an array."""
@@ -78,11 +78,6 @@ class Source:
         """Return rows that are held or mapped in memory as an open file."""
         scores = rows.scores
         return cls(rows.place, rows.kind, scores.shape[1], scores.dtype, rows)
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, where it is known before they are read."""
-        return None if self.whole is None else len(self.whole.scores)
 
     @property
     def chunks(self) -> Iterator[RawPredictions]:

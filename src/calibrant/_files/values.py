@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.source import Source
-    from calibrant._files.text import Place
+    from calibrant._files.tables import Place
     from calibrant._gate import FeatureColumn
 
 LABEL_TYPES = {str, bytes, bool, int, float, type(None)}
@@ -100,10 +100,9 @@ def typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
 
 
 def labels_of_archive(y: NDArray[Any], names: list[str]) -> NDArray[Any]:
-    """Labels of an npz file, which are among its ``classes``.
+    """Labels of an npz file: whole numbers beside classes of text are places of these.
 
-    Numbers beside classes of text are places of classes. So what a label means does not depend on
-    which others are there.
+    So what a label means does not depend on which others are there.
     """
     if y.dtype.kind == "f" and np.all(y == np.floor(y)):
         y = y.astype(np.int64)
@@ -111,20 +110,15 @@ def labels_of_archive(y: NDArray[Any], names: list[str]) -> NDArray[Any]:
         return y.astype(str)
     if y.dtype.kind not in "iu" or are_whole(names):
         return y
-    known = (y >= 0) & (y < len(names))
-    text = y.astype(str).astype(object)
-    text[known] = np.array(names, dtype=object)[y[known]]
-    return text.astype(str)
+    # A place of no class stays a number, which is refused by its row.
+    return np.array([names[j] if 0 <= j < len(names) else str(j) for j in y.tolist()], dtype=str)
 
 
 def labels_of_model(
     raw: NDArray[Any] | None, source: Source, classes: NDArray[Any]
 ) -> NDArray[Any] | None:
-    """Labels as a model has them; not those of a column of text that may hold something else."""
+    """Labels as a model has them."""
     if raw is None:
-        return None
-    is_sure = source.layout is None or source.layout.is_named
-    if not is_sure and not {*map(str, raw)} <= {*map(str, classes)}:
         return None
     return read_labels(raw, source.place, as_text=classes.dtype.kind in "OTU")
 

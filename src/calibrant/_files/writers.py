@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant._atomic_file import replace_file
 from calibrant._files.source import RawPredictions, Source
-from calibrant._files.tables import ARROW, PARQUET
-from calibrant._files.text import TEXT, is_zipped, suffix_of
+from calibrant._files.tables import ARROW, PARQUET, TEXT, is_zipped, suffix_of
 from calibrant._files.values import labels_of_model
 from calibrant.errors import PredictionFileError
 
@@ -150,12 +149,9 @@ def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    for field in schema:
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-            raise PredictionFileError(
-                f"column {field.name!r} is of type {field.type}, which text cannot hold; write "
-                ".parquet or .arrow"
-            )
+    nested = [field for field in schema if pa.types.is_nested(field.type)]
+    for field in nested:
+        raise PredictionFileError(f"text cannot hold column {field.name!r}; write .parquet")
     options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
     return csv.CSVWriter(file, schema, write_options=options)
 

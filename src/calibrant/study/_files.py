@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant._files.arrays import decoding, open_npz
+from calibrant._files.columns import Request
 from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import PredictionFileError
 from calibrant.study._hdf5 import SUFFIXES, find_experiments, is_hdf5, read_experiment
@@ -54,7 +55,7 @@ class StudyFile:
         """Read the val or the test part."""
         if self.is_group:
             return read_experiment(self.path, self.dataset, self.model, part)
-        return read_prediction_file(self.path, part=part, kind=kind)
+        return read_prediction_file(self.path, Request(part, kind=kind))
 
 
 def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[str, str]]:

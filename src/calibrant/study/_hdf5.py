@@ -15,7 +15,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant._files.arrays import decoding, open_binary
 from calibrant._files.source import RawPredictions
-from calibrant._files.text import Place
+from calibrant._files.tables import Place
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
