@@ -132,19 +132,19 @@ def test_archives(tmp_path):
     assert read_file(path).kind == "probabilities"
     assert read_file(path, kind="logits").kind == "logits"
     assert read_file(path, usual_part="val").labels.tolist() == [0, 1]
-    with pytest.raises(PredictionFileError, match=r"no array val_probs .*; write one"):
+    with pytest.raises(PredictionFileError, match=r"no val_probs .*; write one"):
         read_file(path, part="val")
     with pytest.raises(PredictionFileError, match=r"p\.npz is no npy file; leave out --labels"):
         read_file(path, labels=path)
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1], test_logits=P, test_labels=[1, 0])
     assert read_file(path, part="test").labels.tolist() == [1, 0]
     assert read_file(path, usual_part="test").labels.tolist() == [1, 0]
-    with pytest.raises(PredictionFileError, match="no array val_probs"):
+    with pytest.raises(PredictionFileError, match="no val_probs"):
         read_file(path, part="val", kind="probabilities")
     with pytest.raises(PredictionFileError, match="choose val or test with --part"):
         read_file(path)
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1])
-    with pytest.raises(PredictionFileError, match=r"no array test_probs or test_logits, but 'val_"):
+    with pytest.raises(PredictionFileError, match=r"no test_probs or test_logits, but 'val_"):
         read_file(path, usual_part="test")
 
 

@@ -132,7 +132,7 @@ class Archive:
         others = " or ".join(own.rstrip("_") for own in parts if own)
         remedy = f"write one, or choose {others} with --part" if others else "write one"
         raise PredictionFileError(
-            f"{self.path} has no array {wanted}, but {some_in_words(self.names)}; {remedy}"
+            f"{self.path} has no {wanted}, but {some_in_words(self.names)}; {remedy}"
         )
 
 
