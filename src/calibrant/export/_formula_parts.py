@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant import errors
-from calibrant._maps.curves import IDENTITY, BoundedLogs, Curve, LogOddsCurve, Terms
+from calibrant._maps.curves import BoundedLogs, Curve, LogOddsCurve, Terms
 from calibrant._maps.steps import Pieces
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def write_curves(
     ops: Operations, x: Value, curves: Sequence[Curve], curve_of: Wholes | None = None
 ) -> Value:
     """Write down the value of the curve of each column, or of the only one without ``curve_of``."""
-    lines = [curve for curve in curves if isinstance(curve, LogOddsCurve)]
-    if len(lines) == len(curves):
-        return _write_log_odds_lines(ops, x, lines, curve_of)
+    log_odds = [curve for curve in curves if isinstance(curve, LogOddsCurve)]
+    if len(log_odds) == len(curves):
+        return _write_log_odds_lines(ops, x, log_odds, curve_of)
     parts = [_describe(curve) for curve in curves]
     is_smooth = np.array([isinstance(one, Terms) for one in parts])
     pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in parts]
@@ -99,12 +99,9 @@ def write_curves(
     if is_smooth.all():
         return smooth
     # Classes that nothing is known of stay as they are, among others.
-    rest = [curve for curve, smooth in zip(curves, is_smooth, strict=True) if not smooth]
-    others = x
-    if any(curve is not IDENTITY for curve in rest):
-        others = _write_pieces(ops, x, pieces, curve_of)
+    lines = _write_pieces(ops, x, pieces, curve_of)
     chosen = is_smooth if curve_of is None else is_smooth[curve_of]
-    return ops.where(ops.fitted("is_smooth", chosen), smooth, others)
+    return ops.where(ops.fitted("is_smooth", chosen), smooth, lines)
 
 
 def _write_pieces(

@@ -66,10 +66,9 @@ def to_onnx(
     Notes
     -----
     A graph cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
-    sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded. In float32
-    the result is that of ``predict_proba`` for scores in float32. A score that was rounded to
-    float32, or computed by another runtime, may be on another side of a threshold than before.
-    Thresholds lie between scores of the fit, so that these stay on their side.
+    sums up to 0.01 away from 1 are normalised. A score that was rounded to float32, or computed by
+    another runtime, may be on another side of a threshold than before; thresholds lie between
+    scores of the fit, so that these stay on their side.
 
     Examples
     --------

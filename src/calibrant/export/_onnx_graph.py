@@ -67,7 +67,6 @@ class OnnxOperations(Operations):
         super().__init__(n_classes)
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
-        self._numbers: dict[tuple[Any, ...], str] = {}
 
     def node(
         self,
@@ -96,13 +95,10 @@ class OnnxOperations(Operations):
         self.constants = {name: one for name, one in self.constants.items() if name in needed}
 
     def number(self, value: ArrayLike, dtype: Any = np.int64) -> str:
-        """Name of a constant that is no part of the fit; equal ones are the same."""
-        array = np.asarray(value, dtype)
-        key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._numbers:
-            self._numbers[key] = name = f"c{len(self._numbers)}"
-            self.constants[name] = numpy_helper.from_array(array, name)
-        return self._numbers[key]
+        """Name of a constant that is no part of the fit."""
+        name = f"c{len(self.constants)}"
+        self.constants[name] = numpy_helper.from_array(np.asarray(value, dtype), name)
+        return name
 
     def value(self, value: Any, type: int) -> Tensor:  # noqa: A002  (what ONNX calls it)
         """Give a tensor of a number; others are what they are."""

@@ -71,7 +71,7 @@ def to_torch(
     be on the other side of a threshold.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
-    sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
+    sums up to 0.01 away from 1 are normalised.
 
     Derivatives with respect to scores are those of the formula; steps have none.
 
