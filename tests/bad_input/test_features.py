@@ -25,7 +25,7 @@ def test_features_are_not_taken_for_logits(name):
     X, y = SETS[name](return_X_y=True)
     n_columns, n_labels = X.shape[1], len(np.unique(y))
     words = f"{n_columns} columns for {n_labels} distinct labels"
-    with refused(errors.RangeError, "For features", "predict_proba(X)", "CalibratedClassifier"):
+    with refused(errors.RangeError, "for features", "predict_proba(X)", "CalibratedClassifier"):
         TemperatureScaling().fit(X, y)
     for given in (X, (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)):
         with pytest.warns(errors.ScoresKindWarning, match=words) as caught:

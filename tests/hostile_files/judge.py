@@ -11,6 +11,7 @@ from collections import Counter
 from time import process_time
 
 import numpy as np
+import pandas as pd
 
 from calibrant.errors import CalibrantWarning, ModelFileError
 from calibrant.model_file import dumps, loads
@@ -56,8 +57,8 @@ def assert_on_the_simplex(calibrator, rows):
         is_grouped = hasattr(calibrator, "for_group")
         own = {"groups": np.resize(calibrator.groups_, len(rows))} if is_grouped else {}
         if hasattr(calibrator, "columns_"):
-            cells = {c.name: [1.0] if c.is_number else ["a"] for c in calibrator.columns_}
-            own = {"features": {name: cell * len(rows) for name, cell in cells.items()}}
+            cells = {c.name: 1.0 if c.is_number else "a" for c in calibrator.columns_}
+            own = {"features": pd.DataFrame(cells, index=range(len(rows)))}
         out = calibrator.predict_proba(rows, **own)
     assert np.isfinite(out).all()
     assert out.min() >= 0

@@ -187,7 +187,7 @@ def test_one_command_scores_us_there(home, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "Win rates by brier, 3 experiments:" in shown
     assert "Win rates by logloss, 3 experiments:" in shown
-    assert "calibrant-ts  1.000  (1.00 to 1.00)" in shown
+    assert "1.000 (1.00 to 1.00)  calibrant-ts" in shown
     assert run([*command, "--against", str(theirs), "--json"]) == 0
     brier, logloss = json.loads(capsys.readouterr().out)["win_rates"]
     assert (brier["metric"], logloss["metric"]) == ("brier", "logloss")

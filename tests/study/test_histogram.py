@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.metrics._calibration_error import mass_bins as bins_of_metrics
+from calibrant._predictions import EventRows
+from calibrant.metrics._calibration_error import find_bins
 from calibrant.study._histogram import MassBins, solve_histogram
 from reference.binary_maps import GOLDEN, Fraction, edges, histogram, mass_bins, mean, width_bins
 from solvers.test_one_vs_rest import cells, problem_of
@@ -54,7 +55,7 @@ def test_bins_of_equal_width_are_those_of_numpy(data, n_bins):
 def test_bins_of_equal_mass_are_those_of_the_metrics(data, n_bins):
     problem = problem_of(*data)
     values, weight, hits = problem.values, problem.cells, problem.positives
-    bins = bins_of_metrics(values, weight, n_bins)
+    bins = find_bins(EventRows(values, hits > 0, weight), n_bins, "quantile")
     used = np.bincount(bins, minlength=n_bins) > 0
     _, positives, sizes = MassBins(problem).cut(n_bins)
     np.testing.assert_array_equal(sizes, np.bincount(bins, weight, n_bins)[used])

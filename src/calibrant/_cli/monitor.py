@@ -1,4 +1,4 @@
-"""``calibrant monitor``: count new rows, and exit with 1 after an alarm."""
+"""``calibrant monitor``: count new rows, and exit with 6 after an alarm."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._cli.reading import Reading
     from calibrant.monitor import CalibrationMonitor
+
+EXIT_ALARM = 6
+"""Neither a mistake nor a crash: whoever runs the command every night tells it from these."""
 
 
 @click.command(name="monitor")
@@ -83,7 +86,7 @@ def monitor_command(
     result["unlabelled"] = None if unlabelled is None else unlabelled.to_dict()
     table = plain_table(f"{status.n_rows:,} rows counted", "", rows=_describe(result))
     show(result, as_json, table)
-    return 1 if status.alarm else 0
+    return EXIT_ALARM if status.alarm else 0
 
 
 def _identify(new: Path, part: str | None) -> str | None:

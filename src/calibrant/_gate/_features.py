@@ -68,8 +68,10 @@ def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[
             f"each row of {scores}"
         )
     home, names = library(features), column_names(features)
-    is_list = isinstance(features, list | tuple)
-    if home in {"scipy", "dask"} or not (is_list or hasattr(features, "__array__")):
+    if isinstance(features, dict):
+        names, home = [*features], None
+    is_read = isinstance(features, list | tuple | dict) or hasattr(features, "__array__")
+    if home in {"scipy", "dask"} or not is_read:
         raise errors.ContainerError(
             f"features is a {type(features).__name__}; pass an array, a list of rows or a data "
             "frame in memory, as toarray(), compute() or collect() return it"

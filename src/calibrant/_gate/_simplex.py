@@ -260,9 +260,8 @@ def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
         raise errors.RangeError(problem, row=row, column=j, value=value, remedy="scale them")
     # The words in brackets are scikit-learn's, whose checks of estimators look for them.
     problem = "probabilities must be in [0, 1] (Negative values in data, or values above one)"
-    remedy = names.if_logits
-    if not percent:
-        remedy += f" For features, {names.if_features}"
+    remedy = f"for features, {names.if_features}"
+    remedy = names.if_unnormalized if percent else f"{names.if_logits}; {remedy}"
     raise errors.RangeError(problem + percent, row=row, column=j, value=value, remedy=remedy)
 
 
