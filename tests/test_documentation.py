@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 
-import click
 import dask.array
 import numpy as np
 import pytest

@@ -69,7 +69,7 @@ def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[
         )
     home, names = library(features), column_names(features)
     if isinstance(features, dict):
-        names, home = [*features], None
+        names, home = [*features], "dict"
     is_read = isinstance(features, list | tuple | dict) or hasattr(features, "__array__")
     if home in {"scipy", "dask"} or not is_read:
         raise errors.ContainerError(
