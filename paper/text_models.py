@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.arrays import decoding
+from calibrant._files.source import decoding
 from calibrant._gate import check_option
 from calibrant.errors import PredictionFileError
 from calibrant.study._make_predictions import split_rows, write_predictions
@@ -88,7 +88,7 @@ def read_corpus(path: str | os.PathLike[str]) -> Corpus:
 
 
 def _lines(path: Path) -> list[str]:
-    with decoding(path, "text in UTF-8"):
+    with decoding(path):
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)

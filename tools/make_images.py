@@ -21,9 +21,8 @@ from PIL import Image
 
 import calibrant
 from calibrant import _drawing as style
-from calibrant._cli import demo
-from calibrant._files.logs import read_log
-from calibrant.datasets import overconfident_digits
+from calibrant._files.formats import read_prediction_file
+from calibrant.datasets import naive_bayes, overconfident_digits
 from calibrant.decisions import cost_curve, decision_curve
 from calibrant.metrics import (
     calibration_test,
@@ -140,7 +139,8 @@ def draw_large(ax, y, p, colour):
 def draw_letters():
     """Draw how often each letter is right, and how often a language model says so."""
     logs = Path(__file__).parents[1] / "tests" / "data" / "logs"
-    parts = [read_log(logs / f"mmlu_yi-34b-chat_{part}.jsonl") for part in ("val", "test")]
+    names = [f"mmlu_yi-34b-chat_{part}.jsonl" for part in ("val", "test")]
+    parts = [read_prediction_file(logs / name) for name in names]
     (z, y), (new_z, new_y) = ((log.scores, log.labels) for log in parts)
     letters = parts[0].place.names
     shown = {"how often it is right": np.array([np.mean(new_y == letter) for letter in letters])}
@@ -256,7 +256,7 @@ def draw_e_values():
 
 def photograph():
     """Take pictures of the report of ``calibrant demo``."""
-    scores, y, new_scores, new_y = demo.predictions()
+    scores, y, new_scores, new_y = naive_bayes()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright

@@ -57,7 +57,7 @@ def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, monkeyp
     lines = ["a,b,label", *(f"{a},{b},{'ab'[i]}" for (a, b), i in zip(proba, y, strict=True))]
     file = tmp_path / "p.csv"
     file.write_text("\n".join(lines))
-    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    monkeypatch.setattr("calibrant._files.formats.LARGE_BYTES", large_bytes)
     assert call("evaluate", file, "--resamples", "30", "--json") == 0
     numbers = json.loads(capsys.readouterr().out)
     assert numbers["n_resamples"] == 30
@@ -245,7 +245,7 @@ def test_the_positive_class_does_not_depend_on_the_order_of_columns(
     tmp_path, capsys, monkeypatch, names, large_bytes
 ):
     """Columns are matched by their names: the second of the sorted labels is positive."""
-    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    monkeypatch.setattr("calibrant._files.formats.LARGE_BYTES", large_bytes)
     rng = np.random.default_rng(0)
     p = rng.beta(1, 3, size=500)
     label = np.array(names)[(rng.random(500) < p**2).astype(int)]
@@ -305,7 +305,7 @@ def test_stated_confidences_show_the_share_of_right_answers(tmp_path, capsys):
 @pytest.mark.parametrize("large_bytes", [1 << 30, 0])
 def test_a_reversed_rare_class_is_seen_and_named(tmp_path, capsys, monkeypatch, large_bytes):
     """With bins of equal width, nearly all rows are in the first one, and nothing is seen."""
-    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    monkeypatch.setattr("calibrant._files.formats.LARGE_BYTES", large_bytes)
     rng = np.random.default_rng(0)
     z = rng.normal(-4.5, 1.2, 8000)
     y = (rng.random(8000) < 1 / (1 + np.exp(-z))).astype(int)
@@ -350,7 +350,7 @@ def test_a_file_that_cannot_be_written_whole_is_named(files, tmp_path, capsys, n
 
 @pytest.mark.parametrize("large_bytes", [1 << 30, 0])
 def test_evaluate_ordered_classes(tmp_path, capsys, monkeypatch, large_bytes):
-    monkeypatch.setattr("calibrant._files.chunks.LARGE_BYTES", large_bytes)
+    monkeypatch.setattr("calibrant._files.formats.LARGE_BYTES", large_bytes)
     proba, y = simulate(300, 3)
     file = tmp_path / "p.csv"
     pd.DataFrame(proba, columns=["0", "1", "2"]).assign(label=y).to_csv(file, index=False)

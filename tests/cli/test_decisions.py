@@ -159,7 +159,6 @@ def test_costs_that_cannot_be_read_name_the_file(credit, capsys, tmp_path):
     told = capsys.readouterr().err
     assert str(costs) in told
     assert "maybe" in told
-    assert run(["evaluate", str(home), "--costs", str(costs)]) == 2
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +191,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
         words = [*words, "--json", "--costs"]
         assert run([*map(str, [*words, risks / "costs.json"])]) == 3
         told = capsys.readouterr().err
-        assert "costs.json: costs are 'false_positive' and" in told
+        assert "costs.json: costs has 'false_positive' and 'false_negative'" in told
         assert "'bad', 'good'" in told
         assert "--positive" in told
         found = [
@@ -213,7 +212,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
     assert run([*map(str, [*words, risks / "costs.json", "--positive", "good"])]) == 0
     assert (pd.read_csv(tmp_path / "out.csv")["decision"] != decided).any()
     assert run([*map(str, [*words, risks / "costs.json", "--positive", "fair"])]) == 3
-    assert "'fair' is not one; name the positive class with --positive" in capsys.readouterr().err
+    assert "--positive='fair' is not one of the classes 'bad', 'good'" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("always::calibrant.errors.SmallSampleWarning")
@@ -259,7 +258,7 @@ def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(capsys, tmp_p
     unlabelled = tmp_path / "unlabelled.csv"
     pd.DataFrame(p[:9], columns=names).to_csv(unlabelled, index=False)
     assert run([*map(str, [*words, "--calibration", unlabelled])]) == 3
-    assert "unlabelled.csv has no labels; --calibration needs" in capsys.readouterr().err
+    assert "unlabelled.csv has no labels" in capsys.readouterr().err
 
 
 def test_costs_are_numbers(risks, capsys, tmp_path):

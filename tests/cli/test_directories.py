@@ -12,7 +12,7 @@ import pytest
 
 from calibrant import model_file
 from calibrant._cli import main
-from calibrant._files import chunks
+from calibrant._files import formats
 from calibrant.datasets import simulated_scores
 from calibrant.scale import Chunks
 
@@ -64,27 +64,35 @@ def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--part", "val"], "--part needs one file"),
-        (["--labels", "x.npy"], "--labels needs one file"),
-        (["--scores", "logits", "--normalize"], "--normalize is for probabilities"),
-        (["--priors", "ant=0.5,bee=0.3,cow=0.2"], "--priors needs one file"),
-        (["--groups", "region"], "--groups needs one file"),
+        (["--part", "val"], "has no part 'val'; leave out --part"),
+        (["--labels", "x.npy"], "is no npy file; leave out --labels"),
+        (["--groups", "county"], "0.parquet has no column 'county' (--groups)"),
     ],
 )
 def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, run):
-    text = run("fit", days, "-o", tmp_path / "model", *words, code=2)
-    assert told in text
+    assert told in run("fit", days, "-o", tmp_path / "model", *words, code=3)
     assert not (tmp_path / "model").exists()
+    words = ["fit", days, "-o", tmp_path / "model", "--scores", "logits", "--normalize"]
+    assert "--normalize is for probabilities" in run(*words, code=2)
 
 
-def test_what_needs_all_rows_reads_a_large_file_whole(tmp_path, run, monkeypatch):
-    monkeypatch.setattr(chunks, "LARGE_BYTES", 0)
-    path, out = tmp_path / "all.csv", tmp_path / "model"
-    FRAME.assign(region=np.array(["north", "south"])[np.arange(1500) % 2]).to_csv(path)
+@pytest.mark.parametrize("name", ["all.csv", "days"])
+def test_what_needs_all_rows_reads_them_at_once(tmp_path, run, monkeypatch, name):
+    monkeypatch.setattr(formats, "LARGE_BYTES", 0)
+    path, out = tmp_path / name, tmp_path / "model"
+    frame = FRAME.assign(region=np.array(["north", "south"])[np.arange(1500) % 2])
+    if name == "days":
+        path.mkdir()
+        frame[:700].to_parquet(path / "a.parquet")
+        frame[700:].to_csv(path / "b.csv", index=False)
+    else:
+        frame.to_csv(path)
     run("fit", path, "-m", "ts", "-o", out, "--groups", "region")
     assert model_file.load(out).groups_.tolist() == ["north", "south"]
     found = json.loads(run("evaluate", path, "--groups", "region", "--json"))
     assert len(found["by_group"]["rows"]) == 2
+    words = ["compare", path, "--split", "0.5", "--ignore", "region", "--methods", "ts", "--json"]
+    assert json.loads(run(*words))["methods"][0]["n_rows"] == 750
 
 
 def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, run):

@@ -9,8 +9,8 @@ import pytest
 
 from calibrant import GroupedCalibrator, TemperatureScaling, model_file
 from calibrant._cli.main import run
-from calibrant._cli.measuring import _how_to_apply
-from calibrant._cli.reading import Reading
+from calibrant._cli.measuring import apply_lines
+from calibrant._files.request import Request
 
 N_ROWS = 600
 SCORES = ["no", "yes"]
@@ -140,8 +140,8 @@ def test_a_field_of_groups_in_records_is_no_class(capsys, tmp_path):
     ],
 )
 def test_commands_of_a_report_ignore_columns_that_the_method_does_not_read(method, words):
-    reading = Reading(groups="group", features=("age",))
-    fit, apply = _how_to_apply(method, Path("val.csv"), None, reading)
+    request = Request(groups="group", features=("age",))
+    fit, apply = apply_lines(method, Path("val.csv"), None, request)
     assert fit == f"calibrant fit val.csv {words} --output model.calibrant"
     assert ("--groups group" in apply) == (method == "grouped")
 

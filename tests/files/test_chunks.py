@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import calibrant
 from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator
-from calibrant._files import chunks, tables
+from calibrant._files import formats, tables
 from calibrant._files.align import align
-from calibrant._files.chunks import FileChunks, find_tables, is_read_in_chunks
-from calibrant._files.columns import Request
-from calibrant._files.predictions import open_source
+from calibrant._files.chunks import FileChunks
+from calibrant._files.formats import is_large, read_prediction_file
+from calibrant._files.request import Request
 from calibrant.datasets import simulated_scores
 
 NAMES = np.array(["ant", "bee", "cow"])
@@ -41,26 +39,26 @@ def days(tmp_path):
     return tmp_path
 
 
-def read(path, **said):
-    """Rows of a file that is read whole, with what is said about it."""
-    with open_source(path, Request(**said)) as source:
-        return source.read()
+def whole(path, *, positive_last=False, **said):
+    """Rows of a path that is read whole, with what is said about it."""
+    request = Request(**said)
+    return align(read_prediction_file(path, request), request, positive_last=positive_last)
 
 
-def chunks_of(path, progress=None, settle=align, **said):
+def chunks_of(path, *, positive_last=False, **said):
     """Chunks of a path, with what is said about it."""
-    return FileChunks(path, Request(**said), settle, progress)
+    return FileChunks(path, Request(**said), positive_last=positive_last)
 
 
 def fit(found, method="fir", **parameters):
     """Fit a method to rows in memory or in chunks, as the command does."""
-    about = {"scores": found.kind, "classes": found.classes, "normalize": found.normalize}
+    about = {"scores": found.rows.kind, "classes": found.classes, "normalize": found.normalize}
     return make_calibrator(method, **about, **parameters).fit(*found.to_fit())
 
 
 def test_a_fit_to_a_directory_is_the_fit_in_memory(days):
     found = chunks_of(days)
-    assert [file.name for file in found.files] == ["a.parquet", "e.csv", "f.arrow"]
+    assert "3 tables read; ignored 'notes.txt'" in found.note
     assert found.labels().tolist() == NAMES.tolist()
     far = fit(found)
     near = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"])
@@ -73,16 +71,16 @@ def test_which_files_are_read_in_chunks(days, monkeypatch):
     np.save(days / "p.npy", SCORES)
     (days / "p.jsonl").write_text("{}\n")
     table, array = days / "e.csv", days / "p.npy"
-    assert is_read_in_chunks(days)
-    assert not is_read_in_chunks(table)
-    monkeypatch.setattr(chunks, "LARGE_BYTES", table.stat().st_size)
-    assert not is_read_in_chunks(table)
-    monkeypatch.setattr(chunks, "LARGE_BYTES", table.stat().st_size - 1)
-    assert is_read_in_chunks(table)
-    monkeypatch.setattr(chunks, "LARGE_BYTES", 0)
-    assert is_read_in_chunks(array)
-    assert not is_read_in_chunks(days / "p.jsonl")
-    assert not is_read_in_chunks(days / "nowhere.csv")
+    assert is_large(days)
+    assert not is_large(table)
+    monkeypatch.setattr(formats, "LARGE_BYTES", table.stat().st_size)
+    assert not is_large(table)
+    monkeypatch.setattr(formats, "LARGE_BYTES", table.stat().st_size - 1)
+    assert is_large(table)
+    monkeypatch.setattr(formats, "LARGE_BYTES", 0)
+    assert is_large(array)
+    assert not is_large(days / "p.jsonl")
+    assert not is_large(days / "nowhere.csv")
 
 
 def small_chunks(monkeypatch):
@@ -115,7 +113,7 @@ def test_a_large_file_gives_the_model_of_the_file_read_whole(tmp_path, monkeypat
         (np.array([0.0, 1.0, 2.0]), np.array(["0", "1", "2"])),
     ):
         path = write(tmp_path / f"p.{suffix}", SCORES, values[Y], names)
-        far, near = chunks_of(path), align(read(path))
+        far, near = chunks_of(path), whole(path)
         assert far.source == near.source == str(path)
         assert far.classes == near.classes
         for method in ("ts", "auto"):
@@ -131,7 +129,7 @@ KINDS = {
     "logits": (np.log(SCORES), Y, NAMES, {}),
     "positive": (SCORES[:, :1], (Y == 0).astype(int), ["p"], {}),
     "decision": (np.log(SCORES[:, :1] / (1 - SCORES[:, :1])), (Y == 0).astype(int), ["z"], {}),
-    "probabilities": (100 * SCORES, Y, NAMES, {"normalize": "rows"}),
+    "probabilities": (100 * SCORES, Y, NAMES, {"normalize": True}),
 }
 
 
@@ -152,8 +150,7 @@ def test_every_kind_of_scores_in_chunks(tmp_path, monkeypatch, suffix, kind):
     classes = names if scores.shape[1] > 1 else ["0", "1"]
     y = NAMES[y] if scores.shape[1] > 1 else y
     path = write(tmp_path / f"p.{suffix}", scores, y, classes if suffix == "npz" else names, kind)
-    far = chunks_of(path, settle=partial(align, **how), kind=kind)
-    near = align(read(path, kind=kind), **how)
+    far, near = chunks_of(path, kind=kind, **how), whole(path, kind=kind, **how)
     a, b = fit(far), fit(near)
     assert a.classes_.tolist() == b.classes_.tolist()
     assert_allclose(a.predict_proba(scores), b.predict_proba(scores), atol=1e-9)
@@ -175,19 +172,6 @@ def test_arrays_of_any_order(tmp_path, monkeypatch):
         for found in (with_labels, chunks_of(tmp_path / "p.npz")):
             assert_allclose(fit(found).predict_proba(SCORES), wanted, atol=1e-12)
             assert measured(found)["n_rows"] == 900
-
-
-def test_labels_in_a_file_of_their_own_that_do_not_fit(tmp_path):
-    np.save(tmp_path / "p.npy", SCORES)
-    np.save(tmp_path / "y.npy", Y[:-1])
-    with pytest.raises(errors.PredictionFileError, match=r"y\.npy has shape .*the 900 rows"):
-        chunks_of(tmp_path / "p.npy", labels=tmp_path / "y.npy")
-    np.save(tmp_path / "y.npy", Y * 1j)
-    with pytest.raises(errors.PredictionFileError, match=r"y\.npy has shape .*complex"):
-        chunks_of(tmp_path / "p.npy", labels=tmp_path / "y.npy")
-    np.savez(tmp_path / "p.npz", probs=SCORES, labels=Y * 1j)
-    with pytest.raises(errors.PredictionFileError, match=r"p\.npz: labels has .*complex"):
-        chunks_of(tmp_path / "p.npz")
 
 
 @pytest.mark.parametrize(
@@ -250,10 +234,9 @@ def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive):
     frame = pd.DataFrame({name: columns[name] for name in names})
     path = tmp_path / "p.csv"
     frame.assign(label=np.where(Y == 0, "yes", "no")).to_csv(path, index=False)
-    how = partial(align, positive=positive, positive_last=True)
-    far, near = chunks_of(path, settle=how), how(read(path))
+    far, near = (read(path, positive=positive, positive_last=True) for read in (chunks_of, whole))
     assert far.classes == near.classes
-    assert far.names == near.place.names
+    assert far.names == near.rows.place.names
     a, b = fit(far), fit(near)
     assert a.classes_.tolist() == b.classes_.tolist()
     assert_allclose(a.predict_proba(frame), b.predict_proba(frame), atol=1e-9)
@@ -262,13 +245,25 @@ def test_two_columns_in_the_order_of_their_classes(tmp_path, names, positive):
 
 def test_what_is_no_directory_of_tables_is_refused(tmp_path):
     with pytest.raises(errors.PredictionFileError, match="directory without tables"):
-        find_tables(tmp_path)
+        chunks_of(tmp_path)
     FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
     with pytest.raises(errors.PredictionFileError, match=r"a\.parquet has no labels"):
         chunks_of(tmp_path)
     FRAME[:0].to_parquet(tmp_path / "a.parquet")
     with pytest.raises(errors.PredictionFileError, match="has no rows"):
         chunks_of(tmp_path, label="label")
+
+
+def test_a_directory_is_read_whole_where_all_rows_are_needed(tmp_path):
+    """Rows of several files and types are in one, and know where they stand."""
+    FRAME[:100].assign(day=1).to_parquet(tmp_path / "a.parquet")
+    text = FRAME[100:200].assign(day="2", bee=FRAME.bee.mask(FRAME.index == 103))
+    text[["day", "cow", "bee", "ant", "label"]].to_csv(tmp_path / "b.csv", index=False)
+    found = whole(tmp_path, groups="day")
+    assert found.groups.tolist() == ["1"] * 100 + ["2"] * 100
+    assert_array_equal(found.rows.scores[:100], SCORES[:100])
+    with pytest.raises(errors.NonFiniteError, match=r"b\.csv, line 5, column 'bee'"):
+        found.check()
 
 
 def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):

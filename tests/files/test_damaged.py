@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant._files.align import align
-from calibrant._files.columns import Request
-from calibrant._files.predictions import open_source
+from calibrant._files.formats import read_prediction_file
 from calibrant.errors import DataError
 from conftest import simulate
 
@@ -69,6 +68,7 @@ def arrow(table=TABLE, make=pa.ipc.new_file):
 
 DICT = "{'descr': '<f8', 'fortran_order': False, 'shape': (150, 3), }\n"
 WHOLE = {"npz": npz(), "npy": npy(P), "parquet": parquet(), "arrow": arrow()}
+OBJECTS = npy_with(DICT.replace("<f8", "|O"))
 DAMAGED = {
     **{f"{suffix} cut": (suffix, data[: len(data) // 2]) for suffix, data in WHOLE.items()},
     **{f"{suffix} of zeros": (suffix, bytes(len(data))) for suffix, data in WHOLE.items()},
@@ -76,7 +76,7 @@ DAMAGED = {
     "npy header that is code": ("npy", npy_with("__import__('os').abort()\n")),
     "npy header of deep brackets": ("npy", npy_with("(" * 5000 + ")" * 5000)),
     "npy of too many rows": ("npy", npy_with(DICT.replace("150", str(2**70)))),
-    "npy of Python objects": ("npy", npy_with(DICT.replace("<f8", "|O"))),
+    "npy of Python objects": ("npy", OBJECTS),
     "npy of a negative size": ("npy", npy_with(DICT.replace("(150", "(-150"))),
     "npz of too many rows": ("npz", npz(npy_with(DICT.replace("150", str(2**70))))),
     "npz with a pickle": ("npz", npz(b"\x80\x04]q\0.")),
@@ -108,8 +108,7 @@ DAMAGED = {
 def read(tmp_path, suffix, data):
     path = tmp_path / f"damaged.{suffix}"
     path.write_bytes(data)
-    with open_source(path, Request()) as source:
-        rows = align(source.read())
+    rows = align(read_prediction_file(path))
     rows.check()
     return rows
 
@@ -122,6 +121,12 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, kind):
     assert not LEAKS.search(str(caught.value))
 
 
+def test_nothing_is_unpickled(tmp_path):
+    for suffix, data in (("npy", DAMAGED["npy of Python objects"][1]), ("npz", npz(OBJECTS))):
+        with pytest.raises(DataError, match="never unpickled"):
+            read(tmp_path, suffix, data)
+
+
 @pytest.mark.parametrize("suffix", [*WHOLE, "csv"])
 def test_flipped_bits_are_refused_or_change_a_number(tmp_path, suffix):
     whole = WHOLE.get(suffix, TEXT.encode())
@@ -131,7 +136,7 @@ def test_flipped_bits_are_refused_or_change_a_number(tmp_path, suffix):
         for place in rng.integers(0, len(whole), n_bits):
             data[place] ^= 1 << int(rng.integers(8))
         with suppress(DataError):
-            assert read(tmp_path, suffix, bytes(data)).matrix.shape == P.shape
+            assert read(tmp_path, suffix, bytes(data)).rows.scores.shape == P.shape
 
 
 @pytest.mark.parametrize(
@@ -145,5 +150,5 @@ def test_flipped_bits_are_refused_or_change_a_number(tmp_path, suffix):
 def test_other_types_of_columns_are_read(tmp_path, table):
     for suffix, data in (("parquet", parquet(table)), ("arrow", arrow(table))):
         rows = read(tmp_path, suffix, data)
-        np.testing.assert_allclose(rows.matrix, P, atol=1e-9)
+        np.testing.assert_allclose(rows.rows.scores, P, atol=1e-9)
         assert rows.y.tolist() == TABLE["label"].to_pylist()

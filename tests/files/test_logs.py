@@ -4,6 +4,9 @@ import gzip
 import io
 import json
 import math
+import re
+import shutil
+import zipfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +16,8 @@ import pytest
 
 from calibrant import model_file
 from calibrant._cli import main
-from calibrant._files.columns import Request
-from calibrant._files.logs import read_log
+from calibrant._files.formats import open_source, read_prediction_file
+from calibrant._files.request import Request
 from calibrant.errors import PredictionFileError
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -37,6 +40,9 @@ def accuracy_of(log):
     return np.mean([log.place.names[j] for j in log.scores.argmax(axis=1)] == log.labels)
 
 
+NAMES = ["lm_eval_letters.jsonl", "lm_eval_texts.jsonl", "inspect.eval", "inspect.json"]
+
+
 @pytest.mark.parametrize(
     ("name", "reported", "classes"),
     [
@@ -47,12 +53,13 @@ def accuracy_of(log):
     ],
 )
 def test_the_accuracy_is_the_tools_own(name, reported, classes):
-    log = read_log(LOGS / name)
+    source = open_source(LOGS / name, Request())
+    log = source.read()
     assert accuracy_of(log) == reported
     assert log.place.names == classes
     assert log.kind == "logits"
     assert log.has_absent
-    assert "fewer" in log.note
+    assert "fewer" in source.note
     found = json.loads(run("evaluate", LOGS / name, "--resamples", 0, "--json").stdout)
     assert found["accuracy"]["value"] == reported
 
@@ -70,7 +77,7 @@ def lm_eval(lls, texts, target, **others):
 
 def test_older_samples_of_lm_eval_have_lists_and_numbers(tmp_path):
     rows = lm_eval([-1.0, -2.0], "AB", 1), lm_eval([-3.0, -2.0, -1.0], "ABC", "C")
-    log = read_log(write(tmp_path / "old.jsonl", *rows))
+    log = read_prediction_file(write(tmp_path / "old.jsonl", *rows))
     np.testing.assert_array_equal(log.scores, [[-1, -2, -math.inf], [-3, -2, -1]])
     assert log.labels.tolist() == ["B", "C"]
 
@@ -79,20 +86,20 @@ def test_a_target_in_digits_is_a_place_unless_the_log_says_else(tmp_path):
     """Options 1, 2, 3 and the target 1: ``acc`` tells which of them was meant."""
     place = lm_eval([-3.0, -1.0, -2.0], "123", "1", acc=1.0)
     text = lm_eval([-1.0, -3.0, -2.0], "123", "1", acc=1.0)
-    log = read_log(write(tmp_path / "digits.jsonl", place, text))
+    log = read_prediction_file(write(tmp_path / "digits.jsonl", place, text))
     assert log.labels.tolist() == ["2", "1"]
     wrong = lm_eval([-1.0, -3.0], "AB", "B", acc=1.0)
     with pytest.raises(
         PredictionFileError, match=r"line 1: the target 'B' .*contradicts acc, which is 1\.0"
     ):
-        read_log(write(tmp_path / "wrong.jsonl", wrong))
+        read_prediction_file(write(tmp_path / "wrong.jsonl", wrong))
 
 
 def test_one_continuation_for_several_options_is_refused(tmp_path):
     for texts in ("xxxx", "xyxy"):  # winogrande, and options with and without the question
         path = write(tmp_path / "a.jsonl", lm_eval([-1.0, -2.0, -5.0, -5.0], texts, 1))
         with pytest.raises(PredictionFileError, match=r"line 1: the options .* not all different"):
-            read_log(path)
+            read_prediction_file(path)
 
 
 def chat(label, tokens, **others):
@@ -110,7 +117,7 @@ def chat(label, tokens, **others):
 
 def test_letters_with_and_without_a_space_are_one_option(tmp_path):
     listed = {"A": math.log(0.4), " A": math.log(0.2), "\u0120B": math.log(0.3)}
-    log = read_log(write(tmp_path / "a.jsonl", chat("B", [("A", listed)])))
+    log = read_prediction_file(write(tmp_path / "a.jsonl", chat("B", [("A", listed)])))
     assert log.place.names == ["A", "B"]
     np.testing.assert_allclose(np.exp(log.scores), [[0.6, 0.3]])
 
@@ -119,30 +126,30 @@ def test_options_that_are_not_listed_share_the_rest(tmp_path):
     """At most as much each as the least that is listed."""
     listed = {"A": math.log(0.5), "The": math.log(0.3), "B": math.log(0.1)}
     path = write(tmp_path / "a.jsonl", chat("D", [("A", listed)]))
-    np.testing.assert_allclose(np.exp(read_log(path).scores), [[0.5, 0.1, 0.05, 0.05]])
+    np.testing.assert_allclose(np.exp(read_prediction_file(path).scores), [[0.5, 0.1, 0.05, 0.05]])
     sure = write(tmp_path / "b.jsonl", chat("B", [("A", {"A": 0.0})]))
-    np.testing.assert_allclose(np.exp(read_log(sure).scores), [[1.0, 1e-12]])
+    np.testing.assert_allclose(np.exp(read_prediction_file(sure).scores), [[1.0, 1e-12]])
     little = {"A": math.log(0.5), "B": math.log(0.01)}
     path = write(tmp_path / "c.jsonl", chat("C", [("A", little)]))
-    np.testing.assert_allclose(np.exp(read_log(path).scores), [[0.5, 0.01, 0.01]])
+    np.testing.assert_allclose(np.exp(read_prediction_file(path).scores), [[0.5, 0.01, 0.01]])
 
 
 def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     listed = {"B": math.log(0.7), "A": math.log(0.2)}
     said = [("Answer", {"Answer": -0.1}), (":", {":": -0.1}), (" B", listed | {" B": -9.0})]
-    log = read_log(write(tmp_path / "a.jsonl", chat("A", said), chat("B", said)))
+    log = read_prediction_file(write(tmp_path / "a.jsonl", chat("A", said), chat("B", said)))
     np.testing.assert_allclose(np.exp(log.scores[0]), [0.2, 0.7 + math.exp(-9.0)])
     both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
     with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
-        read_log(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
+        read_prediction_file(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
     with pytest.raises(PredictionFileError, match=r"line 1: no token is among 'A', 'B'"):
-        read_log(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
+        read_prediction_file(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
 
 
 def test_responses_are_read_below_their_envelope(tmp_path):
     chats = chat("B", [("A", {"A": -0.5, "B": -1.5})])
     for i, record in enumerate((chats, {"response": {"body": chats}, "label": "B"})):
-        log = read_log(write(tmp_path / f"{i}.jsonl", record))
+        log = read_prediction_file(write(tmp_path / f"{i}.jsonl", record))
         np.testing.assert_allclose(log.scores, [[-0.5, -1.5]])
         assert log.labels.tolist() == ["B"]
 
@@ -153,7 +160,7 @@ def test_plain_records(tmp_path):
         {"probs": {"cat": 0.7, "dog": 0.3}, "label": "dog"},
         {"probs": {"dog": 0.5, "cat": 0.25, "emu": 0.25}, "label": "cat"},
     )
-    log = read_log(path)
+    log = read_prediction_file(path)
     assert (log.kind, log.place.names) == ("probabilities", ["dog", "cat", "emu"])
     np.testing.assert_array_equal(log.scores, [[0.3, 0.7, 0], [0.5, 0.25, 0.25]])
     lists = write(
@@ -161,22 +168,22 @@ def test_plain_records(tmp_path):
         {"logits": [1, 2, None], "label": 1},
         {"logits": [1, 2, 3], "label": "2"},
     )
-    log = read_log(lists)
+    log = read_prediction_file(lists)
     np.testing.assert_array_equal(log.scores, [[1, 2, -math.inf], [1, 2, 3]])
     assert log.labels.tolist() == ["1", "2"]
     own = write(tmp_path / "d.jsonl", {"mine": [0.5, 0.5], "options": ["x", " y"], "gold": "y"})
-    chosen = read_log(own, Request(label="gold", columns=("mine",)))
+    chosen = read_prediction_file(own, Request(label="gold", columns=("mine",)))
     assert (chosen.place.names, chosen.labels.tolist()) == (["x", "y"], ["y"])
 
 
 def test_a_label_is_the_name_of_an_option_or_a_number_beside_a_list(tmp_path):
     keys = {"probs": {"1": 0.7, "2": 0.2, "3": 0.1}, "label": 1}
-    assert read_log(write(tmp_path / "a.jsonl", keys)).labels.tolist() == ["1"]
+    assert read_prediction_file(write(tmp_path / "a.jsonl", keys)).labels.tolist() == ["1"]
     with pytest.raises(PredictionFileError, match=r"line 1: the label 0 is not among"):
-        read_log(write(tmp_path / "a.jsonl", keys | {"label": 0}))
+        read_prediction_file(write(tmp_path / "a.jsonl", keys | {"label": 0}))
     texts = {"probs": [0.7, 0.3], "options": ["3", "1"]}
     for label, name in ((1, "1"), ("1", "1"), (0, "3")):
-        log = read_log(write(tmp_path / "a.jsonl", texts | {"label": label}))
+        log = read_prediction_file(write(tmp_path / "a.jsonl", texts | {"label": label}))
         assert log.labels.tolist() == [name]
 
 
@@ -184,12 +191,12 @@ def test_completions_have_the_options_that_their_record_lists(tmp_path):
     """Letters for texts: two for two of them, and a D that is never right is there."""
     two = chat("A", [("A", {"A": -0.2, "B": -2.0})], options=["yes", "no"])
     four = chat("C", [("B", {"B": -0.9, "D": -1.0})], options=["p", "q", "r", "s"])
-    log = read_log(write(tmp_path / "a.jsonl", two, four))
+    log = read_prediction_file(write(tmp_path / "a.jsonl", two, four))
     assert log.place.names == list("ABCD")
     assert log.has_absent
     np.testing.assert_array_equal(np.isneginf(log.scores), [[0, 0, 1, 1], [0, 0, 0, 0]])
     assert log.scores[1, 3] == pytest.approx(-1.0)
-    model = read_log(write(tmp_path / "a.jsonl", two), Request(classes=list("ABCDE")))
+    model = read_prediction_file(write(tmp_path / "a.jsonl", two), Request(classes=list("ABCDE")))
     np.testing.assert_array_equal(np.isneginf(model.scores), [[0, 0, 1, 1, 1]])
 
 
@@ -200,13 +207,13 @@ def test_objects_of_the_top_classes_have_the_union_of_their_names(tmp_path):
         {"probs": {"dog": 0.6, "bird": 0.4}, "label": "bird"},
         {"probs": {"bird": 0.8, "cat": 0.2}, "label": "cat"},
     )
-    log = read_log(path)
+    log = read_prediction_file(path)
     assert log.place.names == ["bird", "cat", "dog"]
     assert log.labels.tolist() == ["cat", "bird", "cat"]
     np.testing.assert_array_equal(log.scores, [[0, 0.7, 0.3], [0.4, 0, 0.6], [0.8, 0.2, 0]])
     texts = [{"probs": {f"a{i}": 0.7, f"b{i}": 0.3}, "label": f"a{i}"} for i in range(9)]
     with pytest.raises(PredictionFileError, match=r"line 2: the option 'a1' is not among"):
-        read_log(write(path, *texts))
+        read_prediction_file(write(path, *texts))
 
 
 def test_a_zero_that_is_written_is_no_absent_option(tmp_path):
@@ -217,19 +224,19 @@ def test_a_zero_that_is_written_is_no_absent_option(tmp_path):
         rows.append({"probs": dict(zip("ABC", p, strict=True)), "label": "ABC"[rng.integers(3)]})
     rows.append({"probs": {"A": 0.4, "B": 0.6}, "label": "B"})
     path = write(tmp_path / "a.jsonl", *rows)
-    np.testing.assert_array_equal(np.argwhere(read_log(path).scores == 0.0), [[61, 2]])
+    np.testing.assert_array_equal(np.argwhere(read_prediction_file(path).scores == 0.0), [[61, 2]])
     assert run("fit", path, "-m", "ts", "-o", tmp_path / "m.calibrant").exit_code == 0
-    assert read_log(write(path, *rows[:-1])).scores[0, 0] == 0.0
+    assert read_prediction_file(write(path, *rows[:-1])).scores[0, 0] == 0.0
 
 
 def test_a_confidence_beside_0_or_1(tmp_path):
     rows = [{"confidence": 90, "correct": 1}, {"confidence": 40, "correct": 0}]
-    log = read_log(write(tmp_path / "a.jsonl", *rows))
+    log = read_prediction_file(write(tmp_path / "a.jsonl", *rows))
     assert log.labels.tolist() == ["true", "false"]
     np.testing.assert_allclose(log.scores[:, 1], [0.9, 0.4])
     mixed = [{"confidence": 0.9, "correct": 1}, {"confidence": 95, "correct": 1}]
     with pytest.raises(PredictionFileError, match=r"line 1: 'confidence' is 0.9, but others"):
-        read_log(write(tmp_path / "a.jsonl", *mixed))
+        read_prediction_file(write(tmp_path / "a.jsonl", *mixed))
 
 
 def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
@@ -239,9 +246,8 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
     pairs = zip(sure.tolist(), right.tolist(), strict=True)
     rows = [{"id": "q", "confidence": c, "correct": y} for c, y in pairs]
     path = write(tmp_path / "a.jsonl", *rows)
-    log = read_log(path)
+    log = read_prediction_file(path)
     assert (log.is_stated, log.place.names) == (True, ["false", "true"])
-    assert "in percent" in log.note
     np.testing.assert_array_equal(log.scores[:, 1], sure / 100)
     np.testing.assert_array_equal(log.labels == "true", right)
     found = json.loads(run("evaluate", path, "--json", "--resamples", 0).stdout)
@@ -260,12 +266,16 @@ def test_what_a_file_does_not_tell_is_asked_for(tmp_path):
     said = [("A", {"A": -0.1, "B": -3.0})]
     path = write(tmp_path / "a.jsonl", {**chat("A", said), "label": None})
     with pytest.raises(PredictionFileError, match=r"line 1 has no label; .*--classes"):
-        read_log(path)
-    assert read_log(path, Request(classes=["A", "B", "C"])).place.names == ["A", "B", "C"]
+        read_prediction_file(path)
+    assert read_prediction_file(path, Request(classes=["A", "B", "C"])).place.names == [
+        "A",
+        "B",
+        "C",
+    ]
     plain = write(tmp_path / "b.jsonl", {"scores": [0.5, 0.5], "label": 0})
     for kind in ("positive", "decision"):
-        with pytest.raises(PredictionFileError, match=f"--scores {kind} is for one number"):
-            read_log(plain, Request(kind=kind))
+        with pytest.raises(PredictionFileError, match="one for each option; use --scores probab"):
+            read_prediction_file(plain, Request(kind=kind))
 
 
 def test_compressed_lines_and_blank_ones(tmp_path):
@@ -273,7 +283,8 @@ def test_compressed_lines_and_blank_ones(tmp_path):
     path.write_bytes(
         gzip.compress(b'\n{"probs": [0.5, 0.5], "label": 0}\n\n{"probs": [2, 0], "label": 1}\n')
     )
-    assert read_log(path).place.lines == [2, 4]
+    where = read_prediction_file(path).place.where([0, 1])
+    assert [own.partition(", ")[2] for own in where] == ["line 2", "line 4"]
     assert "a.jsonl.gz, line 4" in run("evaluate", path).stderr
 
 
@@ -282,7 +293,10 @@ def test_fit_apply_and_compare_leave_absent_options_out(tmp_path):
     assert run("fit", log, "-o", model, "-m", "ts").exit_code == 0
     assert model_file.load(model).method == "masked"
     assert run("apply", model, log, "-o", out).exit_code == 0
-    before, after = read_log(log), read_log(out, Request(classes=list("ABCDE")))
+    before, after = (
+        read_prediction_file(log),
+        read_prediction_file(out, Request(classes=list("ABCDE"))),
+    )
     np.testing.assert_array_equal(after.scores == 0.0, np.isneginf(before.scores))
     np.testing.assert_allclose(after.scores.sum(axis=1), 1.0)
     np.testing.assert_array_equal(after.scores.argmax(axis=1), before.scores.argmax(axis=1))
@@ -309,6 +323,33 @@ def test_a_model_of_all_options_gives_absent_ones_nothing(tmp_path):
     assert sum(first.values()) == pytest.approx(1.0)
 
 
+def test_the_logs_below_a_directory_are_one_set_of_rows(tmp_path):
+    """As lm-evaluation-harness and Inspect leave their output, with results beside samples."""
+    (tmp_path / "model").mkdir()
+    for name, new in (("lm_eval_letters.jsonl", "model/samples_a.jsonl"), ("inspect.eval",) * 2):
+        shutil.copy(LOGS / name, tmp_path / new)
+    (tmp_path / "model" / "results.json").write_text('{"acc": 0.3}')
+    source = open_source(tmp_path, Request(groups="file"))
+    found, parts = source.read(), [read_prediction_file(LOGS / name) for name in NAMES[::2]]
+    assert "2 logs read; ignored 'model/results.json'" in source.note
+    assert found.place.names == list("ABCDE")
+    files = found.column("file").tolist()
+    assert {name: files.count(name) for name in files} == {
+        "inspect.eval": len(parts[1].scores),
+        "model/samples_a.jsonl": len(parts[0].scores),
+    }
+    assert found.labels.tolist() == [*parts[1].labels, *parts[0].labels]
+    np.testing.assert_array_equal(found.scores[len(parts[1].scores) :], parts[0].scores)
+    told = run("evaluate", tmp_path, "--groups", "file", "--json", "--resamples", 0)
+    assert {own["group"] for own in json.loads(told.stdout)["by_group"]["rows"]} == {*files}
+    write(tmp_path / "b.jsonl", {"probs": {"A": 0.5, "B": 0.5}, "label": "A"})
+    with pytest.raises(PredictionFileError, match=r"has logits, but others probabilities"):
+        read_prediction_file(tmp_path)
+    write(tmp_path / "b.jsonl", lm_eval([-1.0, math.nan], "AB", 1))
+    with pytest.raises(PredictionFileError, match=r"b\.jsonl, line 1: the score of option 'B'"):
+        read_prediction_file(tmp_path)
+
+
 def test_files_beside_tables_that_are_not_read_are_told(tmp_path):
     rows = "".join(f"0.75,0.25,{'ab'[i % 4 == 0]}\n" for i in range(40))
     (tmp_path / "1.csv").write_text("a,b,label\n" + rows)
@@ -328,6 +369,110 @@ def test_files_beside_tables_that_are_not_read_are_told(tmp_path):
 def test_logprobs_of_null_are_told_as_what_they_are(tmp_path, record):
     path = write(tmp_path / "answers.jsonl", record, {"label": "B", **record})
     with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
-        read_log(path, Request(classes=["A", "B"]))
+        read_prediction_file(path, Request(classes=["A", "B"]))
     with pytest.raises(PredictionFileError, match=r"line 1 has no top_logprobs.*; request them"):
-        read_log(path)
+        read_prediction_file(path)
+
+
+GOOD = b'{"probs": {"A": 0.5, "B": 0.5}, "label": "A"}\n'
+CHAT = {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1}]}}], "label": "B"}
+
+
+def sample(**others):
+    usual = {"filtered_resps": [["-1.0", "False"], ["-2.0", "False"]], "target": "0"}
+    return json.dumps(usual | {"arguments": [["q", " A"], ["q", " B"]]} | others).encode()
+
+
+LINES = {
+    "nested too deeply": b"[" * 100_000 + b"]" * 100_000,
+    "an option twice, by a space": b'{"probs": {"A": 0.5, " A": 0.2, "B": 0.5}, "label": "A"}',
+    "no object": b"[0.5, 0.5]",
+    "half a line": b'{"probs": {"A": 0.5, "B"',
+    "two objects": GOOD.strip() + GOOD,
+    "no text": b"\xff\xfe\x00{",
+    "NaN": b'{"probs": {"A": NaN, "B": 0.5}, "label": "A"}',
+    "infinity": b'{"logits": {"A": -Infinity, "B": 0.5}, "probs": {"A": Infinity, "B": 1}}',
+    "text for a score": b'{"probs": {"A": "0.5", "B": 0.5}, "label": "A"}',
+    "a number for the scores": b'{"probs": 0.5, "label": "A"}',
+    "one option": b'{"probs": {"A": 1.0}, "label": "A"}',
+    "no options": b'{"probs": {}, "label": "A"}',
+    "another label": b'{"probs": {"A": 0.5, "B": 0.5}, "label": "C"}',
+    "a label of an absent option": b'{"probs": {"A": 0.5, "B": 0.5, "C": null}, "label": "C"}',
+    "no label": b'{"probs": {"A": 0.5, "B": 0.5}}',
+    "two labels": b'{"probs": {"A": 0.5, "B": 0.5}, "label": ["A", "B"]}',
+    "more scores than options": b'{"probs": [0.5, 0.5], "options": ["A"], "label": "A"}',
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_bad_line_is_named_with_a_remedy(tmp_path, line):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(GOOD + b"\n" + GOOD + line + b"\n")
+    with pytest.raises(PredictionFileError) as caught:
+        read_prediction_file(path)
+    text = str(caught.value)
+    assert text.startswith(f"{path}, line 4")
+    assert re.search(r"; (write|save|keep|fill|remove|name|drop|one option)|not among|write", text)
+    assert "\n" not in text
+    assert len(text) < 500
+
+
+OTHERS = {
+    "generated text": sample(filtered_resps=["lol"], resps=[["lol"]]),
+    "no answers": sample(filtered_resps=[], resps=[]),
+    "a word for a log-likelihood": sample(filtered_resps=[["x", "False"], ["-1", "False"]]),
+    "NaN of lm-eval": sample(filtered_resps=[["nan", "False"], ["-1", "False"]]),
+    "several targets": sample(target="[0, 1]"),
+    "a target out of reach": sample(target="7"),
+    "acc that contradicts": sample(acc=0.0),
+    "no logprobs": json.dumps(CHAT | {"choices": [{"logprobs": {"content": []}}]}).encode(),
+    "no letters": json.dumps(
+        CHAT | {"choices": [{"logprobs": {"content": [{"token": "I", "logprob": -1}]}}]}
+    ).encode(),
+    "a logprob of text": json.dumps(
+        CHAT | {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": "x"}]}}]}
+    ).encode(),
+    "a positive logprob": json.dumps(
+        CHAT | {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": 3}]}}]}
+    ).encode(),
+    "Inspect without choices": b'{"output": {"choices": []}, "target": "A", "choices": []}',
+    "Inspect without logprobs": b'{"output": {"choices": []}, "target": "A", "choices": [1, 2]}',
+    "nothing known": b'{"question": "?", "answer": "A"}',
+    "two fields of scores": b'{"probs": [0.5, 0.5], "scores": [0.5, 0.5], "label": 0}',
+}
+
+
+@pytest.mark.parametrize("line", OTHERS.values(), ids=OTHERS)
+def test_a_record_that_is_no_question_is_named(tmp_path, line):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(PredictionFileError, match=re.escape(f"{path}, line 1")) as caught:
+        read_prediction_file(path)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "is not JSON"),
+        (b"{}", "is neither"),
+        (b'{"samples": {}}', "is neither"),
+        (b"[]", "has no records"),
+        (b"[3]", r"record 0 \(from 0\) is 3, not a JSON object"),
+    ],
+)
+def test_other_values_of_json(tmp_path, content, fault):
+    (tmp_path / "log.json").write_bytes(content)
+    with pytest.raises(PredictionFileError, match=fault):
+        read_prediction_file(tmp_path / "log.json")
+
+
+def test_archives_that_are_no_logs(tmp_path):
+    path = tmp_path / "log.eval"
+    path.write_bytes(b"PK no")
+    with pytest.raises(PredictionFileError, match="damaged"):
+        read_prediction_file(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    with pytest.raises(PredictionFileError, match="no records"):
+        read_prediction_file(path)

@@ -282,8 +282,8 @@ BY_GRADE = ["--grade", "judge", "--label-column", "human"]
         (
             "judge,human\n1,2\n2,2\n",
             [*BY_GRADE, "--classes", "good,bad"],
-            2,
-            "--classes good,bad: the grades are numbers",
+            3,
+            "human[0] is 2, which is not among the classes 'bad', 'good'",
         ),
     ],
 )

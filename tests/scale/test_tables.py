@@ -68,7 +68,7 @@ def test_predictions_and_metrics(tmp_path):
     ("column", "value", "words"),
     [
         ("bee", np.nan, r"1.parquet, row 99: column 'bee' is nan"),
-        ("label", None, r"1.parquet, row 99: column 'label' is"),
+        ("label", None, r"1.parquet, row 99 .*the label is missing.*\(label=\)"),
         ("weight", -1.0, r"1.parquet, row 99: column 'weight' is -1.0"),
         ("bee", 9.0, r"row 99: column 'bee' is 9.0: .*did you mean scores='logits'"),
     ],

@@ -9,8 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 from calibrant._files.align import align
-from calibrant._files.columns import Request
-from calibrant._files.predictions import read_prediction_file
+from calibrant._files.formats import read_prediction_file
+from calibrant._files.request import Request
 from calibrant.errors import LabelError, ShapeError
 from calibrant.study import from_estimator, from_torch
 from calibrant.study._make_predictions import split_rows
@@ -59,7 +59,7 @@ def test_labels_and_class_names_are_those_that_the_reader_reads(tmp_path, names)
     X, y = blobs(names=names)
     model = GaussianNB().fit(X, y)
     path = from_estimator(model, X[:50], y[:50], tmp_path / "blobs_nb.npz", test=(X, y))
-    found = read_prediction_file(path, Request("test"))
+    found = read_prediction_file(path, Request(part="test"))
     assert found.place.names == [str(name) for name in model.classes_]
     aligned = align(found)
     columns = [aligned.classes.index(label) for label in aligned.y.tolist()]

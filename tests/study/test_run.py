@@ -204,7 +204,7 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
         cell.name for cell in longest_first(Cell(f, m, 0) for f in files for m in (*QUICK, "ms"))
     ]
     assert (names[0], names[-1]) == ("toy_wide_net__ms", "toy_small__ts")  # ms: pairs of classes
-    assert "cannot be read as npz" in reasons["broken_zip.npz"]
+    assert "damaged" in reasons["broken_zip.npz"]
     assert "val_labels" in reasons["a_other.npz"]
     assert "dataset_model.npz" in reasons["plain.npz"]
     assert "(4,)" in reasons["a_flat.npz"]

@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.costs import read_cost_file
-from calibrant._cli.options import PATH, SERVED, model_argument, output_option, shared
-from calibrant._cli.reading import serve
-from calibrant._cli.showing import naming, plain_table, show, write_columns
+from calibrant._cli.options import PATH, SERVED, command, model_argument, output_option, shared
+from calibrant._cli.reading import load_model, read_cost_file, serve
+from calibrant._cli.showing import in_columns, naming, show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from calibrant._calibrators.base import Calibrator
-    from calibrant._cli.reading import CalibratedFile, Reading
+    from calibrant._files.request import Request
 
 
-@click.command()
+@command()
 @model_argument
 @click.argument("file", type=PATH)
 @output_option("Table to write: .csv.")
@@ -44,7 +40,7 @@ def decide(
     costs: Path | None,
     coverage: float | None,
     calibration: Path | None,
-    reading: Reading,
+    request: Request,
     as_json: bool,
 ) -> None:
     """Write a decision, or a set of classes, for each row of FILE.
@@ -58,7 +54,7 @@ def decide(
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
     from calibrant._gate import ONE_COLUMN
-    from calibrant.decisions import action_costs
+    from calibrant.decisions import ConformalSets, action_costs
 
     if costs is None and coverage is None:
         raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")
@@ -67,19 +63,16 @@ def decide(
             "--coverage SHARE and --calibration FILE go together: sets hold the label of this "
             "share of rows by labelled rows that the model was not fitted to"
         )
-    calibrator = reading.load_model(model)
-    served = serve(calibrator, file, reading)
-    result: dict[str, Any] = {
-        "output": str(output),
-        "rows": len(served.probabilities),
-        "source": str(file),
-    }
+    calibrator = load_model(model, request)
+    served = serve(calibrator, file, replace(request, usual_part="test"))
+    p, classes = served.probabilities, calibrator.classes_
+    result: dict[str, Any] = {"output": str(output), "rows": len(p), "source": str(file)}
     columns: dict[str, Any] = {}
     facts: dict[str, str] = {}
     if costs is not None:
-        is_single, classes = calibrator.scores in ONE_COLUMN, calibrator.classes_.tolist()
-        table = read_cost_file(costs, classes, reading.positive, is_single=is_single)
-        expected = action_costs(served.probabilities, table.matrix)
+        is_single = calibrator.scores in ONE_COLUMN
+        table = read_cost_file(costs, classes, request.positive, is_single=is_single)
+        expected = action_costs(p, table.matrix)
         chosen, columns["cost"] = expected.argmin(axis=1), expected.min(axis=1)
         columns = {"decision": [str(table.actions[place]) for place in chosen], **columns}
         result["expected_cost"] = float(columns["cost"].mean())
@@ -87,57 +80,20 @@ def decide(
         for place, action in enumerate(table.actions):
             facts[f"decided {action}"] = f"{(chosen == place).mean():.1%}"
     if coverage is not None and calibration is not None:
-        sets = _conformal_sets(calibrator, calibration, reading, coverage, served)
+        labelled = serve(calibrator, calibration, replace(request, part=None, usual_part="val"))
+        with naming(calibration):
+            conformal = ConformalSets(coverage).fit(
+                labelled.probabilities, labelled.y, classes=classes
+            )
+        sets = conformal.predict_set(p)
+        if served.rows.has_absent:  # an option that a row lacks is in no set
+            sets = replace(sets, members=sets.members & (p > 0.0))
         columns["set"] = [";".join(map(str, labels)) for labels in sets.labels()]
         facts[f"mean size of sets for {coverage:.0%}"] = f"{sets.sizes.mean():.2f}"
-    _write(output, calibrator.classes_, served, columns)
-    show(result, as_json, plain_table(f"{result['rows']:,} rows of {file}", "", rows=facts))
-
-
-def _conformal_sets(
-    calibrator: Calibrator,
-    calibration: Path,
-    reading: Reading,
-    coverage: float,
-    served: CalibratedFile,
-) -> Any:
-    """Return sets of classes that hold the label so often, by the labelled rows of a file."""
-    from calibrant.decisions import ConformalSets
-    from calibrant.errors import PredictionFileError
-
-    labelled = serve(calibrator, calibration, replace(reading, part=None), usual_part="val")
-    if labelled.y is None:
-        raise PredictionFileError(
-            f"{calibration} has no labels; --calibration needs rows with labels that the model was "
-            "not fitted to (--label-column)"
-        )
-    with naming(calibration):
-        conformal = ConformalSets(coverage).fit(
-            labelled.probabilities, labelled.y, classes=calibrator.classes_
-        )
-    sets = conformal.predict_set(served.probabilities)
-    if served.rows.has_absent:
-        # An option that a row lacks is in no set.
-        sets = replace(sets, members=sets.members & (served.probabilities > 0.0))
-    return sets
-
-
-def _write(
-    path: Path, classes: NDArray[Any], served: CalibratedFile, columns: dict[str, Any]
-) -> None:
-    """Write the columns of the file with probabilities in place of scores, and these columns."""
-    import numpy as np
-
-    from calibrant._files.writers import Output, calibrated_table
-
-    p = served.probabilities
-    output = Output(path, classes, served.source, served.order, p.dtype)
-    table = calibrated_table(output, p, served.rows, np.ones(len(p), dtype=bool))
+    table = served.table()
     for name, values in columns.items():
         if name in table.column_names:
-            source = served.source.place.source
-            raise click.UsageError(
-                f"{source} has a column {name!r}, which decide writes; rename it"
-            )
+            raise click.UsageError(f"{file} has a column {name!r}, which decide writes; rename it")
         table = table.append_column(name, [values])
-    write_columns(path, table)
+    write_columns(output, table)
+    show(result, as_json, in_columns(f"{len(p):,} rows of {file}", facts))

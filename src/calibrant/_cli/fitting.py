@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +12,13 @@ from calibrant._cli.options import (
     PATH,
     SCORES,
     SERVED,
+    command,
     model_argument,
     names,
     output_option,
     shared,
 )
+from calibrant._cli.reading import load_model, read_any
 from calibrant._cli.showing import naming, outline, show, tell
 from calibrant._progress import progress_bar
 
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
+    from calibrant._files.request import Request
 
 
-@click.command()
+@command()
 @click.argument("val", type=PATH)
 @click.option("-m", "--method", default="auto", help="Short name of the method to fit.")
 @output_option("Model file to write.")
@@ -39,12 +41,7 @@ if TYPE_CHECKING:
 )
 @shared("jobs", "as_json")
 def fit(
-    val: Path,
-    method: str,
-    output: Path,
-    reading: Reading,
-    priors: str | None,
-    as_json: bool,
+    val: Path, method: str, output: Path, request: Request, priors: str | None, as_json: bool
 ) -> None:
     """Fit a calibrator to the predictions and labels in VAL.
 
@@ -59,22 +56,22 @@ def fit(
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
 
-    if sum(option is not None for option in (reading.groups, reading.features, priors)) > 1:
+    if (request.groups is not None) + bool(request.features) + (priors is not None) > 1:
         raise click.UsageError(
             "--groups, --features and --priors exclude each other; name the group a feature, or "
             "fit each group alone"
         )
     with warnings.catch_warnings(record=True) as caught, progress_bar(f"reading {val}") as advance:
         warnings.simplefilter("always")
-        data = reading.open(
+        data = read_any(
             val,
-            usual_part="val",
-            positive_last=reading.positive is not None,
-            needs_whole={"--priors": priors},
+            replace(request, usual_part="val"),
+            needs_all=priors is not None,
+            positive_last=False,
             progress=advance,
         )
         advance(0, None, f"fitting {method} to {data.source}")
-        calibrator = _fit(method, data, reading, priors)
+        calibrator = _fit(method, data, priors)
     texts = [str(warning.message) for warning in caught]
     for text in texts:
         tell(f"warning: {text}")
@@ -89,11 +86,10 @@ def fit(
         "converged": not any(issubclass(w.category, ConvergenceWarning) for w in caught),
         "warnings": texts,
     }
-    words = f"{n_rows:,} rows of {data.source}"
+    fitted, of_all, why = method, f"{n_rows:,} rows of {data.source}", ""
     if n_rows < n_read:
-        words = f"{n_rows:,} of {n_read:,} rows of {data.source}, sampled by content"
-    text = f"{output}: {method} fitted to {words}"
-    if reading.features is not None:
+        of_all = f"{n_rows:,} of {n_read:,} rows of {data.source}, sampled by content"
+    if request.features:
         report: Any = calibrator.report_  # of a FeatureCalibrator
         result["features"] = {
             "share": report.share,
@@ -101,43 +97,33 @@ def fit(
             "score_nll": report.score_nll,
             "importances": {one.feature: one.loss for one in report.importances},
         }
-        columns = ", ".join(reading.features)
-        text = f"{output}: {method} and {columns} fitted to {words}. {report.why}"
-    show(result, as_json, text)
+        fitted, why = f"{method} and {', '.join(request.features)}", f". {report.why}"
+    show(result, as_json, f"{output}: {fitted} fitted to {of_all}{why}")
 
 
-def _fit(
-    method: str, data: Aligned | FileChunks, reading: Reading, priors: str | None
-) -> Calibrator:
+def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibrator:
     """Fit a method to rows, with the class frequencies, groups or features that were given."""
     from calibrant import Chain, FeatureCalibrator, GroupedCalibrator, PriorShift
     from calibrant._calibrators.methods import make_calibrator
-    from calibrant._files.align import Aligned
 
-    given: Any = {"scores": data.kind, "classes": data.classes, "normalize": data.normalize}
-    calibrator: Any = make_calibrator(method, has_absent=data.has_absent, **given)
-    by_row = {}
-    if isinstance(data, Aligned):
-        if priors is not None:
-            shift = PriorShift(to_priors=_read_priors(priors, data))
-            calibrator = Chain([calibrator, shift], **given)
-        if reading.features is not None:
-            calibrator = FeatureCalibrator(calibrator, **given)
-            by_row["features"] = data.features(reading.features)
-        if reading.groups is not None:
-            calibrator = GroupedCalibrator(calibrator, **given)
-            by_row["groups"] = data.groups(reading.groups)
+    given: Any = {"scores": data.rows.kind, "classes": data.classes, "normalize": data.normalize}
+    calibrator: Any = make_calibrator(method, has_absent=data.rows.has_absent, **given)
+    by_row: dict[str, Any] = {}
+    if priors is not None:
+        shift = PriorShift(to_priors=_read_priors(priors, data.classes or data.labels().tolist()))
+        calibrator = Chain([calibrator, shift], **given)
+    if data.features is not None:
+        calibrator, by_row = FeatureCalibrator(calibrator, **given), {"features": data.features}
+    if data.groups is not None:
+        calibrator, by_row = GroupedCalibrator(calibrator, **given), {"groups": data.groups}
     with data.explained():
         calibrator.fit(*data.to_fit(), **by_row)
     return calibrator  # type: ignore[no-any-return]
 
 
-def _read_priors(text: str, data: Aligned) -> dict[Any, float]:
+def _read_priors(text: str, classes: list[Any]) -> dict[Any, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
-    import numpy as np
-
-    known = np.unique(data.y).tolist() if data.classes is None else data.classes
-    by_text, priors = {str(label): label for label in known}, {}
+    by_text, priors = {str(label): label for label in classes}, {}
     for part in names(text):
         name, _, share = part.rpartition("=")
         try:
@@ -150,7 +136,7 @@ def _read_priors(text: str, data: Aligned) -> dict[Any, float]:
     return priors
 
 
-@click.command(name="apply")
+@command(name="apply")
 @model_argument
 @click.argument("file", type=PATH)
 @output_option("File to write, or directory.")
@@ -163,7 +149,7 @@ def _read_priors(text: str, data: Aligned) -> dict[Any, float]:
 )
 @shared("jobs", "as_json")
 def apply_command(
-    model: Path, file: Path, output: Path, reading: Reading, on_bad_row: str, as_json: bool
+    model: Path, file: Path, output: Path, request: Request, on_bad_row: str, as_json: bool
 ) -> None:
     """Calibrate the predictions in FILE with MODEL.
 
@@ -173,33 +159,25 @@ def apply_command(
     Example:
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
-    from calibrant._files.apply import apply_directory, apply_file
-    from calibrant._files.predictions import is_log
+    from calibrant._files.apply import apply_file
 
-    apply = partial(
-        apply_file,
-        reading.load_model(model),
-        request=reading.request("test"),
-        groups=reading.groups,
-        on_bad_row=on_bad_row,
-        tell=tell,
-    )
-    is_of_tables = file.is_dir() and not is_log(file)
-    if is_of_tables:
-        reading.check_directory(file, {"--groups": reading.groups})
+    calibrator = load_model(model, request)
+    request = replace(request, usual_part="test")
     with progress_bar(f"calibrating {file}") as advance:
-        if is_of_tables:
-            done = apply_directory(apply, file, output, advance)
-        else:
-            done = apply(file, output, progress=advance)
+        done = apply_file(
+            calibrator, file, output, request, on_bad_row=on_bad_row, progress=advance
+        )
+    if done.note:
+        tell(done.note)
     if done.n_bad_rows:
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
-        tell(f"bad rows {marked}: {done.n_bad_rows:,}; {done.where}")
+        more = "; ..." if done.n_bad_rows > len(done.where) else ""
+        tell(f"bad rows {marked}: {done.n_bad_rows:,}; {'; '.join(done.where)}{more}")
     result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
     show(result, as_json, f"{output}: {done.n_rows:,} rows")
 
 
-@click.command()
+@command()
 @model_argument
 @shared("as_json")
 def inspect(model: Path, as_json: bool) -> None:
@@ -216,7 +194,7 @@ def inspect(model: Path, as_json: bool) -> None:
     show(facts, as_json, "\n".join(outline(facts)))
 
 
-@click.command()
+@command()
 @model_argument
 @output_option("File to write: .onnx or .pt2.")
 @click.option(
@@ -234,12 +212,7 @@ def inspect(model: Path, as_json: bool) -> None:
 @click.option("--behind", type=PATH, help="ONNX file of a classifier to merge with.")
 @shared("as_json")
 def export(
-    model: Path,
-    output: Path,
-    kind: str | None,
-    dtype: str,
-    behind: Path | None,
-    as_json: bool,
+    model: Path, output: Path, kind: str | None, dtype: str, behind: Path | None, as_json: bool
 ) -> None:
     """Export MODEL to ONNX or PyTorch, to run without calibrant.
 
@@ -274,7 +247,7 @@ def export(
         "output": str(output),
         "method": calibrator.method,
         "classes": n_classes,
-        "input": str(behind or kind or calibrator._kind),  # noqa: SLF001  (ours)
+        "input": str(behind or kind or calibrator.scores),
         "bytes": n_bytes,
     }
     text = (

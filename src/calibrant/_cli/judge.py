@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from calibrant._cli.options import PATH, names, output_option, shared
+from calibrant._cli.options import PATH, command, names, output_option, shared
+from calibrant._cli.reading import read
 from calibrant._cli.showing import show, write_columns
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
+    from calibrant._files.request import Request
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -26,7 +27,7 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(map(float, names(text)))
 
 
-@click.command()
+@command()
 @click.argument("labelled", type=PATH)
 @click.argument("unlabelled", type=PATH)
 @click.option("--grade", help="Field or column with the judge's grade, if it has no scores.")
@@ -35,7 +36,7 @@ def numbers(text: str) -> tuple[float, ...]:
     metavar="NAME",
     help="Field or column of LABELLED with what was drawn, if rows were not: their document.",
 )
-@shared("kind", "normalize", "label_column", "columns", "ignore", "classes")
+@shared("kind", "normalize", "label", "columns", "ignore", "classes")
 @click.option("--values", type=numbers, help="Numbers that the sorted grades stand for.")
 @click.option(
     "--target",
@@ -56,7 +57,7 @@ def judge(
     unlabelled: Path,
     grade: str | None,
     clusters: str | None,
-    reading: Reading,
+    request: Request,
     values: tuple[float, ...] | None,
     target: Literal["rows", "population"],
     level: float,
@@ -74,32 +75,31 @@ def judge(
     Example:
       calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
     """  # noqa: D301
-    from calibrant._files.predictions import read_column, read_grades
-    from calibrant._files.values import groups_of
+    import numpy as np
+
+    from calibrant._files.formats import grades_of, read_grades, read_groups
+    from calibrant._files.source import Place
     from calibrant.judge import calibrate_judge
 
-    documents: Any = None
     kind = "probabilities"
     explained: AbstractContextManager[None] = nullcontext()
     if grade is None:
-        beside = {} if clusters is None else {clusters: "--clusters"}
-        first, others = _read_scores(labelled, unlabelled, reading, beside)
-        human, own, classes, kind = first.y, first.matrix, first.classes, first.kind
+        first, others = _read_scores(labelled, unlabelled, request)
+        human, own, classes, kind = first.y, first.rows.scores, first.classes, first.rows.kind
         explained = first.explained()
-        if clusters is not None:
-            documents = groups_of(first.beside[clusters], first.place, option="--clusters")
     else:
-        if reading.kind or reading.normalize or reading.columns or reading.ignore:
+        if request.kind or request.normalize or request.columns or request.ignore:
             raise click.UsageError(
                 "--scores, --normalize, --columns and --ignore describe scores; with --grade there "
                 "are none"
             )
-        human = read_grades(labelled, reading.label_column or "label", "--label-column")
+        human = read_grades(labelled, request.label or "label", "--label-column")
         own, others = (read_grades(path, grade, "--grade") for path in (labelled, unlabelled))
-        classes = _declared(reading.classes, human)
-        if clusters is not None:
-            column, place = read_column(labelled, clusters, "--clusters")
-            documents = groups_of(column, place, option="--clusters")
+        classes = None
+        if request.classes is not None:
+            named = np.array(request.classes, dtype=object)
+            classes = np.unique(grades_of(named, Place("--classes"))).tolist()
+    documents = None if clusters is None else read_groups(labelled, clusters, "--clusters")
     with explained:
         report = calibrate_judge(
             human,
@@ -121,34 +121,22 @@ def judge(
     show({"sources": [str(labelled), str(unlabelled)], **result}, as_json, repr(report))
 
 
-def _declared(grades: tuple[str, ...] | None, human: NDArray[Any]) -> Any:
-    """Return the grades that were named on the command line as the humans' are stored."""
-    import numpy as np
-
-    if grades is None or human.dtype.kind not in "iuf":
-        return grades
-    try:
-        result = np.sort([float(name) for name in grades])
-    except ValueError as error:
-        raise click.UsageError(f"--classes {','.join(grades)}: the grades are numbers") from error
-    is_whole = human.dtype.kind != "f" and bool((result % 1 == 0).all())
-    return result.astype(human.dtype) if is_whole else result
-
-
 def _read_scores(
-    labelled: Path, unlabelled: Path, reading: Reading, beside: dict[str, str]
+    labelled: Path, unlabelled: Path, request: Request
 ) -> tuple[Aligned, NDArray[Any]]:
     """Read both files of scores, whose columns are matched by their names."""
     import numpy as np
 
-    from calibrant._files.predictions import read_prediction_file
+    from calibrant._files.formats import read_prediction_file
     from calibrant._gate import column_order
     from calibrant.errors import naming
 
-    first = reading.read(labelled, beside=beside)
+    first = read(labelled, request)
     # The scores of the labelled rows name those of the others, which may have clusters, too.
-    request = replace(reading.request(), classes=first.classes, fitted=first.place.names or ())
-    second = read_prediction_file(unlabelled, request)
+    fitted = first.rows.place.names or ()
+    second = read_prediction_file(
+        unlabelled, replace(request, known_classes=first.classes, fitted=fitted)
+    )
     order = None
     if first.classes is not None:
         with naming(second.place):

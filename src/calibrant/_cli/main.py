@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -17,7 +18,6 @@ from calibrant._cli.fitting import apply_command, export, fit, inspect
 from calibrant._cli.judge import judge
 from calibrant._cli.measuring import compare, evaluate
 from calibrant._cli.monitor import monitor_command
-from calibrant._cli.options import check_outputs
 from calibrant._cli.showing import tell, to_json
 from calibrant._cli.study import study
 from calibrant._extras import advice, missing
@@ -48,7 +48,6 @@ def cli() -> None:
 
 
 for command in COMMANDS:
-    check_outputs(command)
     cli.add_command(command)
 
 
@@ -93,11 +92,13 @@ def _fail(words: list[str], error: Exception, message: str, code: int) -> int:
 
 
 def _plain(error: Exception) -> str:
-    """Say what went wrong without the words of the system or of a library's innards."""
+    """Say what went wrong in the words of the command, and not of a system or of Python."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"there is not enough memory: {error}"
     if isinstance(error, ImportError) and missing(error):
         return f"this needs {missing(error)}; {advice()}"
-    return str(error) or type(error).__name__
+    # Rooms name these arguments of costs and grades, which are options here.
+    text = re.sub(r"\bpos_label=", "--positive=", str(error))
+    return re.sub(r"\bpass (classes|values)=(?! \()", r"pass --\1", text) or type(error).__name__

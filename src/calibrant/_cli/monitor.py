@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from calibrant._cli.options import PATH, SERVED, OutputPath, model_argument, shared
-from calibrant._cli.reading import serve
-from calibrant._cli.showing import naming, plain_table, show, tell
+from calibrant._cli.options import PATH, SERVED, OutputPath, command, model_argument, shared
+from calibrant._cli.reading import load_model, serve
+from calibrant._cli.showing import in_columns, naming, show, tell
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._cli.reading import Reading
+    from calibrant._files.request import Request
     from calibrant.monitor import CalibrationMonitor
 
 EXIT_ALARM = 6
 """Neither a mistake nor a crash: whoever runs the command every night tells it from these."""
 
 
-@click.command(name="monitor")
+@command(name="monitor")
 @model_argument
 @click.argument("new", type=PATH)
 @click.option(
@@ -42,14 +42,14 @@ def monitor_command(
     page: Path | None,
     time: str | None,
     again: bool,
-    reading: Reading,
+    request: Request,
     as_json: bool,
 ) -> int:
     """Test whether the probabilities of MODEL are still calibrated.
 
     NEW has scores of the kind of the fit, and labels if they are known. Pass each file once,
     in the order in which the labels arrived; a file that was counted before is skipped, unless
-    --again is given. The order of rows within a file matters only with --time-column. Exit code 1
+    --again is given. The order of rows within a file matters only with --time-column. Exit code 6
     is an alarm.
 
     \b
@@ -57,23 +57,24 @@ def monitor_command(
       calibrant monitor model.calibrant monday.parquet --state monitor.json --alpha 0.01
     """  # noqa: D301
     from calibrant._atomic_file import only_one
-    from calibrant._files.values import values_of
+    from calibrant._files.align import values_of
     from calibrant.errors import RepeatedBatchError
     from calibrant.monitor import write_page
 
-    calibrator = reading.load_model(model)
-    served = serve(calibrator, new, reading, {} if time is None else {time: "--time-column"})
-    rows, unlabelled, is_repeated = served.probabilities, None, False
-    times = None if time is None else values_of(served.rows.beside[time])
+    calibrator = load_model(model, request)
+    more = {} if time is None else {time: "--time-column"}
+    served = serve(calibrator, new, replace(request, usual_part="test", more=more))
+    times = None if time is None else values_of(served.rows.column(time))
+    unlabelled, is_repeated = None, False
     with only_one(state):
         monitor = _open(state, alpha, calibrator)
         try:
             with naming(new):
-                if served.y is None:
-                    unlabelled = monitor.update_unlabelled(rows)
+                if served.rows.labels is None:
+                    unlabelled = monitor.update_unlabelled(served.probabilities)
                 else:
-                    batch = _identify(new, reading.part)
-                    monitor.update(rows, served.y, times, batch=batch, again=again)
+                    batch = _identify(new, request.part)
+                    monitor.update(served.probabilities, served.y, times, batch=batch, again=again)
             monitor.save(state)  # before the page: a run that dies there loses nothing
         except RepeatedBatchError as error:
             is_repeated = True
@@ -83,9 +84,11 @@ def monitor_command(
     status = monitor.status()
     result = {"state": str(state), "alpha": monitor.alpha, "repeated": is_repeated}
     result |= status.to_dict() | {"metrics": status.metrics()}
-    result["unlabelled"] = None if unlabelled is None else unlabelled.to_dict()
-    table = plain_table(f"{status.n_rows:,} rows counted", "", rows=_describe(result))
-    show(result, as_json, table)
+    facts = status.describe(monitor.alpha)
+    result["unlabelled"] = None
+    if unlabelled is not None:
+        result["unlabelled"], facts = unlabelled.to_dict(), facts | unlabelled.describe()
+    show(result, as_json, in_columns(f"{status.n_rows:,} rows counted", facts))
     return EXIT_ALARM if status.alarm else 0
 
 
@@ -113,22 +116,3 @@ def _open(state: Path, alpha: float | None, calibrator: Calibrator) -> Calibrati
             "same, or start another state file"
         )
     return monitor
-
-
-def _describe(result: dict[str, Any]) -> dict[str, str]:
-    """Return what was found in words."""
-    change, unlabelled = result["change_row"], result["unlabelled"]
-    facts = {
-        "e-value": f"{result['e_value']:.4g} (alarm at {1 / result['alpha']:,.0f})",
-        "alarm": f"at row {result['alarm_row']:,}" if result["alarm"] else "no",
-        "change": "none found" if change is None else f"found at row {change:,}",
-        "power that fits the last rows": f"{result['power']:.2f}",
-    }
-    if unlabelled is not None:
-        p_value = unlabelled["p_value"]
-        reference = "no labelled rows to compare" if math.isnan(p_value) else f"{p_value:.3g}"
-        facts["expected accuracy, new rows"] = f"{unlabelled['accuracy']:.4f}"
-        facts["p of equal class frequencies"] = reference
-    interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
-    means = {name: interval.format(**result[name]) for name in ("accuracy", "confidence", "gap")}
-    return facts | means

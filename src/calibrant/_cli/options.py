@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import os
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.reading import Reading
+from calibrant._files.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    Command = Callable[..., Any]
+    Run = Callable[..., Any]
 
 PATH = click.Path(path_type=Path)
 
@@ -30,7 +30,19 @@ class OutputPath(click.Path):
         super().__init__(path_type=Path)
 
 
-def output_option(help_text: str, *, required: bool = True) -> Callable[[Command], Command]:
+class SafeCommand(click.Command):
+    """A command that refuses to write over what it reads, before it does anything."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        _refuse_outputs(self.params, ctx.params)
+        return super().invoke(ctx)
+
+
+command = partial(click.command, cls=SafeCommand)
+
+
+def output_option(help_text: str, *, required: bool = True) -> Callable[[Run], Run]:
     """Return the option ``--output`` of a command."""
     return click.option("-o", "--output", type=OutputPath(), required=required, help=help_text)
 
@@ -40,7 +52,7 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in next(csv.reader([text]), []))
 
 
-SHARED: dict[str, Any] = {
+SHARED: dict[str, Callable[[Run], Run]] = {
     "part": click.option(
         "--part",
         type=click.Choice(["val", "test"]),
@@ -61,8 +73,9 @@ SHARED: dict[str, Any] = {
     "normalize": click.option(
         "--normalize", is_flag=True, help="Divide each row by its sum, for counts or percent."
     ),
-    "label_column": click.option(
+    "label": click.option(
         "--label-column",
+        "label",
         metavar="NAME",
         help="Column with the labels; by default label, target, y or class, or the only column of "
         "text.",
@@ -102,27 +115,29 @@ SHARED: dict[str, Any] = {
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
 }
-SCORES = ("kind", "positive", "normalize", "label_column", "labels", "columns", "ignore", "classes")
-SERVED = ("part", "normalize", "label_column", "columns", "ignore", "groups")
+SCORES = ("kind", "positive", "normalize", "label", "labels", "columns", "ignore", "classes")
+SERVED = ("part", "normalize", "label", "columns", "ignore", "groups")
 """Options of files of labelled scores, and of files that a model calibrates."""
 
 
-def shared(*chosen: str) -> Callable[[Command], Command]:
-    """Give a command some shared options: those about files as one argument ``reading``."""
+def shared(*chosen: str) -> Callable[[Run], Run]:
+    """Give a command some shared options: those about files as one argument ``request``."""
+    of_files = [name for name in chosen if name in Request.__dataclass_fields__]
 
-    def decorate(command: Command) -> Command:
-        of_files = [name for name in chosen if name in Reading.__dataclass_fields__]
-
-        @wraps(command)
-        def run(**arguments: Any) -> Any:
+    def decorate(run: Run) -> Run:
+        @wraps(run)
+        def prepared(**arguments: Any) -> Any:
             if of_files:
-                arguments["reading"] = Reading(**{name: arguments.pop(name) for name in of_files})
+                given = {name: arguments.pop(name) for name in of_files}
+                given = {name: value for name, value in given.items() if value is not None}
+                arguments["request"] = Request(**given)
             with _threads(arguments.pop("jobs")) if "jobs" in chosen else nullcontext():
-                return command(**arguments)
+                return run(**arguments)
 
+        decorated: Run = prepared
         for name in reversed(chosen):
-            run = SHARED[name](run)
-        return run
+            decorated = SHARED[name](decorated)
+        return decorated
 
     return decorate
 
@@ -133,19 +148,22 @@ def _threads(jobs: int) -> Any:
     return threads.jobs(jobs)
 
 
-def check_outputs(command: click.Command) -> None:
-    """Let a command refuse its outputs before it does anything."""
-    run: Any = command.callback
+def words(request: Request, chosen: Sequence[str]) -> list[str]:
+    """Return options of files as they are typed."""
+    result = []
+    for name in chosen:
+        value = getattr(request, name)
+        if not value:
+            continue
+        result.append({"kind": "--scores", "label": "--label-column"}.get(name, f"--{name}"))
+        if isinstance(value, tuple):
+            value = ",".join(f'"{n}"' if "," in n else n for n in value)
+        if value is not True:
+            result.append(str(value))
+    return result
 
-    @wraps(run)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        _refuse(command.params, click.get_current_context().params)
-        return run(*arguments, **options)
 
-    command.callback = checked
-
-
-def _refuse(params: list[click.Parameter], values: dict[str, Any]) -> None:
+def _refuse_outputs(params: list[click.Parameter], values: dict[str, Any]) -> None:
     """Refuse an output that is also an input or another output, by whatever name."""
     from calibrant.errors import PredictionFileError
 
@@ -170,7 +188,7 @@ def is_same(first: Path, second: Path) -> bool:
 
 def _is_data_in(out: Path, directory: Path) -> bool:
     """Whether an output would be read as data of a directory the next time."""
-    from calibrant._files.predictions import find_format
+    from calibrant._files.formats import find_format
 
     is_data = bool(out.suffix) and find_format(out) is not None
     return is_data and Path(os.path.realpath(out)).is_relative_to(os.path.realpath(directory))

@@ -1,4 +1,4 @@
-"""How commands show what they found, as JSON, text or tables, and name what they were given."""
+"""How commands show results, as JSON or as text, and name what they were given."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from rich.console import RenderableType
-    from rich.table import Table
 
 JSON_VERSION = 1
 """Of what ``--json`` prints; docs/guides/cli.md has the fields. New fields do not change it."""
@@ -56,39 +53,25 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def show(result: dict[str, Any], as_json: bool, shown: RenderableType) -> None:
-    """Print a result as JSON, or as a table or text."""
-    if as_json or isinstance(shown, str):
-        click.echo(to_json(result) if as_json else shown)
-    else:
-        from rich.console import Console
-
-        Console().print(shown, markup=False)
+def show(result: dict[str, Any], as_json: bool, text: str) -> None:
+    """Print a result as JSON, or a text."""
+    click.echo(to_json(result) if as_json else text)
 
 
-def plain_table(*headings: str, rows: Mapping[str, str] | None = None) -> Table:
-    """Return a table, of two columns if it has rows; all but the first are of numbers."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    # Where there is no room lines are broken: the sign that they were cut is not in every encoding.
-    table.add_column(headings[0], overflow="fold")
-    for heading in headings[1:]:
-        table.add_column(heading, justify="right", overflow="fold")
-    for row in (rows or {}).items():
-        table.add_row(*row)
-    return table
+def in_columns(title: str, facts: Mapping[str, str]) -> str:
+    """Return facts in two columns, under a title."""
+    width = max(map(len, facts), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {fact}" for name, fact in facts.items())])
 
 
 def write_columns(out: Path, table: Any) -> None:
     """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
     import pyarrow as pa
 
-    from calibrant._files.predictions import is_table
+    from calibrant._files.formats import holds
     from calibrant._files.writers import save_table
 
-    if not is_table(out):
+    if not holds(out, "table"):
         raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
     save_table(out, pa.table(table))
 

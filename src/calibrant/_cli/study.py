@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._cli.options import PATH, output_option, shared
+from calibrant._cli.options import PATH, command, output_option, shared
 from calibrant._cli.showing import show, tell
 from calibrant._progress import progress_bar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @click.argument("directory", metavar="DIR", type=PATH)
 @output_option("Directory to write to.")
 @click.option("--methods", help="Separated by commas, or 'all'; by default the paper's and auto.")

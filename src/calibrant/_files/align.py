@@ -1,15 +1,16 @@
-"""Bring the labels of a file and the names of its columns together: which is of which class."""
+"""Labels of a file, the class of each of its columns, and columns beside the scores."""
 
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.values import features_of, groups_of, read_labels, refuse_unknown, typed
+from calibrant._files.request import Request
+from calibrant._files.tables import MISSING
 from calibrant._gate import (
     ONE_COLUMN,
     NamedMatrix,
@@ -17,6 +18,7 @@ from calibrant._gate import (
     check_batch,
     check_positive,
     check_scores,
+    key,
     match_columns,
     softmax,
 )
@@ -24,44 +26,62 @@ from calibrant.errors import DataError, ParameterError, PredictionFileError, nam
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
-    from calibrant._files.source import RawPredictions
-    from calibrant._files.tables import Place
+    from calibrant._files.source import Place, Rows
+    from calibrant._gate import FeatureColumn, SimplexBatch
+
+    Labels = NDArray[Any]
+
+LABEL_TYPES = {str, bytes, bool, int, float, type(None)}
+LONGEST_TEXT = 1024
+"""Characters of a label or group: every row of an array of text is as wide as the longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Labels, whole numbers or text, and scores, with the classes that the file tells.
+    """Rows of a file with their labels, whole numbers or text, and the classes that it tells.
 
-    Where rows have absent options, exact zeros and logits of minus infinity are these. Scores may
-    be confidences that a model stated of its answers. ``beside`` are columns beside the scores that
-    were asked for by name, as they are stored.
+    Where rows have absent options, exact zeros and logits of minus infinity are these.
     """
 
-    y: NDArray[Any]
-    matrix: NDArray[Any]
+    rows: Rows
+    y: Labels
     classes: list[Any] | None
-    place: Place
-    kind: str
-    normalize: str | None
-    has_absent: bool = False
-    is_stated: bool = False
-    beside: dict[str, Any] = field(default_factory=dict)
+    request: Request
 
     @property
     def scores(self) -> Any:
         """The matrix, with the names of its columns where they have any."""
-        names = self.place.names
-        return self.matrix if names is None else NamedMatrix(self.matrix, names)
+        names = self.rows.place.names
+        return self.rows.scores if names is None else NamedMatrix(self.rows.scores, names)
 
     @property
     def source(self) -> str:
         """Where the rows come from."""
-        return self.place.source
+        return self.rows.place.source
+
+    @property
+    def normalize(self) -> str | None:
+        """What calibrators and checks are told about the sums of rows."""
+        return "rows" if self.request.normalize else None
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """Group of each row, if there are any."""
+        name = self.request.groups
+        return None if name is None else groups_of(self.rows.column(name), self.rows.place)
+
+    @property
+    def features(self) -> dict[str, NDArray[Any]] | None:
+        """Columns of features by name, if there are any."""
+        return features_of(self.rows, self.request.features) if self.request.features else None
+
+    def labels(self) -> Labels:
+        """Return the distinct labels."""
+        return np.unique(self.y)
 
     def to_fit(self) -> tuple[Any, ...]:
         """Return what ``fit`` takes."""
@@ -77,38 +97,18 @@ class Aligned:
         """Return how many rows a fit has used, and how many were read: all."""
         return len(self.y), len(self.y)
 
-    def groups(self, name: str | None) -> NDArray[Any] | None:
-        """Return the group of each row, out of the column of this name, if there is one."""
-        return None if name is None else groups_of(self.beside[name], self.place)
-
-    def features(self, names: Sequence[str] | None) -> pd.DataFrame | None:
-        """Return the columns of these names, if there are any."""
-        return None if names is None else features_of(self.beside, names)
-
-    def known_classes(self, *others: Aligned) -> list[Any] | None:
-        """Return the classes that files tell, by names or by the labels of all of them."""
-        if self.classes is not None:
-            return self.classes
-        known: list[Any] = np.unique(np.concatenate([self.y, *(own.y for own in others)])).tolist()
-        n_columns = 2 if self.kind in ONE_COLUMN else self.matrix.shape[1]
-        return known if len(known) == n_columns else None
-
     def take(self, rows: NDArray[np.int64]) -> Aligned:
-        """Return some of the rows."""
-        beside = {
-            name: [column[i] for i in rows] if isinstance(column, list) else column.take(rows)
-            for name, column in self.beside.items()
-        }
-        return replace(self, y=self.y[rows], matrix=self.matrix[rows], beside=beside)
+        """Return some of the rows, which were checked."""
+        return replace(self, rows=self.rows.take(rows), y=self.y[rows])
 
     def probabilities(self) -> Any:
         """Scores as metrics take them."""
-        if self.kind == "probabilities" and self.normalize is None:
+        kind, names = self.rows.kind, self.rows.place.names
+        if kind == "probabilities" and self.normalize is None:
             return self.scores
-        matrix = check_scores(self.matrix, self.kind, self.normalize)
-        if self.kind in ONE_COLUMN:
-            return softmax(matrix) if self.kind == "decision" else matrix
-        return replace(self, matrix=softmax(matrix) if self.kind == "logits" else matrix).scores
+        matrix = check_scores(self.rows.scores, kind, self.normalize)
+        matrix = softmax(matrix) if kind in ("logits", "decision") else matrix
+        return matrix if names is None or kind in ONE_COLUMN else NamedMatrix(matrix, names)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -119,100 +119,81 @@ class Aligned:
             self.check()
             raise
 
-    def check(self) -> None:
+    def check(self) -> SimplexBatch:
         """Check labels and scores, without warnings: these come with the work itself."""
-        with warnings.catch_warnings(), naming(self.place):
+        kind, classes, normalize = self.rows.kind, self.classes, self.normalize
+        with warnings.catch_warnings(), naming(self.rows.place):
             warnings.simplefilter("ignore")
-            check_batch(
-                self.scores,
-                self.y,
-                kind=self.kind,
-                classes=self.classes,
-                normalize=self.normalize,
-            )
+            return check_batch(self.scores, self.y, kind=kind, classes=classes, normalize=normalize)
 
 
 def align(
-    raw: RawPredictions,
+    rows: Rows,
+    request: Request | None = None,
     *,
-    classes: Sequence[str] | None = None,
     like: Aligned | None = None,
     labels: list[Any] | None = None,
-    normalize: str | None = None,
-    positive: str | None = None,
     positive_last: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
-    ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
-    same data, whose classes these are; ``labels`` are all that there are, if these are some of the
-    rows. With ``positive_last``, two classes that names tell are in sorted order, whatever that of
-    their columns: the second one is ``positive``, unless that is given. It is the class of a single
-    column.
+    ``like`` is another part of the same data, whose classes these are; ``labels`` are all that
+    there are, if these are some of the rows. With ``positive_last``, two classes that names tell
+    are in sorted order, whatever that of their columns: the second one is positive, unless the
+    request says which. It is the class of a single column.
     """
-    place, names, is_single = raw.place, raw.place.names, raw.kind in ONE_COLUMN
+    request = request or Request()
+    place, names, is_single = rows.place, rows.place.names, rows.kind in ONE_COLUMN
     as_text = like is not None and like.y.dtype.kind == "U"
     if labels:
         as_text = isinstance(labels[0], str)
-    elif raw.names_are_classes and names is not None:
+    elif rows.names_are_classes and names is not None:
         as_text = not are_whole(names)
-    y = read_labels(raw.require_labels(), place, as_text=as_text)
+    y = read_labels(rows, as_text=as_text)
     labels = np.unique(y).tolist() if labels is None else labels
-    with naming(place):
-        known = _find_classes(raw, y, labels, classes, like, normalize)
+    known = _find_classes(rows, y, labels, request, like)
     if known is not None:
-        refuse_unknown(y, known, place)
-    is_given = classes is not None or raw.names_are_classes
-    two = known if positive is None else _two_classes(raw, y, known or labels, positive)
+        _refuse_unknown(y, known, place)
+    two = known
+    if request.positive is not None:
+        two = _two_classes(rows, y, known or labels, request.positive)
     if is_single and len(two or labels) == 2:
         name = names[0] if names is not None and len(names) == 1 else None
         with naming(place):
             check_positive(np.array(two or labels), name, told=two is not None)
-    rows = Aligned(
-        y,
-        raw.scores,
-        two if is_single else known,
-        place,
-        raw.kind,
-        normalize,
-        has_absent=raw.has_absent,
-        is_stated=raw.is_stated,
-        beside=raw.beside,
-    )
-    if is_single or not positive_last or two is None or len(two) != 2:
-        return rows
-    if positive is None and (is_given or not names):
-        return rows
-    return _with_positive_last(rows, sorted(two) if positive is None and like is None else two)
+    aligned = Aligned(rows, y, two if is_single else known, request)
+    if is_single or two is None or len(two) != 2:
+        return aligned
+    if request.positive is None:
+        if not positive_last or request.classes is not None or rows.names_are_classes or not names:
+            return aligned
+        two = two if like is not None else sorted(two)
+    return _with_positive_last(aligned, two)
 
 
 def _find_classes(
-    raw: RawPredictions,
-    y: NDArray[Any],
-    labels: list[Any],
-    classes: Sequence[str] | None,
-    like: Aligned | None,
-    normalize: str | None,
+    rows: Rows, y: Labels, labels: list[Any], request: Request, like: Aligned | None
 ) -> list[Any] | None:
     """Return the class of each column, where something tells it."""
-    place, names, n_columns = raw.place, raw.place.names, raw.scores.shape[1]
-    is_single = raw.kind in ONE_COLUMN
+    place, names, n_columns = rows.place, rows.place.names, rows.scores.shape[1]
+    is_single = rows.kind in ONE_COLUMN
     n_classes = 2 if is_single else n_columns
-    if classes is not None:
-        if len(classes) != n_classes:
+    if request.classes is not None:
+        if len(request.classes) != n_classes:
             raise PredictionFileError(
                 f"{place.source} has {number_of(n_columns, 'column')} of scores, but --classes "
-                f"names {len(classes)} classes"
+                f"names {len(request.classes)} classes"
             )
-        return typed(classes, y)
+        return _typed(request.classes, y)
     if like is not None:
         if names is not None and not is_single:
-            refuse_other_columns(place, n_columns, like.classes or range(like.matrix.shape[1]))
+            n_known = like.rows.scores.shape[1]
+            refuse_other_columns(place, n_columns, like.classes or range(n_known))
         return like.classes
-    if names is not None and raw.names_are_classes:
-        return typed(names, y)
+    if names is not None and rows.names_are_classes:
+        return _typed(names, y)
     if names is not None and not is_single:
-        by_name = _classes_by_name(raw, names, y, labels, normalize)
+        by_name = _classes_by_name(rows, names, y, labels, is_normalized=request.normalize)
         if by_name is not None:
             return by_name
     are_places = y.dtype.kind in "iu" and len(labels) > n_classes
@@ -220,76 +201,72 @@ def _find_classes(
 
 
 def _classes_by_name(
-    raw: RawPredictions,
-    names: list[str],
-    y: NDArray[Any],
-    labels: list[Any],
-    normalize: str | None,
+    rows: Rows, names: list[str], y: Labels, labels: list[Any], *, is_normalized: bool
 ) -> list[Any] | None:
     """Return the classes of the columns of a table, if names tell them: all columns hold scores.
 
     ``y`` are the labels of these rows, ``labels`` the distinct ones of all rows. Rows of
     probabilities have to sum to one, which tells a column that is none; nothing tells it of others.
     """
-    match = match_columns(names, labels)
-    is_checked = raw.are_columns_sure or (raw.kind == "probabilities" and normalize is None)
+    with naming(rows.place):
+        match = match_columns(names, labels)
+    is_checked = rows.are_columns_sure or (rows.kind == "probabilities" and not is_normalized)
     if match is None:
         if 2 * sum(str(label) in names for label in labels) > len(labels):
-            refuse_unknown(y, names, raw.place)  # of these rows; others come later
-            return typed(names, y)
+            _refuse_unknown(y, names, rows.place)  # of these rows; others come later
+            return _typed(names, y)
         if not is_checked:
             raise PredictionFileError(
-                f"{raw.place.source}: the columns {some(names)} are not named after the labels "
+                f"{rows.place.source}: the columns {some(names)} are not named after the labels "
                 f"{some(labels)}; choose the columns of scores with --columns, and name the class "
                 "of each with --classes"
             )
         return None
     others = set(range(len(names))) - set(match.columns)
-    if raw.are_columns_sure:
+    if rows.are_columns_sure:
         return None if others else match.classes
     if not match.prefix and not is_checked:  # any name may be that of a class without rows
         seen = set(labels)
         others |= {j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen}
     if others:
         raise PredictionFileError(
-            f"{raw.place.source}: columns {some([names[j] for j in sorted(others)])} match no "
+            f"{rows.place.source}: columns {some([names[j] for j in sorted(others)])} match no "
             "label, while others match all labels; leave them out with --ignore, or choose the "
             "columns of scores with --columns"
         )
     return match.classes
 
 
-def _two_classes(
-    raw: RawPredictions, y: NDArray[Any], known: list[Any], positive: str
-) -> list[Any]:
+def _two_classes(rows: Rows, y: Labels, known: list[Any], positive: str) -> list[Any]:
     """Return two classes, the positive one last."""
-    (own,) = typed([positive], y)
+    (own,) = _typed([positive], y)
     others = [label for label in known if label != own]
     if not others and own in (0, 1):
         others = [1 - own]
-    if len(others) != 1 or raw.scores.shape[1] > 2:
+    if len(others) != 1 or rows.scores.shape[1] > 2:
         raise PredictionFileError(
-            f"{raw.place.source}: --positive {positive} is not one of two classes, which are "
+            f"{rows.place.source}: --positive {positive} is not one of two classes, which are "
             f"{some(known)}{'' if others else '; name both with --classes'}"
         )
     return [*others, own]
 
 
-def _with_positive_last(rows: Aligned, two: list[Any]) -> Aligned:
+def _with_positive_last(aligned: Aligned, two: list[Any]) -> Aligned:
     """Exchange two columns unless the second one is of the second class; names alone tell it."""
-    with naming(rows.place):
-        match = match_columns(rows.place.names or [], two)
-    own = sorted(two) if rows.classes is None else rows.classes
+    rows, place = aligned.rows, aligned.rows.place
+    with naming(place):
+        match = match_columns(place.names or [], two)
+    own = sorted(two) if aligned.classes is None else aligned.classes
     if match is None and own != two:  # whoever applies a model could not know of an exchange
         raise PredictionFileError(
-            f"{rows.source}: the first column is for {two[1]!r}, the class of --positive, and "
+            f"{place.source}: the first column is for {two[1]!r}, the class of --positive, and "
             "comes last only where columns are named after their classes; rename or exchange the "
             "columns, or leave out --positive"
         )
-    if match is None or match.classes == two:
-        return replace(rows, classes=two)
-    place = replace(rows.place, names=(rows.place.names or [])[::-1])
-    return replace(rows, matrix=rows.matrix[:, ::-1], classes=two, place=place)
+    if match is not None and match.classes != two:
+        place = replace(place, names=(place.names or [])[::-1])
+        rows = replace(rows, scores=rows.scores[:, ::-1], place=place)
+    return replace(aligned, rows=rows, classes=two)
 
 
 def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -> None:
@@ -310,3 +287,126 @@ def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -
         f"{place.source}: columns {some(others)} are not classes of the model; leave them out "
         "with --ignore"
     )
+
+
+def read_labels(rows: Rows, *, as_text: bool = False) -> Labels:
+    """Return the labels of rows, or say where they could have been."""
+    if rows.labels is None:
+        raise PredictionFileError(
+            f"{rows.place.source} has no labels; tables need a column 'label' or a single column "
+            "of text, or name it with --label-column; npz files need an array 'labels', npy files "
+            "--labels FILE (--test-labels FILE for TEST)"
+        )
+    return labels_of(rows.labels, rows.place, as_text=as_text)
+
+
+def labels_of(stored: NDArray[Any], place: Place, *, as_text: bool = False) -> Labels:
+    """Return labels as whole numbers where all of them are, else as they stand.
+
+    In text, and where a label was missing in a table, whole numbers are written ``3.0``.
+    """
+    if stored.dtype.kind == "f" and np.all(np.isfinite(stored) & (stored == np.floor(stored))):
+        stored = stored.astype(np.int64)
+    if stored.dtype.kind in "iub":
+        return stored.astype(str) if as_text else stored
+    if stored.dtype.kind not in "OUSf" or not {*map(type, stored.tolist())} <= LABEL_TYPES:
+        raise PredictionFileError(
+            f"{place.source} has labels of type {stored.dtype.name}, which are neither text nor "
+            f"whole numbers; name another column ({place.label_option})"
+        )
+    texts = texts_of(stored)
+    distinct = dict.fromkeys(texts)
+    is_missing = {text: bool(MISSING.fullmatch(text)) for text in distinct}
+    are_numbers = not as_text and (
+        stored.dtype.kind == "f" or all(are_whole([t]) or is_missing[t] for t in distinct)
+    )
+    for text in distinct:
+        fault = _fault_of("" if are_numbers and is_missing[text] else text)
+        if are_numbers and not fault and not are_whole([text]):
+            fault = f"{text} is not a class; write whole numbers"
+        if fault:
+            where = place.place("y", texts.index(text))
+            raise PredictionFileError(f"{where} {fault} ({place.label_option})")
+    if not are_numbers:
+        return np.array(texts, dtype=str)
+    whole = {text: int(key(text)) for text in distinct}
+    return np.array([whole[text] for text in texts], dtype=np.int64)
+
+
+def _refuse_unknown(y: Labels, known: list[Any], place: Place) -> None:
+    """Refuse the first label that is not among the classes."""
+    classes, labels = np.array(known), y
+    if y.dtype.kind == "U" or classes.dtype.kind == "U":
+        classes, labels = classes.astype(str), y.astype(str)
+    bad = ~np.isin(labels, classes)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise PredictionFileError(
+            f"{place.place('y', i)} {y[i].item()!r} is not among the classes {some(known)}"
+        )
+
+
+def _typed(classes: Sequence[str], y: Labels) -> list[Any]:
+    """Classes as the labels are: whole numbers or text."""
+    if y.dtype.kind in "iu" and are_whole(classes):
+        return [int(key(c)) for c in classes]
+    return list(classes)
+
+
+def texts_of(values: NDArray[Any]) -> list[str]:
+    """Return values as text; what is missing is empty."""
+    if values.dtype.kind == "M":
+        values = values.astype(str)
+    return [
+        "" if own is None or own != own else own.decode() if isinstance(own, bytes) else str(own)  # noqa: PLR0124  (NaN)
+        for own in values.tolist()
+    ]
+
+
+def _fault_of(text: str) -> str:
+    """Return what is wrong with a label or a group, if anything."""
+    if not text.strip():
+        return "is missing; fill it, or drop the row"
+    has = f"has {len(text):,} characters; at most {LONGEST_TEXT:,} are allowed"
+    return has if len(text) > LONGEST_TEXT else ""
+
+
+def groups_of(values: NDArray[Any], place: Place, option: str = "--groups") -> NDArray[Any]:
+    """Return the group of each row, always as text: no name depends on what else is there."""
+    texts = texts_of(values)
+    for text in dict.fromkeys(texts):
+        if fault := _fault_of(text):
+            (where,) = place.where([texts.index(text)])
+            raise PredictionFileError(f"{where}: the group {fault} ({option})")
+    return np.array(texts, dtype=str)
+
+
+def values_of(values: NDArray[Any]) -> NDArray[Any]:
+    """Return texts as the first of these that all of them are: whole numbers, numbers or times.
+
+    None is a text that is missing.
+    """
+    if values.dtype.kind not in "OUS":
+        return values
+    import pyarrow as pa
+
+    texts = [None if MISSING.fullmatch(text) else text for text in texts_of(values)]
+    column = pa.array(texts, pa.string())
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):
+        with suppress(pa.ArrowInvalid):
+            return np.asarray(column.cast(kind))
+    return np.array(texts, dtype=object)
+
+
+def features_of(
+    rows: Rows, names: Iterable[str], known: Sequence[FeatureColumn] = ()
+) -> dict[str, NDArray[Any]]:
+    """Return columns that stand beside the scores; text where a model was fitted to text."""
+    are_text = {column.name for column in known if not column.is_number}
+    result = {}
+    for name in names:
+        result[name] = values_of(rows.column(name))
+        if name in are_text:
+            texts = [text if text.strip() else None for text in texts_of(rows.column(name))]
+            result[name] = np.array(texts, dtype=object)
+    return result

@@ -1,8 +1,10 @@
-"""Calibrate a file chunk by chunk into another one, which appears whole or not at all."""
+"""Calibrate a file: whole, or chunk by chunk into another one that appears whole or not at all."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,13 +14,16 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._atomic_file import new_directory
 from calibrant._bad_rows import ON_BAD_ROW, predict_good
-from calibrant._files.align import refuse_other_columns
-from calibrant._files.chunks import find_tables
-from calibrant._files.columns import Request
+from calibrant._files.align import features_of, groups_of, refuse_other_columns
+from calibrant._files.formats import (
+    files_below,
+    find_format,
+    name_others,
+    open_source,
+    unknown_format,
+)
 from calibrant._files.logs import leave_out_absent
-from calibrant._files.predictions import find_format, open_source, unknown_format
-from calibrant._files.values import features_of, groups_like, groups_of
-from calibrant._files.writers import Output, open_output
+from calibrant._files.writers import calibrated_table, labels_of_model, open_output
 from calibrant._gate import ONE_COLUMN, NamedMatrix
 from calibrant.errors import some_in_words as some
 
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._files.source import RawPredictions, Source
+    from calibrant._files.request import Request
+    from calibrant._files.source import Rows, Source
+    from calibrant._files.writers import Chunks
 
 NAMED_ROWS = 5
 """Bad rows whose places are told."""
@@ -40,76 +47,80 @@ class Applied(NamedTuple):
 
     n_rows: int
     n_bad_rows: int
-    where: str = ""
+    where: list[str]
+    note: str
+    """What was read as what, for users."""
 
 
 def apply_file(
     calibrator: Calibrator,
     path: Path,
     out: Path,
+    request: Request,
     *,
-    request: Request | None = None,
     on_bad_row: str = "raise",
-    progress: Callable[[int, int | None], None] | None = None,
-    tell: Callable[[str], None] | None = None,
-    groups: str | None = None,
+    progress: Callable[[int, int | None], None] = lambda *_: None,
 ) -> Applied:
-    """Calibrate the predictions in ``path`` into ``out``.
+    """Calibrate the predictions in ``path`` into ``out``, whose format is that of its suffix.
 
-    The format is that of the suffix. Columns of a table that are no scores are copied; of other
-    files the labels are, where ``out`` has a place for them. The part of an npz file is by default
-    "test". ``progress`` is called with the number of rows done, ``tell`` with what was taken for a
-    class in the log of an evaluation. ``groups`` is the column beside the scores with the group of
-    each row, for a fit by group.
+    Columns of a table that are no scores are copied; of other files the labels are, where ``out``
+    has a place for them. Tables of a directory keep their names in a new directory. ``progress`` is
+    called with the number of rows or files done.
     """
-    by_row = bool(groups) or hasattr(calibrator, "columns_")
+    by_row = request.groups is not None or hasattr(calibrator, "columns_")
     gate.check_option("on_bad_row", on_bad_row, ("raise",) if by_row else ON_BAD_ROW)
-    n_read = n_bad = 0
-    first_bad: list[int] = []
-    known = find_format(out)
-    if known is None or known.write is None:
-        raise unknown_format(out, to_write=True)
-    request = request_of(calibrator, request or Request(usual_part="test"))
-    with open_source(path, request) as source:
-        calibrate = RowCalibration(calibrator, source, groups)
-        output = Output(out, calibrator.classes_, source, calibrate.order, calibrate.dtype)
-        with open_output(out) as file, known.write(file, output) as write:
-            for chunk in source.chunks:
-                if chunk.note and tell is not None:
-                    tell(chunk.note)
-                calibrated, good = calibrate(chunk, is_strict=on_bad_row == "raise")
-                keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
-                write(calibrated[keep], chunk, keep)
-                bad = n_read + np.flatnonzero(~good)
-                first_bad += bad[: NAMED_ROWS - len(first_bad)].tolist()
-                n_bad += len(bad)
-                n_read += len(good)
-                if progress is not None:
-                    progress(n_read, None)
-        where = source.place.rows(first_bad) if first_bad else ""
-    where += ", ..." if n_bad > NAMED_ROWS else ""
-    return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)
-
-
-def apply_directory(
-    apply: Callable[[Path, Path], Applied],
-    path: Path,
-    out: Path,
-    progress: Callable[[int, int | None], None],
-) -> Applied:
-    """Calibrate every table in a directory into one of the same name in a new directory."""
-    files, done = find_tables(path), []
+    apply = partial(_apply_file, calibrator, request, on_bad_row)
+    tables = files_below(path, "table") if path.is_dir() else []
+    if not tables:
+        return apply(progress, path, out)
+    done = []
     with new_directory(out) as directory:
-        for n, file in enumerate(files):
+        for n, file in enumerate(tables, start=1):
             target = directory / file.relative_to(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            done.append(apply(file, target))
-            progress(n + 1, len(files))
-    n_rows, n_bad, where = zip(*done, strict=True)
-    return Applied(sum(n_rows), sum(n_bad), "; ".join([*filter(None, where)][:NAMED_ROWS]))
+            done.append(apply(lambda *_: None, file, target))
+            progress(n, len(tables))
+    n_rows, n_bad, where, _ = zip(*done, strict=True)
+    return Applied(
+        sum(n_rows), sum(n_bad), [*chain(*where)][:NAMED_ROWS], name_others(path, tables)
+    )
 
 
-def request_of(calibrator: Calibrator, request: Request) -> Request:
+def _apply_file(
+    calibrator: Calibrator,
+    request: Request,
+    on_bad_row: str,
+    progress: Callable[[int, int | None], None],
+    path: Path,
+    out: Path,
+) -> Applied:
+    """Calibrate a file."""
+    calibrate, known = RowCalibration(calibrator, path, request), find_format(out)
+    if known is None or known.write is None:
+        raise unknown_format(out, to_write=True)
+    n_read = n_bad = 0
+    where: list[str] = []
+
+    def chunks() -> Chunks:
+        nonlocal n_read, n_bad
+        for rows in calibrate.source.chunks:
+            calibrated, good = calibrate(rows, on_bad_row)
+            bad = np.flatnonzero(~good)
+            where.extend(rows.place.where(bad[: NAMED_ROWS - len(where)].tolist()))
+            n_read, n_bad = n_read + len(good), n_bad + len(bad)
+            if on_bad_row == "skip" and len(bad):
+                yield calibrated[good], rows.take(np.flatnonzero(good))
+            else:
+                yield calibrated, rows
+            progress(n_read, None)
+
+    with open_output(out) as file:
+        known.write(file, out, calibrate, chunks())
+    n_written = n_read - n_bad if on_bad_row == "skip" else n_read
+    return Applied(n_written, n_bad, where, calibrate.source.note)
+
+
+def of_model(calibrator: Calibrator, request: Request) -> Request:
     """Return what a model asks of a file; other columns of a table are written again."""
     # Of several classes other numbers stay refused: they may be classes of another model.
     names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
@@ -117,10 +128,10 @@ def request_of(calibrator: Calibrator, request: Request) -> Request:
     return replace(
         request,
         kind=calibrator.scores,
-        classes=calibrator.classes_.tolist(),
-        beside={**request.beside, **beside},
-        reads_others=True,
+        known_classes=calibrator.classes_.tolist(),
+        more={**request.more, **beside},
         fitted=tuple(names),
+        reads_others=True,
     )
 
 
@@ -130,7 +141,7 @@ def _feature_names(calibrator: Any) -> list[str]:
 
 
 def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
-    """Check the columns of the file against those of the model, as ``predict_proba`` does.
+    """Check the columns of a file against those of a model, as ``predict_proba`` does.
 
     Return their order, if it is not that of the classes.
     """
@@ -140,7 +151,7 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
         single = names[0] if names is not None and len(names) == 1 else None
         with errors.naming(place):
             gate.check_positive(classes, single, told=True)
-            if source.layout is None or not source.layout.is_chosen:
+            if source.columns is None or not source.columns.are_chosen:
                 gate.check_single_name(single, fitted, "the model")
         return None
     refuse_other_columns(place, source.n_columns, classes.tolist())
@@ -161,47 +172,77 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
     return None
 
 
-class RowCalibration:
-    """Calibrates chunks of an open file, whose columns it has checked against the model's."""
+def _groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+    """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
+    if known.dtype.kind not in "iufb":
+        return groups
+    by_text = {gate.key(name).casefold(): name for name in known.tolist()}
+    other = int(known.max()) + 1  # a group that is not there
+    return np.array([by_text.get(gate.key(name).casefold(), other) for name in groups.tolist()])
 
-    def __init__(self, calibrator: Calibrator, source: Source, groups: str | None) -> None:
-        self.order = _find_order(calibrator, source)
-        self.dtype = gate.output_dtype(np.empty(0, dtype=source.dtype))
-        self._calibrator, self._groups = calibrator, groups
-        # The columns are checked already: names that the model knows keep it from asking again.
-        fitted = getattr(calibrator, "feature_names_in_", None)
-        self._names = None
-        if fitted is not None and source.kind not in ONE_COLUMN:
-            self._names = source.place.names or fitted.tolist()
-            if self.order is not None:
-                self._names = [str(c) for c in calibrator.classes_]
+
+class RowCalibration:
+    """Calibrates rows of an open file, whose columns it has checked against the model's.
+
+    ``names`` are those of the columns of scores, in the order of ``classes``.
+    """
+
+    def __init__(self, calibrator: Calibrator, path: Path, request: Request) -> None:
+        self._calibrator, self._groups = calibrator, request.groups
+        self.source = open_source(path, of_model(calibrator, request))
+        self.classes = calibrator.classes_
+        self._order = _find_order(calibrator, self.source)
+        names = self.source.place.names or [str(c) for c in self.classes]
+        self.names = names if self._order is None else [names[j] for j in self._order]
 
     def __call__(
-        self, chunk: RawPredictions, *, is_strict: bool = True
+        self, rows: Rows, on_bad_row: str = "raise"
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return calibrated rows, and which of them are good; bad ones are NaN, unless strict."""
-        calibrator, scores = self._calibrator, chunk.scores
-        by_row = {}
+        """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
+        calibrator, classes = self._calibrator, [str(c) for c in self.classes]
+        by_row: dict[str, Any] = {}
         if self._groups is not None:
-            values = groups_of(chunk.beside[self._groups], chunk.place)
-            by_row["groups"] = groups_like(values, calibrator.groups_)
+            values = groups_of(rows.column(self._groups), rows.place)
+            by_row["groups"] = _groups_like(values, calibrator.groups_)
         if names := _feature_names(calibrator):
-            by_row["features"] = features_of(chunk.beside, names, calibrator.columns_)
+            by_row["features"] = features_of(rows, names, calibrator.columns_)
+        scores = rows.scores if self._order is None else rows.scores[:, self._order]
 
-        def predict(rows: NDArray[Any]) -> NDArray[Any]:
-            rows = rows if self.order is None else rows[:, self.order]
-            named = rows if self._names is None else NamedMatrix(rows, self._names)
-            return calibrator.predict_proba(named, **by_row)
+        def predict(some: NDArray[Any]) -> NDArray[Any]:
+            # The columns are checked already: with these names the model asks no more.
+            given = some if calibrator.scores in ONE_COLUMN else NamedMatrix(some, classes)
+            return calibrator.predict_proba(given, **by_row)
 
-        try:
+        ordered = None if rows.place.names is None else self.names
+        with errors.naming(replace(rows.place, names=ordered)):
             # Rows that are left out are still counted, so they are marked first.
-            how = "raise" if is_strict else "nan"
+            how = "raise" if on_bad_row == "raise" else "nan"
             calibrated, good = predict_good(predict, scores, calibrator, how)
-        except errors.DataError:
-            if is_strict:  # once more, for a message with its place in the file
-                with errors.naming(chunk.place):
-                    gate.check_scores(scores, calibrator.scores, calibrator.normalize)
-            raise
-        if chunk.has_absent:
-            calibrated = leave_out_absent(calibrated, scores, chunk.kind, self.order)
+        if rows.has_absent:
+            calibrated = leave_out_absent(calibrated, scores, rows.kind)
         return calibrated, good
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedFile:
+    """A file that was read and calibrated whole."""
+
+    rows: Rows
+    probabilities: NDArray[np.float64]
+    calibration: RowCalibration
+
+    @property
+    def y(self) -> NDArray[Any]:
+        """Labels as the model has them."""
+        return labels_of_model(self.rows, self.calibration.classes)
+
+    def table(self) -> Any:
+        """Return the columns of the file, with probabilities in place of scores, as Arrow's."""
+        return calibrated_table(self.calibration, self.probabilities, self.rows)
+
+
+def calibrate_file(calibrator: Calibrator, path: Path, request: Request) -> CalibratedFile:
+    """Read a file and calibrate it."""
+    calibrate = RowCalibration(calibrator, path, request)
+    rows = calibrate.source.read()
+    return CalibratedFile(rows, calibrate(rows)[0], calibrate)

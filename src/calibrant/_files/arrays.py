@@ -2,78 +2,52 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._gate import two_column_kind
-from calibrant.errors import MemoryLimitError, PredictionFileError, some_in_words
+from calibrant._files.source import Place, Rows, Source, decoding, kind_of
+from calibrant._gate import ONE_COLUMN, are_whole, two_column_kind
+from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.lib.npyio import NpzFile
     from numpy.typing import NDArray
+
+    from calibrant._files.request import Request
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 """Names of arrays of scores in an npz file, and what they hold."""
 
 
-@contextmanager
-def decoding(where: Path | str, kind: str) -> Iterator[None]:
-    """Say which file is damaged, whatever its decoder raises.
-
-    Decoders of damaged bytes raise anything: SyntaxError, zlib.error, NotImplementedError, ...
-    """
-    try:
-        yield
-    except (PredictionFileError, MemoryLimitError, ImportError):
-        raise
-    except Exception as error:
-        fault = (
-            f" as {kind}: it is damaged or has another format; write it again, or rename it to the "
-            "suffix of its format"
-        )
-        if isinstance(error, UnicodeDecodeError):
-            fault = ": it is not UTF-8 text; save it as UTF-8"
-        elif isinstance(error, OSError) and error.errno is not None:
-            fault = f": {error.strerror}"
-        elif isinstance(error, MemoryError):
-            fault = f" as {kind}: it needs more memory than there is, or is damaged"
-        elif "allow_pickle" in str(error) or "Python objects" in str(error):
-            fault = ": Python objects are never unpickled; save an array of numbers"
-        raise PredictionFileError(f"{where} cannot be read{fault}") from error
+def read_npy(path: Path, request: Request) -> Source:
+    """Open the scores in a npy file, and the labels in another one."""
+    for name, option in request.beside.items():
+        raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
+    scores, labels = _as_matrix(_map_npy(path), str(path), request.kind), None
+    if request.labels is not None:
+        labels = _map_npy(request.labels)
+        _check_labels(labels, str(request.labels), len(scores))
+    kind = kind_of(request.kind, scores.shape[1], str(path))
+    return Source.of(Rows(scores, kind, labels, Place(str(path))))
 
 
-def open_binary(path: Path, kind: str) -> IO[bytes]:
-    """Open a file; a pipe is refused, since files are read more than once."""
-    with decoding(path, kind):
-        if path.is_fifo() or path.is_char_device():
-            raise PredictionFileError(f"{path} is a pipe; save it as {kind} in a file first")
-        return path.open("rb")
-
-
-def load_npy(path: Path) -> NDArray[Any]:
-    """Map an npy file into memory."""
-    open_binary(path, "npy").close()
-    with decoding(path, "npy"):
+def _map_npy(path: Path) -> NDArray[Any]:
+    with decoding(path):
         return np.lib.format.open_memmap(path, mode="r")
 
 
-@dataclass(frozen=True, slots=True)
 class Archive:
-    """An open npz file, whose arrays are read when they are asked for."""
+    """An npz file, whose arrays are read when they are asked for."""
 
-    path: Path
-    file: NpzFile
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the arrays."""
-        return self.file.files
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with decoding(path), path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise TypeError(type(file))
+            self.names: list[str] = file.files
 
     @property
     def parts(self) -> list[str]:
@@ -82,13 +56,13 @@ class Archive:
 
     def load(self, name: str) -> NDArray[Any]:
         """Read an array."""
-        with decoding(f"{self.path}: {name}", "npz"):
-            array = self.file[name]
+        with decoding(f"{self.path}: {name}"), self.path.open("rb") as opened:
+            array = np.load(opened, allow_pickle=False)[name]
             if not isinstance(array, np.ndarray):  # what has no header of numpy is bytes
                 raise TypeError(type(array))
         return array
 
-    def load_column(self, name: str, prefix: str, option: str) -> NDArray[Any]:
+    def load_column(self, name: str, option: str, prefix: str = "") -> NDArray[Any]:
         """Return an array with a value for each row, of a part if there are parts."""
         known = [own for own in (f"{prefix}{name}", name) if own in self.names]
         if not known:
@@ -96,7 +70,7 @@ class Archive:
             raise PredictionFileError(f"{self.path} has no array {name!r} ({option}); it has {has}")
         column = self.load(known[0])
         needed = f"write a list with one value for each row ({option})"
-        check_array(column, f"{self.path}: {known[0]}", column.ndim == 1, needed)
+        _check_array(column, f"{self.path}: {known[0]}", column.ndim == 1, needed)
         return column
 
     def load_classes(self, n_columns: int) -> list[str] | None:
@@ -106,7 +80,7 @@ class Archive:
         stored = self.load("classes")
         needed = f"write one text or number for each of the {n_columns} columns"
         fits = stored.shape == (n_columns,) and stored.dtype.kind in "iufbU"
-        check_array(stored, f"{self.path}: classes", fits, needed)
+        _check_array(stored, f"{self.path}: classes", fits, needed)
         texts: list[str] = stored.astype(str).tolist()
         if len(set(texts)) != len(texts):
             raise PredictionFileError(
@@ -114,16 +88,18 @@ class Archive:
             )
         return texts
 
-    def find_scores(self, part: str | None, usual_part: str | None, kind: str | None) -> str:
+    def find_scores(self, request: Request) -> str:
         """Return the name of the array of scores: of the part and of the kind asked for.
 
         Never that of another part. Probabilities come first where no kind is asked for.
         """
-        parts, chosen = self.parts, part or usual_part
-        is_plain = part is None and ("" in parts or not parts or usual_part is None)
-        prefix = "" if is_plain else f"{chosen}_"
+        parts, part = self.parts, request.part or request.usual_part
+        is_plain = request.part is None and ("" in parts or not parts or part is None)
+        prefix = "" if is_plain else f"{part}_"
         kinds = [
-            own for own, long in ARRAYS.items() if kind is None or two_column_kind(kind) == long
+            name
+            for name, kind in ARRAYS.items()
+            if request.kind is None or two_column_kind(request.kind) == kind
         ]
         known = [f"{prefix}{own}" for own in kinds if f"{prefix}{own}" in self.names]
         if known:
@@ -136,19 +112,67 @@ class Archive:
         )
 
 
-@contextmanager
-def open_npz(path: Path) -> Iterator[Archive]:
-    """Open an npz file."""
-    with open_binary(path, "npz") as opened:
-        with decoding(path, "npz"):
-            file = np.load(opened, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise TypeError(type(file))
-        with file:
-            yield Archive(path, file)
+def read_npz(path: Path, request: Request) -> Source:
+    """Read the scores in an npz file, and the labels and the columns that belong to them."""
+    archive = Archive(path)
+    name = archive.find_scores(request)
+    prefix, sep, stem = name.rpartition("_")
+    prefix += sep
+    scores = _as_matrix(archive.load(name), f"{path}: {name}", request.kind)
+    kind = kind_of(request.kind, scores.shape[1], str(path), ARRAYS[stem])
+    classes = archive.load_classes(2 if kind in ONE_COLUMN else scores.shape[1])
+    labels = None
+    if f"{prefix}labels" in archive.names:
+        labels = archive.load(f"{prefix}labels")
+        _check_labels(labels, f"{path}: labels", len(scores))
+        labels = labels if classes is None else _labels_among(labels, classes)
+    beside = {
+        own: archive.load_column(own, option, prefix) for own, option in request.beside.items()
+    }
+    for own, column in beside.items():
+        if len(column) != len(scores):
+            raise PredictionFileError(
+                f"{path} has {len(scores)} rows, but {own!r} has {len(column)}"
+            )
+    place = Place(f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
+    has_names = classes is not None
+    return Source.of(Rows(scores, kind, labels, place, beside, names_are_classes=has_names))
 
 
-def check_array(array: NDArray[Any], where: str, fits: bool, needed: str) -> None:
+def _labels_among(labels: NDArray[Any], names: list[str]) -> NDArray[Any]:
+    """Return labels as classes are named: whole numbers beside classes of text are their places.
+
+    So what a label means does not depend on which others are there.
+    """
+    if labels.dtype.kind == "f" and np.all(labels == np.floor(labels)):
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "b":  # as the classes, whose names are text
+        return labels.astype(str)
+    if labels.dtype.kind not in "iu" or are_whole(names):
+        return labels
+    # A place of no class stays a number, which is refused by its row.
+    texts = [names[j] if 0 <= j < len(names) else str(j) for j in labels.tolist()]
+    return np.array(texts, dtype=str)
+
+
+def _as_matrix(scores: NDArray[Any], where: str, kind: str | None) -> NDArray[Any]:
+    """Return scores with a column for each class, or the only one; refuse what is none."""
+    is_of_numbers = scores.dtype.kind in "fiub"
+    if scores.ndim == 1 and is_of_numbers and kind not in ARRAYS.values():
+        return scores.reshape(-1, 1)
+    needed = "write one row per sample and one column of numbers per class"
+    fits = scores.ndim == 2 and is_of_numbers and scores.shape[1] > 0
+    _check_array(scores, where, fits, needed)
+    return scores
+
+
+def _check_labels(labels: NDArray[Any], where: str, n_rows: int) -> None:
+    fits = labels.shape == (n_rows,) and labels.dtype.kind in "iufbUS"
+    needed = f"write a number or a text for each of the {n_rows} rows of scores"
+    _check_array(labels, where, fits, needed)
+
+
+def _check_array(array: NDArray[Any], where: str, fits: bool, needed: str) -> None:
     """Refuse an array that is not what is needed."""
     if not fits:
         raise PredictionFileError(

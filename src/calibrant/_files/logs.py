@@ -6,98 +6,125 @@ An option that a question does not have is absent: its logit is minus infinity, 
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING, Any
+import struct
+from typing import IO, TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 
-from calibrant._files.columns import Request
-from calibrant._files.records import LINES, SMALLEST_MASS, field_of, find_layout, read_records
-from calibrant._files.source import RawPredictions
-from calibrant._files.tables import Place, suffix_of
-from calibrant.errors import PredictionFileError
+from calibrant._files.readers import SMALLEST_MASS, Log, Record, describe, read_confidence
+from calibrant._files.source import Place, Rows, Source
+from calibrant._files.tables import open_text, suffix_of
+from calibrant.errors import PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+    from zipfile import ZipInfo
 
     from numpy.typing import NDArray
 
-    from calibrant._files.records import LoggedRow
+    from calibrant._files.readers import Question
+    from calibrant._files.request import Request
+
+LINES = (".jsonl", ".ndjson")
+ZSTANDARD = 93
+"""Method of compression of Inspect, which zipfile knows from Python 3.14 on."""
 
 
-def read_log(path: Path, request: Request | None = None) -> RawPredictions:
-    """Read a log of an evaluation; the classes are those of a model, or of another part."""
-    request = request or Request()
-    known = None if request.classes is None else [str(c) for c in request.classes]
-    records = read_records(path)
-    layout = find_layout(records, request, known)
-    rows = [layout.read(record) for record in records]
+def read_log(path: Path, request: Request) -> Source:
+    """Read a log of an evaluation."""
+    return read_logs(path, [path], request)
+
+
+def read_logs(path: Path, files: list[Path], request: Request) -> Source:
+    """Read logs as one set of rows: a file, or all those that lie below a directory."""
+    found = {file: Log(read_records(file, path), request) for file in files}
+    logs = [log for log in found.values() if log.records]
+    if not logs:
+        raise PredictionFileError(f"{path} has no records; write one JSON object per line")
+    records = [record for log in logs for record in log.records]
+    questions = [question for log in logs for question in log.questions()]
+    kind, is_stated = questions[0].kind, all(log.reader.read is read_confidence for log in logs)
+    for record, question in zip(records, questions, strict=True):
+        if question.kind != kind:
+            raise record.error(f" has {question.kind}, but others {kind}; read each file alone")
+    if request.kind not in (None, kind) and not is_stated:
+        raise records[0].error(f" has {kind}, one for each option; use --scores {kind}")
     wheres = [record.where for record in records]
-    columns, by_name = _find_classes(rows, known, wheres)
-    scores, labels, n_narrow = _matrix(rows, columns, layout.kind, by_name=by_name)
+    columns, by_name = _find_classes(questions, request.log_classes, wheres)
+    scores, labels, n_narrow = _to_matrix(questions, columns, by_name=by_name)
     if None in labels and any(label is not None for label in labels):
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
+    titles = " and ".join(dict.fromkeys(log.reader.title for log in logs))
     what = "the options" if by_name else "the positions of the options, whose texts differ"
-    note = f"{path}: {layout.title}; classes {some(columns, 12)} are {what}"
+    note = f"{path}: {titles}; classes {some(columns, 12)} are {what}"
     if n_narrow:
-        note += f"; {n_narrow:,} of {len(rows):,} rows have fewer options, and 0 for the others"
-    lines = [record.place for record in records] if suffix_of(path) in LINES else None
-    return RawPredictions(
+        note += f"; {n_narrow:,} of {len(records):,} rows have fewer options, and 0 for the others"
+    if path.is_dir():
+        ignored = [str(file.relative_to(path)) for file, log in found.items() if not log.records]
+        note += f"; {number_of(len(logs), 'log')} read"
+        note += f"; ignored {some(ignored)}" if ignored else ""
+    rows = Rows(
         scores,
-        layout.kind,
+        kind,
         None if None in labels else np.array(labels),
-        Place(path, str(path), columns, lines=lines),
-        names_are_classes=True,
-        beside={
-            name: [field_of(record, name, option) for record in records]
+        Place(str(path), columns, lambda rows: [wheres[row] for row in rows]),
+        {
+            name: np.array([record.value(name, option) for record in records])
             for name, option in request.beside.items()
         },
-        note=note,
+        names_are_classes=True,
         has_absent=n_narrow > 0,
-        is_stated=layout.is_stated,
+        is_stated=is_stated,
     )
+    return Source.of(rows, note)
 
 
-def _matrix(
-    rows: list[LoggedRow], columns: list[str], kind: str, *, by_name: bool
+def _to_matrix(
+    questions: list[Question], columns: list[str], *, by_name: bool
 ) -> tuple[NDArray[np.float64], list[str | None], int]:
     """Return scores with a column for each class, the labels, and how many rows lack options."""
-    n_narrow = sum(len(row.names) < len(columns) for row in rows)
-    scores = np.full((len(rows), len(columns)), -math.inf if kind == "logits" else 0.0)
+    n_narrow = sum(len(question.names) < len(columns) for question in questions)
+    kind = questions[0].kind
+    scores = np.full((len(questions), len(columns)), -math.inf if kind == "logits" else 0.0)
     column_of = {name: j for j, name in enumerate(columns)}
     labels = []
     # An option of probability 0 is there: where 0 is for absent ones it is a bit more.
     floor = SMALLEST_MASS if n_narrow and kind == "probabilities" else 0.0
-    for i, row in enumerate(rows):
-        own = [column_of[name] for name in row.names] if by_name else range(len(row.names))
-        scores[i, own] = [score or floor for score in row.scores]
-        labels.append(None if row.label is None else columns[own[row.label]])
+    for i, question in enumerate(questions):
+        own = range(len(question.names))
+        places = [column_of[name] for name in question.names] if by_name else [*own]
+        scores[i, places] = [score or floor for score in question.scores]
+        labels.append(None if question.label is None else columns[places[question.label]])
     return scores, labels, n_narrow
 
 
 def _find_classes(
-    rows: list[LoggedRow], known: list[str] | None, wheres: list[str]
+    questions: list[Question], known: list[str] | None, wheres: list[str]
 ) -> tuple[list[str], bool]:
     """Classes, and whether they are names of options: else they are places, from 0.
 
     Names are classes if no row has one that the widest row has not, or if they are keys of objects
     that recur.
     """
-    widest = max(rows, key=lambda row: len(row.names)).names
+    widest = max(questions, key=lambda question: len(question.names)).names
     classes, places = known or widest, [str(j) for j in range(len(widest))]
     strangers = [
         (name, where)
-        for row, where in zip(rows, wheres, strict=True)
-        for name in row.names
+        for question, where in zip(questions, wheres, strict=True)
+        for name in question.names
         if name not in classes
     ]
     if not strangers:
         return list(classes), True
-    if all(row.of_object for row in rows):
-        union = sorted({name for row in rows for name in row.names})
-        if known is None and 2 * len(union) <= sum(len(row.names) for row in rows):
+    if all(question.of_object for question in questions):
+        union = sorted({name for question in questions for name in question.names})
+        if known is None and 2 * len(union) <= sum(len(own.names) for own in questions):
             return union, True
     elif known is None or known[: len(places)] == places:
         return known or places, False
@@ -108,11 +135,98 @@ def _find_classes(
     )
 
 
-def leave_out_absent(
-    rows: NDArray[Any], scores: NDArray[Any], kind: str, order: NDArray[np.int64] | None
-) -> NDArray[Any]:
+def leave_out_absent(rows: NDArray[Any], scores: NDArray[Any], kind: str) -> NDArray[Any]:
     """Give what absent options got to the others, where the model knows of no absent ones."""
-    given = scores if order is None else scores[:, order]
-    kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
+    kept: NDArray[Any] = np.where(scores == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
     kept /= kept.sum(axis=1, keepdims=True)
     return kept
+
+
+def read_records(path: Path, home: Path | None = None) -> list[Record]:
+    """Return the records of a file; none of JSON that is no log, where it lies below ``home``."""
+    suffix = suffix_of(path)
+    if suffix in LINES:
+        contents = _read_lines(path)
+    elif suffix == ".eval":
+        contents = _read_samples(path)
+    else:
+        contents = _read_list(path, is_alone=home in (None, path))
+    name = path.name if home in (None, path) else str(path.relative_to(home))
+    return [_to_record(content, where, name) for content, where in contents]
+
+
+def _to_record(content: Any, where: str, file: str) -> Record:
+    """Return a record out of its bytes, or out of a value of JSON."""
+    fields = _parse(content, where) if isinstance(content, bytes) else content
+    if not isinstance(fields, dict):
+        raise PredictionFileError(
+            f'{where} is {describe(fields)}, not a JSON object; write {{"probs": {{"A": 0.7, "B": '
+            '0.3}, "label": "A"}'
+        )
+    return Record(fields, where, file)
+
+
+def _parse(raw: bytes, where: str) -> Any:
+    """Return a value of JSON."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise PredictionFileError(
+            f"{where} is not JSON: {error}; write one complete JSON object per line, in UTF-8"
+        ) from error
+
+
+def _read_lines(path: Path) -> Iterator[tuple[Any, str]]:
+    """Yield the lines of a file that are not empty, and where they are."""
+    with open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield line, f"{path}, line {number}"
+
+
+def _read_list(path: Path, *, is_alone: bool) -> Iterator[tuple[Any, str]]:
+    """Yield the samples of an Inspect log in JSON, or the objects of a list."""
+    with open_text(path) as file:
+        whole = _parse(file.read(), str(path))
+    records = whole.get("samples") if isinstance(whole, dict) else whole
+    if not isinstance(records, list):
+        if not is_alone:  # results and lists of runs, which tools write beside their samples
+            return
+        raise PredictionFileError(
+            f"{path} is neither an Inspect log with samples nor a list of objects; if it has one "
+            "JSON object per line, rename it to .jsonl"
+        )
+    yield from ((fields, f"{path}, record {i} (from 0)") for i, fields in enumerate(records))
+
+
+def _read_samples(path: Path) -> Iterator[tuple[Any, str]]:
+    """Yield the samples of an Inspect log, a zip file, in its order."""
+    with path.open("rb") as file:
+        archive = ZipFile(file)
+        for member in archive.infolist():
+            if member.filename.startswith("samples/"):
+                raw = _unzip(archive, file, member)
+                yield raw, f"{path}, sample {member.filename[8:]!r}"
+
+
+def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
+    """Return the bytes of a member."""
+    if member.compress_type != ZSTANDARD:
+        return archive.read(member)
+    import pyarrow as pa
+
+    file.seek(member.header_offset)  # a header of 30 bytes, which ends with two lengths
+    n_name, n_extra = struct.unpack("<HH", file.read(30)[26:])
+    file.seek(n_name + n_extra, 1)
+    packed = pa.BufferReader(file.read(member.compress_size))
+    with pa.CompressedInputStream(packed, "zstd") as stored:
+        unpacked: bytes = stored.read()
+        return unpacked
+
+
+def read_field(path: Path, name: str, option: str) -> tuple[NDArray[Any], Place]:
+    """Return a field of the records of a file, which may have no scores."""
+    records = read_records(path)
+    wheres = [record.where for record in records]
+    values = np.array([record.value(name, option) for record in records])
+    return values, Place(str(path), locate=lambda rows: [wheres[row] for row in rows])

@@ -1,119 +1,233 @@
-"""An open file of predictions, whatever its format: rows in chunks, or all of them."""
+"""What a file of predictions holds: rows, whole or some at a time, and where each stands."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._gate import ONE_COLUMN
-from calibrant.errors import PredictionFileError
+from calibrant.errors import Arguments, DataError, MemoryLimitError, PredictionFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from calibrant._files.columns import Layout
-    from calibrant._files.tables import Place
+    from calibrant._files.tables import Columns
+
+    Locate = Callable[[Sequence[int]], list[str]]
 
 CHUNK_BYTES = 1 << 20
 """Bytes of the scores in a chunk of an array."""
 
 
+@contextmanager
+def decoding(where: Path | str) -> Iterator[None]:
+    """Say which file is damaged, whatever its decoder raises.
+
+    Decoders of damaged bytes raise anything: SyntaxError, zlib.error, NotImplementedError, ...
+    """
+    try:
+        yield
+    except (DataError, MemoryLimitError, ImportError):
+        raise
+    except Exception as error:
+        fault = "it is damaged or has another format; write it again, or rename it to its suffix"
+        if isinstance(error, UnicodeDecodeError):
+            fault = "it is not UTF-8 text; save it as UTF-8"
+        elif isinstance(error, OSError) and error.errno is not None:
+            fault = str(error.strerror)
+        elif isinstance(error, MemoryError):
+            fault = "it needs more memory than there is, or is damaged"
+        elif "allow_pickle" in str(error) or "Python objects" in str(error):
+            fault = "Python objects are never unpickled; save an array of numbers"
+        raise PredictionFileError(f"{where} cannot be read: {fault}") from error
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not there, and pipes, since files are read more than once."""
+    if not path.exists():
+        raise PredictionFileError(f"{path} does not exist")
+    if not path.is_file():
+        what = "a directory" if path.is_dir() else "a pipe"
+        raise PredictionFileError(f"{path} is {what}; name a file")
+
+
 @dataclass(frozen=True)
-class RawPredictions:
-    """Rows of a file of predictions: scores, and labels as they stand in it.
+class Place(Arguments):
+    """Where rows stand, for messages in the words of the command.
 
-    Unless its columns are sure to hold scores, they are all columns of numbers of a table. Names of
-    columns may be known to be the classes, as in archives and logs, whose labels are among them.
-    ``beside`` are the columns that were asked for by name, as they are stored; ``batch`` has all
-    columns of a table.
+    ``source`` is the file and which part of it, ``names`` are those of the columns of scores.
+    ``locate`` says where rows are, which count from ``first_row`` of the source.
+    """
 
-    Of the log of an evaluation, ``note`` says what was taken for a class. Rows of it may lack
-    options (``has_absent``), and scores may be confidences that a model stated (``is_stated``).
+    source: str
+    names: list[str] | None = None
+    locate: Locate | None = None
+    first_row: int = 0
+    label_option: str = "--label-column"
+
+    if_logits = "for logits, use --scores logits"
+    if_unnormalized = "--normalize divides each row by its sum"
+    if_untold = "name the class of each column with --classes"
+    if_single = (
+        "for the positive class alone, use --scores positive, or --scores decision for margins"
+    )
+    if_margins = (
+        "divide percent by 100; for margins, use --scores decision; choose the column with "
+        "--columns"
+    )
+    if_renamed = "choose it with --columns"
+    if_features = "choose the columns of scores with --columns, or leave others out with --ignore"
+
+    @property
+    def prefix(self) -> str:  # type: ignore[override]
+        """What comes before a message that names no place."""
+        return f"{self.source}: "
+
+    @property
+    def scores(self) -> str:  # type: ignore[override]
+        """The file."""
+        return self.source
+
+    y = scores
+
+    def where(self, rows: Sequence[int]) -> list[str]:
+        """Where rows are: lines of text, else rows counted from 0."""
+        rows = [self.first_row + row for row in rows]
+        if self.locate is None:
+            return [f"{self.source}, row {row} (from 0)" for row in rows]
+        return self.locate(rows)
+
+    def place(self, argument: str, row: int, column: int | None = None) -> str:
+        """Where a row or its label is, or a cell of it."""
+        (where,) = self.where([row])
+        if argument == "y":
+            return f"{where}: the label"
+        if column is None:
+            return where
+        return f"{where}, column {column if self.names is None else repr(self.names[column])}"
+
+    def if_unknown_positive(self, other: str, own: str) -> str:
+        """Say how to tell the class of a single column."""
+        return f"use --positive {own} or --positive {other}"
+
+    def if_of_other(self, other: str, own: str) -> str:  # noqa: ARG002
+        """Say how to make the other class that of a single column."""
+        return f"use --positive {other}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a file: scores, labels as they stand in it, and columns beside them by name.
+
+    ``beside`` is a batch of Arrow for a table, with all columns that were read, and arrays for
+    other files. Unless its columns are sure to hold scores, they are all columns of numbers of a
+    table. Names of columns may be known to be the classes, as in archives and logs, whose labels
+    are among them. Rows of a log may lack options (``has_absent``), and scores may be confidences
+    that a model stated (``is_stated``).
     """
 
     scores: NDArray[Any]
     kind: str
     labels: NDArray[Any] | None
     place: Place
+    beside: Any = field(default_factory=dict)
     are_columns_sure: bool = True
     names_are_classes: bool = False
-    beside: dict[str, Any] = field(default_factory=dict)
-    batch: Any = None
-    note: str = ""
     has_absent: bool = False
     is_stated: bool = False
 
-    def require_labels(self) -> NDArray[Any]:
-        """Return the labels, or say where they could have been."""
-        if self.labels is None:
-            raise PredictionFileError(
-                f"{self.place.source} has no labels; tables need a column 'label' or a single "
-                "column of text, or name it with --label-column; npz files need an array 'labels', "
-                "npy files --labels FILE (--test-labels FILE for TEST)"
-            )
-        return self.labels
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column beside the scores."""
+        return to_array(self.beside[name])
+
+    def take(self, rows: slice | NDArray[np.int64], first_row: int = 0) -> Rows:
+        """Return some of the rows; those of a slice, of arrays, know where they are."""
+        beside = self.beside
+        if isinstance(beside, dict):
+            beside = {name: values[rows] for name, values in beside.items()}
+        else:
+            beside = beside.take(rows)
+        return replace(
+            self,
+            scores=self.scores[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            place=replace(self.place, first_row=first_row),
+            beside=beside,
+        )
 
 
-@dataclass(frozen=True, slots=True)
+def to_array(column: Any) -> NDArray[Any]:
+    """Return a column of Arrow, or an array, as an array; text is objects, None where missing."""
+    return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
+
+
+@dataclass(frozen=True)
 class Source:
-    """An open file of predictions: ``whole`` if it is held or mapped in memory, else ``stream``.
+    """An open file: its rows whole, if they are in memory or mapped, or a stream to be read once.
 
-    A stream can be read once. The layout is that of a table.
+    ``columns`` says what those of a table are, ``note`` what was read as what, for users.
     """
 
     place: Place
     kind: str
     n_columns: int
     dtype: np.dtype[Any]
-    whole: RawPredictions | None = None
-    stream: Iterator[RawPredictions] | None = None
-    layout: Layout | None = None
+    whole: Rows | None = None
+    stream: Iterator[Rows] | None = None
+    columns: Columns | None = None
+    note: str = ""
 
     @classmethod
-    def of(cls, rows: RawPredictions) -> Source:
-        """Return rows that are held or mapped in memory as an open file."""
+    def of(cls, rows: Rows, note: str = "") -> Source:
+        """Return rows that are in memory, or mapped, as an open file."""
         scores = rows.scores
-        return cls(rows.place, rows.kind, scores.shape[1], scores.dtype, rows)
+        return cls(rows.place, rows.kind, scores.shape[1], scores.dtype, rows, note=note)
 
     @property
-    def chunks(self) -> Iterator[RawPredictions]:
-        """Rows, some at a time, whose places are counted from the first of them."""
-        whole = self.whole
-        if whole is None:
+    def chunks(self) -> Iterator[Rows]:
+        """Rows, some at a time."""
+        if self.whole is None:
             yield from self.stream or ()
-        elif whole.note:
-            yield whole
-        else:
-            step = max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
-            for start in range(0, len(whole.scores), step):
-                rows = slice(start, start + step)
-                yield replace(
-                    whole,
-                    scores=whole.scores[rows],
-                    labels=None if whole.labels is None else whole.labels[rows],
-                    place=replace(whole.place, first_row=start),
-                    beside={name: values[rows] for name, values in whole.beside.items()},
-                )
+            return
+        step = max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
+        for start in range(0, len(self.whole.scores), step):
+            yield self.whole.take(slice(start, start + step), start)
 
-    def read(self) -> RawPredictions:
+    def read(self) -> Rows:
         """Read all rows."""
         if self.whole is not None:
             return self.whole
         import pyarrow as pa
 
         parts = list(self.chunks)
-        table = pa.Table.from_batches([part.batch for part in parts])
         labels = [part.labels for part in parts if part.labels is not None]
+        batches, beside = [part.beside for part in parts], {}
+        if all(batch.schema.equals(batches[0].schema) for batch in batches):
+            beside = pa.Table.from_batches(batches)
+        else:  # files of a directory may store a column in several types
+            for name in batches[0].schema.names:
+                beside[name] = np.concatenate([part.column(name) for part in parts])
+        places = [part.place for part in parts]
+        starts = [0, *accumulate(len(part.scores) for part in parts)]
+
+        def locate(rows: Sequence[int]) -> list[str]:
+            inside = [(row, bisect_right(starts, row) - 1) for row in rows]
+            return [places[part].where([row - starts[part]])[0] for row, part in inside]
+
         return replace(
             parts[0],
             scores=np.concatenate([part.scores for part in parts]),
             labels=np.concatenate(labels) if labels else None,
-            beside={name: table.column(name) for name in parts[0].beside},
-            batch=table,
+            place=replace(self.place, locate=locate),
+            beside=beside,
         )
 
 

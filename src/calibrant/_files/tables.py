@@ -7,38 +7,38 @@ import gzip
 import io
 import math
 import re
-from contextlib import contextmanager, suppress
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import count, islice
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.arrays import decoding, open_binary
-from calibrant._files.columns import check_header, is_number, make_layout, no_column
-from calibrant._files.source import RawPredictions, Source, kind_of
-from calibrant.errors import Arguments, PredictionFileError
+from calibrant._files.source import Place, Rows, Source, kind_of, to_array
+from calibrant._gate import are_whole
+from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-    from contextlib import ExitStack
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from calibrant._files.columns import Request, Samples
+    from calibrant._files.request import Request
 
 TEXT = {".csv": ",", ".tsv": "\t"}
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 SEPARATORS = ",;\t"
-
-BLOCK_BYTES = 1 << 24
-"""What is read at a time; a row has to fit into it."""
 
 SAMPLE_ROWS = 100
 """Rows that are looked at to tell labels and scores apart."""
 
-PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+BLOCK_BYTES = 1 << 24
+"""What is read of a text at a time; a row has to fit into it."""
+
 CHUNK_BYTES = 1 << 23
 """Bytes of the columns of a Parquet or Arrow table that are read at a time."""
 
@@ -46,8 +46,167 @@ LONGEST_NUMBER = 64
 NUMBERS = ("floating", "integer", "decimal", "boolean")
 """Types of Arrow that scores may have."""
 
+MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 MORE_MISSING = ["None", "none", "NONE", "<NA>", "<na>", "n/A", "Na", "-", " "]
-"""How cells say that there is no score, beside what Arrow knows."""
+"""How tables write that there is no value; the last, beside what Arrow knows."""
+
+LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
+NOT_SCORES = {"", "unnamed: 0", "__index_level_0__"}
+NOT_SCORES |= {"y_pred", "y_hat", "pred", "prediction", "predicted"}
+"""Names that pandas gives to an index that was written with the table, and columns of what a
+classifier decided: neither a label nor a score, unless they are chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of a table are.
+
+    Where the caller did not choose the columns of scores, they are all that hold numbers.
+    """
+
+    names: list[str]
+    label: str | None
+    scores: list[str]
+    are_chosen: bool
+
+
+def assign_columns(table: TextTable | ArrowTable, request: Request) -> Columns:
+    """Tell labels, scores and other columns of a table apart."""
+    names = table.names
+    ignored = {name for name in names if name.casefold() in NOT_SCORES}
+    ignored |= {*_find_columns(table, request.ignore, "--ignore")}
+    for name, option in request.beside.items():
+        _check_column(table, name, option)
+        ignored.add(name)
+    free = [name for name in names if name not in ignored]
+    label = _find_label(table, free, request)
+    if request.columns:
+        chosen = _find_columns(table, request.columns, request.options[0])
+        scores = [name for name in chosen if name != label]
+    else:
+        scores = [name for name in free if name != label and not _is_text(table.samples[name])]
+        if request.fitted and {*request.fitted} <= {*scores}:
+            scores = [name for name in scores if name in request.fitted]
+    if not scores:
+        raise PredictionFileError(
+            f"{table.path} has no columns of scores; write a column of numbers for each of two or "
+            "more classes (--columns), or for two classes one column with --scores positive, or "
+            "--scores decision for margins"
+        )
+    return Columns(names, label, scores, bool(request.columns))
+
+
+def _find_columns(
+    table: TextTable | ArrowTable, patterns: Sequence[str], option: str
+) -> dict[str, None]:
+    """Return the columns that an option names, exactly or by patterns, in this order."""
+    result: dict[str, None] = {}
+    for pattern in patterns:
+        exact = [name for name in table.names if name == pattern]
+        matching = exact or [name for name in table.names if fnmatchcase(name, pattern)]
+        if not matching:
+            _check_column(table, pattern, option)
+        result |= dict.fromkeys(matching)
+    return result
+
+
+def _check_column(table: TextTable | ArrowTable, name: str, option: str) -> None:
+    """Refuse a column that an option names and a table has not."""
+    if name not in table.names:
+        has = some_in_words(table.names)
+        raise PredictionFileError(f"{table.path} has no column {name!r} ({option}); it has {has}")
+
+
+def _find_label(table: TextTable | ArrowTable, free: list[str], request: Request) -> str | None:
+    """Return the column of labels: as asked for, by its name, or the only one of text."""
+    if request.label is not None:
+        _check_column(table, request.label, request.options[1])
+        return request.label
+    if "label" in free:
+        return "label"
+    text = [name for name in free if _is_text(table.samples[name])]
+    # A class may be called y: numbers with fractions are its scores.
+    named = [name for name in free if name.casefold() in LABEL_NAMES]
+    named = [name for name in named if name in text or are_whole(table.samples[name] or ())]
+    if len(named) > 1:
+        raise PredictionFileError(
+            f"{table.path}: columns {some_in_words(named)} may all hold the labels; choose one "
+            "with --label-column"
+        )
+    # What a model calibrates has no labels mostly: a column of text is something else.
+    if not named and len(text) == 1 and not request.reads_others:
+        return text[0]
+    return named[0] if named else None
+
+
+def _is_text(sample: list[str] | None) -> bool:
+    """Whether no value is a number, not even one with a decimal comma or a sign of percent."""
+    if sample is None:
+        return True
+    known = [text for text in sample if not MISSING.fullmatch(text)]
+    return bool(known) and not any(_is_float(own.rstrip("% ").replace(",", ".")) for own in known)
+
+
+def _is_float(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def read_table(path: Path, request: Request) -> Source:
+    """Open a table of predictions."""
+    table = open_table(path)
+    columns = assign_columns(table, request)
+    names, label = columns.scores, columns.label
+    place = Place(str(path), names, table.locate, label_option=request.options[1])
+    kind = kind_of(request.kind, len(names), str(path))
+    needed = {label, *request.beside, *(names if request.reads_scores else ())}
+    to_read = [name for name in columns.names if request.reads_others or name in needed]
+
+    def read() -> Iterator[Rows]:
+        n_done = 0
+        for batch in table.batches(to_read, names):
+            yield Rows(
+                _scores_of(batch, names if request.reads_scores else [], path),
+                kind,
+                None if label is None else to_array(batch[label]),
+                replace(place, first_row=n_done),
+                batch,
+                are_columns_sure=columns.are_chosen,
+            )
+            n_done += batch.num_rows
+
+    return Source(place, kind, len(names), np.dtype(float), stream=read(), columns=columns)
+
+
+def read_table_column(path: Path, name: str, option: str) -> tuple[NDArray[Any], Place]:
+    """Return a column of a table, which may have no scores."""
+    table = open_table(path)
+    _check_column(table, name, option)
+    parts = [to_array(batch[name]) for batch in table.batches([name], ())]
+    return np.concatenate(parts), Place(str(path), locate=table.locate)
+
+
+def _scores_of(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
+    """Scores of a record batch."""
+    scores = np.empty((batch.num_rows, len(names)))
+    for j, name in enumerate(names):
+        if not _is_number(batch[name].type):
+            raise PredictionFileError(
+                f"{path}, column {name!r} is of type {batch[name].type}; scores must be numbers: "
+                "name the labels with --label-column, or leave the column out with --ignore"
+            )
+        scores[:, j] = to_array(batch[name])
+    return scores
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether a type of Arrow, or that of the values of a dictionary, is one of numbers."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return any(getattr(types, f"is_{name}")(kind) for name in NUMBERS)
 
 
 def suffix_of(path: Path) -> str:
@@ -60,302 +219,157 @@ def is_zipped(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[IO[bytes]]:
+def open_text(path: Path) -> IO[bytes]:
     """Open a file of text, which may be compressed."""
-    with open_binary(path, "text") as file, decoding(path, "text"):
-        yield gzip.GzipFile(fileobj=file) if is_zipped(path) else file  # type: ignore[misc]
+    return gzip.open(path) if is_zipped(path) else path.open("rb")  # type: ignore[return-value]
 
 
-class TextHead(NamedTuple):
-    """The header of a text table, and the first cells of each column that are not empty."""
-
-    names: list[str]
-    separator: str
-    cells: dict[str, list[str]]
+def open_table(path: Path) -> TextTable | ArrowTable:
+    """Open a table of any format."""
+    return TextTable(path) if suffix_of(path) in TEXT else ArrowTable(path)
 
 
-def read_head(path: Path) -> TextHead:
-    """Read the header and the first rows; the separator is the most frequent in the header."""
-    with open_text(path) as file:
-        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        header = text.readline()
-        separator = max([TEXT[suffix_of(path)], *SEPARATORS], key=header.count)
-        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
-        if not names:
+def _check_header(names: list[str], where: str) -> None:
+    """Refuse a header in which a name is missing or there twice."""
+    if "" in names[1:]:  # the first one may be the index that pandas wrote
+        place = names.index("", 1)
+        raise PredictionFileError(f"{where}: column {place + 1} has no name; add one")
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise PredictionFileError(f"{where}: column name {name!r} appears twice; rename one")
+
+
+class TextTable:
+    """A text table: names of its columns, first cells of each that are not empty, and all rows.
+
+    The separator is the most frequent one in the header.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open_text(path) as file:
+            text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+            header = text.readline()
+            self.separator = max([TEXT[suffix_of(path)], *SEPARATORS], key=header.count)
+            cells = next(csv.reader([header], delimiter=self.separator), [])
+            self.names = [name.strip() for name in cells]
+            rows: list[list[str]] = []
+            with suppress(csv.Error):  # whoever reads the rows says it, with the line
+                rows.extend(islice(csv.reader(text, delimiter=self.separator), SAMPLE_ROWS))
+        if not self.names:
             raise PredictionFileError(
                 f"{path} is empty; write a header with a name for each column"
             )
-        rows: list[list[str]] = []
-        with suppress(csv.Error):  # whoever reads the rows says it, with the line
-            rows.extend(islice(csv.reader(text, delimiter=separator), SAMPLE_ROWS))
-    full = [row for row in rows if len(row) == len(names)]
-    cells = {name: [row[j] for row in full if row[j].strip()] for j, name in enumerate(names)}
-    return TextHead(names, separator, cells)
-
-
-def lines_of(path: Path, rows: list[int]) -> list[int] | None:
-    """Lines on which some rows of a text table end: lines may be empty, and rows span several.
-
-    None if the file is no text table.
-    """
-    if suffix_of(path) not in TEXT:
-        return None
-    separator = read_head(path).separator
-    with open_text(path) as file, suppress(csv.Error):
-        text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
-        reader = csv.reader(text, delimiter=separator)
-        wanted = set(rows)
-        ends = (reader.line_num for row in reader if row)
-        numbered = zip(count(-1), ends, strict=False)  # the header is no row
-        lines = list(islice((line for row, line in numbered if row in wanted), len(wanted)))
-        return lines if len(lines) == len(wanted) else None
-    return None
-
-
-@dataclass(frozen=True)
-class Place(Arguments):
-    """A file of predictions, for messages about it in the words of the command.
-
-    ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
-    are counted from ``first_row``, where only some of them were read; ``lines`` are those of the
-    rows, where they are known.
-    """
-
-    path: Path
-    source: str
-    names: list[str] | None = None
-    first_row: int = 0
-    lines: Sequence[int] | None = None
-
-    if_logits = "for logits, use --scores logits"
-    if_unnormalized = "--normalize divides each row by its sum"
-    if_untold = "name the class of each column with --classes"
-    if_single = (
-        "for the positive class alone, use --scores positive, or --scores decision for margins"
-    )
-    if_margins = (
-        "divide percent by 100; for margins, use --scores decision; choose the column with "
-        "--columns"
-    )
-    if_renamed = "choose it with --columns"
-    if_features = "choose the columns of scores with --columns, or leave others out with --ignore"
-
-    @property
-    def prefix(self) -> str:  # type: ignore[override]
-        """What comes before a message that names no place."""
-        return f"{self.source}: "
-
-    @property
-    def scores(self) -> str:  # type: ignore[override]
-        """The file."""
-        return self.source
-
-    y = scores
-
-    def rows(self, rows: list[int]) -> str:
-        """Where some rows are: lines of a text table, else rows counted from 0."""
-        many = "s" if len(rows) > 1 else ""
-        rows = [self.first_row + row for row in rows]
-        lines = lines_of(self.path, rows) if self.lines is None else [self.lines[i] for i in rows]
-        if lines is None:
-            return f"{self.source}, row{many} {', '.join(map(str, rows))} (from 0)"
-        return f"{self.source}, line{many} {', '.join(map(str, lines))}"
-
-    def place(self, argument: str, row: int, column: int | None = None) -> str:
-        """Where a row or its label is, or a cell of it."""
-        where = self.rows([row])
-        if argument == "y":
-            return f"{where}: the label"
-        if column is None:
-            return where
-        return f"{where}, column {column if self.names is None else repr(self.names[column])}"
-
-    def if_unknown_positive(self, other: str, own: str) -> str:
-        """Say how to tell the class of a single column."""
-        return f"use --positive {own} or --positive {other}"
-
-    def if_of_other(self, other: str, own: str) -> str:  # noqa: ARG002
-        """Say how to make the other class that of a single column."""
-        return f"use --positive {other}"
-
-
-class OpenTable(NamedTuple):
-    """An open table: its header, first values, and what reads some of its columns.
-
-    ``read(columns, numbers)`` yields record batches of these columns; those of text tables are
-    text but for the ``numbers``, of which missing ones are null.
-    """
-
-    names: list[str]
-    samples: Samples
-    read: Callable[[list[str], Collection[str]], Iterator[Any]]
-
-
-def open_table(path: Path) -> OpenTable:
-    """Open a table of any format."""
-    return _open_text(path) if suffix_of(path) in TEXT else _open_arrow(path)
-
-
-def _open_arrow(path: Path) -> OpenTable:
-    """Open a Parquet or Arrow file."""
-    import pyarrow as pa
-    from pyarrow import dataset
-
-    kind = "Parquet" if suffix_of(path) in PARQUET else "Arrow"
-    with open_binary(path, kind), decoding(path, kind):
-        table = dataset.dataset(str(path), format="parquet" if kind == "Parquet" else "ipc")
-        first = table.head(SAMPLE_ROWS)
-        samples = {field.name: _sample(field, first) for field in table.schema}
-    check_header(table.schema.names, str(path))
-
-    def read(columns: list[str], _: Collection[str]) -> Iterator[Any]:
-        n_rows = math.ceil(CHUNK_BYTES / (8 * max(len(columns), 1)))
-        batches = table.to_batches(columns, batch_size=n_rows, batch_readahead=1, use_threads=False)
-        is_empty = True
-        with decoding(path, kind):
-            for batch in batches:
-                batch.validate(full=True)  # offsets of a damaged file point anywhere
-                is_empty &= batch.num_rows == 0
-                yield batch
-        if is_empty:  # such as a partition that Spark wrote
-            yield pa.RecordBatch.from_pylist([], table.schema).select(columns)
-
-    return OpenTable(table.schema.names, samples, read)
-
-
-def _sample(field: Any, first: Any) -> list[str] | None:
-    """First values of a column of numbers as text; None for any other column."""
-    if not _is_number(field.type):
-        return None
-    values = first.column(field.name).to_pylist()
-    return [str(value) for value in values if value is not None]
-
-
-def _is_number(kind: Any) -> bool:
-    """Whether a type of Arrow, or that of the values of a dictionary, is one of numbers."""
-    from pyarrow import types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return any(getattr(types, f"is_{name}")(kind) for name in NUMBERS)
-
-
-def _open_text(path: Path) -> OpenTable:
-    """Open a text table."""
-    head = read_head(path)
-    if all(map(is_number, head.names)):
-        raise PredictionFileError(
-            f"{path}, line 1: {', '.join(head.names[:4])} ... are numbers; the first line must "
-            "name the columns"
-        )
-    check_header(head.names, f"{path}, line 1")
-    return OpenTable(head.names, head.cells, partial(_read_text, path, head))
-
-
-def _read_text(
-    path: Path, head: TextHead, columns: list[str], numbers: Collection[str]
-) -> Iterator[Any]:
-    """Yield record batches of a text table."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    is_empty = True
-    try:
-        with decoding(path, "text"):
-            batches = csv.open_csv(
-                str(path),
-                # One thread, which tells the row of a fault; a block must hold a row.
-                csv.ReadOptions(
-                    use_threads=False,
-                    block_size=max(BLOCK_BYTES, LONGEST_NUMBER * len(head.names)),
-                    skip_rows=1,
-                    column_names=head.names,
-                ),
-                csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
-                csv.ConvertOptions(
-                    # Other columns stay text: they are written again as they were.
-                    column_types={
-                        n: pa.float64() if n in numbers else pa.string() for n in columns
-                    },
-                    include_columns=columns,
-                    null_values=[*csv.ConvertOptions().null_values, *MORE_MISSING],
-                ),
-            )
-            for batch in batches:
-                is_empty &= batch.num_rows == 0
-                yield batch
-    except PredictionFileError as error:
-        if isinstance(error.__cause__, pa.ArrowInvalid):
-            raise _explain(path, head.names, str(error.__cause__)) from error
-        raise
-    if is_empty:
-        raise PredictionFileError(f"{path} has a header but no rows")
-
-
-def _explain(path: Path, names: list[str], message: str) -> PredictionFileError:
-    """Return the error about what Arrow could not read, with the line and the column."""
-    where, remedy = str(path), "write every row with as many cells as the header, in UTF-8"
-    row = re.search(r"Row #(\d+): ", message)  # from 1, which is the header
-    if row is not None:
-        lines = lines_of(path, [int(row[1]) - 2]) or [int(row[1])]
-        where += f", line {lines[0]}"
-    column = re.search(r"column #(\d+):", message)
-    if column is not None:
-        name = names[int(column[1])]
-        where += f", column {name!r}"
-        remedy = f"write numbers with a decimal point, or use --ignore {name!r} if it has no scores"
-    if "straddl" in message:
-        remedy = f"a row is longer than {BLOCK_BYTES >> 20} MiB: close the quotes that are open"
-    problem = message if row is None else message[row.end() :]
-    problem = problem.removeprefix("CSV conversion error to double: ")
-    return PredictionFileError(f"{where}: {problem:.200}; {remedy}")
-
-
-def read_table(path: Path, request: Request, _: ExitStack) -> Source:
-    """Open a table of predictions."""
-    table = open_table(path)
-    layout = make_layout(table.names, table.samples, request, str(path))
-    names, label = layout.score_names, layout.label
-    place, kind = Place(path, str(path), names), kind_of(request.kind, len(names), str(path))
-
-    def read() -> Iterator[RawPredictions]:
-        done = 0
-        for batch in table.read(request.read_of(layout), names):
-            yield RawPredictions(
-                _scores_of(batch, names if request.reads_scores else [], path),
-                kind,
-                None
-                if label is None
-                else np.asarray(batch.column(label).to_numpy(zero_copy_only=False)),
-                replace(place, first_row=done),
-                layout.is_chosen,
-                beside={name: batch.column(name) for name in request.beside},
-                batch=batch,
-            )
-            done += batch.num_rows
-
-    return Source(place, kind, len(names), np.dtype(float), stream=read(), layout=layout)
-
-
-def read_table_column(path: Path, name: str, option: str) -> Any:
-    """Return a column of a table, which may have no scores."""
-    import pyarrow as pa
-
-    table = open_table(path)
-    if name not in table.names:
-        raise no_column(str(path), name, option, table.names)
-    return pa.chunked_array([batch.column(name) for batch in table.read([name], ())])
-
-
-def _scores_of(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
-    """Scores of a record batch."""
-    scores = np.empty((batch.num_rows, len(names)))
-    for j, name in enumerate(names):
-        column = batch.column(name)
-        if not _is_number(column.type):
+        if all(map(_is_float, self.names)):
             raise PredictionFileError(
-                f"{path}, column {name!r} is of type {column.type}; scores must be numbers: name "
-                "the labels with --label-column, or leave the column out with --ignore"
+                f"{path}, line 1: {', '.join(self.names[:4])} ... are numbers; the first line must "
+                "name the columns"
             )
-        scores[:, j] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-    return scores
+        _check_header(self.names, f"{path}, line 1")
+        whole = [row for row in rows if len(row) == len(self.names)]
+        self.samples: dict[str, list[str] | None] = {
+            name: [row[j] for row in whole if row[j].strip()] for j, name in enumerate(self.names)
+        }
+
+    def batches(self, columns: list[str], numbers: Collection[str]) -> Iterator[Any]:
+        """Yield batches of Arrow: ``numbers``, which are null where missing, and text as it is."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        n_rows = 0
+        # One thread, which tells the row of a fault; a block must hold a row.
+        block = max(BLOCK_BYTES, LONGEST_NUMBER * len(self.names))
+        types = {name: pa.float64() if name in numbers else pa.string() for name in columns}
+        missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
+        try:
+            for batch in csv.open_csv(
+                str(self.path),
+                csv.ReadOptions(
+                    use_threads=False, block_size=block, skip_rows=1, column_names=self.names
+                ),
+                csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                csv.ConvertOptions(
+                    column_types=types, include_columns=columns, null_values=missing
+                ),
+            ):
+                n_rows += batch.num_rows
+                yield batch
+        except pa.ArrowInvalid as error:
+            raise self._explain(str(error)) from error
+        if n_rows == 0:
+            raise PredictionFileError(f"{self.path} has a header but no rows")
+
+    def locate(self, rows: Sequence[int]) -> list[str]:
+        """Name the lines on which rows end: lines may be empty, and rows span several."""
+        lines: dict[int, str] = {}
+        with open_text(self.path) as file, suppress(csv.Error):
+            text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+            reader = csv.reader(text, delimiter=self.separator)
+            ends = (reader.line_num for row in reader if row)
+            for row, line in zip(count(-1), ends, strict=False):  # the header is no row
+                if row in rows:
+                    lines[row] = f"line {line}"
+                if len(lines) == len(rows):
+                    break
+        return [f"{self.path}, {lines.get(row, f'row {row} (from 0)')}" for row in rows]
+
+    def _explain(self, message: str) -> PredictionFileError:
+        """Return the error about what Arrow could not read, with the line and the column."""
+        where, remedy = str(self.path), "write every row with as many cells as the header, in UTF-8"
+        row = re.search(r"Row #(\d+): ", message)  # from 1, which is the header
+        column = re.search(r"column #(\d+):", message)
+        if row is not None:
+            (where,) = self.locate([int(row[1]) - 2])
+        if column is not None:
+            name = self.names[int(column[1])]
+            where += f", column {name!r}"
+            remedy = f"write numbers with a decimal point, or --ignore {name!r} if it has no scores"
+        if "UTF8" in message:
+            remedy = "save the file as UTF-8"
+        elif "straddl" in message:
+            remedy = f"a row is longer than {BLOCK_BYTES >> 20} MiB: close the quotes that are open"
+        problem = message if row is None else message[row.end() :]
+        problem = problem.removeprefix("CSV conversion error to double: ")
+        return PredictionFileError(f"{where}: {problem:.200}; {remedy}")
+
+
+class ArrowTable:
+    """A Parquet or Arrow file, with what :class:`TextTable` has."""
+
+    locate = None
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import dataset
+
+        self.path = path
+        kind = "parquet" if suffix_of(path) in PARQUET else "ipc"
+        self._table = dataset.dataset(str(path), format=kind)
+        self.names: list[str] = self._table.schema.names
+        _check_header(self.names, str(path))
+
+    @cached_property
+    def samples(self) -> dict[str, list[str] | None]:
+        """First values of each column that are not missing; None for columns of no numbers."""
+        first = self._table.head(SAMPLE_ROWS, batch_size=SAMPLE_ROWS, use_threads=False)
+        columns = {field.name: first.column(field.name) for field in self._table.schema}
+        return {
+            name: [str(own) for own in column.to_pylist() if own is not None]
+            if _is_number(column.type)
+            else None
+            for name, column in columns.items()
+        }
+
+    def batches(self, columns: list[str], _: Collection[str]) -> Iterator[Any]:
+        """Yield batches of Arrow; one without rows if there are none, as Spark writes such."""
+        import pyarrow as pa
+
+        n_rows = math.ceil(CHUNK_BYTES / (8 * max(len(columns), 1)))
+        is_empty = True
+        for batch in self._table.to_batches(
+            columns, batch_size=n_rows, batch_readahead=1, use_threads=False
+        ):
+            batch.validate(full=True)  # offsets of a damaged file point anywhere
+            is_empty &= batch.num_rows == 0
+            yield batch
+        if is_empty:
+            yield pa.RecordBatch.from_pylist([], self._table.schema).select(columns)

@@ -5,135 +5,111 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._atomic_file import replace_file
-from calibrant._files.source import RawPredictions, Source
+from calibrant._files.align import read_labels
+from calibrant._files.source import Rows
 from calibrant._files.tables import ARROW, PARQUET, TEXT, is_zipped, suffix_of
-from calibrant._files.values import labels_of_model
+from calibrant._gate import output_dtype
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from calibrant._files.apply import RowCalibration
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What is written: rows of these classes, out of a source, whose columns are in an order.
+Chunks = Iterator[tuple[NDArray[Any], Rows]]
+"""Calibrated rows, and the rows that they were made of."""
 
-    ``dtype`` is that of arrays; ``order`` are the columns of the source that are the classes'.
-    """
-
-    path: Path
-    classes: NDArray[Any]
-    source: Source
-    order: NDArray[np.int64] | None
-    dtype: np.dtype[Any]
+Writer = Callable[[IO[bytes], Path, "RowCalibration", Chunks], None]
+"""Write calibrated rows to a file, whose path tells its format."""
 
 
-Write = Callable[[NDArray[Any], RawPredictions, NDArray[np.bool_]], None]
-"""Write calibrated rows: those of a chunk that are kept, the chunk, and which of it are kept."""
+def labels_of_model(rows: Rows, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels of a file as a model has them."""
+    return read_labels(rows, as_text=classes.dtype.kind in "OTU")
 
-Writer = Callable[[IO[bytes], Output], AbstractContextManager[Write]]
 
-
-@contextmanager
-def write_arrays(file: IO[bytes], output: Output) -> Iterator[Write]:
+def write_arrays(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
     """Write an npy file, or an npz file with ``probs``, ``classes`` and ``labels``.
 
     The rows are held until all of them are known.
     """
-    classes, source = output.classes, output.source
-    probs = [np.empty((0, len(classes)), output.dtype)]
-    labels: list[NDArray[Any]] = []
-
-    def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
-        probs.append(rows.astype(output.dtype, copy=False))
-        if chunk.labels is not None:
-            labels.append(chunk.labels[keep])
-
-    yield write
-    if output.path.suffix.lower() == ".npy":
+    classes, source = calibration.classes, calibration.source
+    dtype = output_dtype(np.empty(0, source.dtype))
+    probs, labels = [np.empty((0, len(classes)), dtype)], []
+    for calibrated, rows in chunks:
+        probs.append(calibrated.astype(dtype, copy=False))
+        if rows.labels is not None:
+            # Of a table they are read as the model's; of arrays they stay as they are.
+            is_table = source.columns is not None
+            labels.append(labels_of_model(rows, classes) if is_table else rows.labels)
+    if path.suffix.lower() == ".npy":
         np.save(file, np.concatenate(probs))
         return
     names = classes.astype(str) if classes.dtype.kind in "OT" else classes
     arrays = {"probs": np.concatenate(probs), "classes": names}
-    y = np.concatenate(labels) if labels else None
-    if source.layout is not None:  # of arrays, labels stay as they are
-        y = labels_of_model(y, source, classes)
-    np.savez(file, **arrays, **({} if y is None else {"labels": y}))  # type: ignore[arg-type]
+    if labels:
+        arrays["labels"] = np.concatenate(labels)
+    np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-@contextmanager
-def write_lines(file: IO[bytes], output: Output) -> Iterator[Write]:
+def write_lines(file: IO[bytes], _: Path, calibration: RowCalibration, chunks: Chunks) -> None:
     """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
-    names = [str(c) for c in output.classes]
-
-    def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
-        labels = [None] * len(rows) if chunk.labels is None else chunk.labels[keep].tolist()
-        for row, label in zip(rows.tolist(), labels, strict=True):
+    names = [str(c) for c in calibration.classes]
+    for calibrated, rows in chunks:
+        labels = [None] * len(calibrated) if rows.labels is None else rows.labels.tolist()
+        for row, label in zip(calibrated.tolist(), labels, strict=True):
             # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
             record: dict[str, Any] = {"probs": {n: p for n, p in zip(names, row, strict=True) if p}}
             record |= {} if label is None else {"label": label}
             file.write(json.dumps(record).encode() + b"\n")
 
-    yield write
 
-
-@contextmanager
-def write_table(file: IO[bytes], output: Output) -> Iterator[Write]:
+def write_table(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
     """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
-    writer: Any = None
-
-    def write(rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]) -> None:
-        nonlocal writer
-        table = calibrated_table(output, rows, chunk, keep)
-        if writer is None:
-            writer = _open_writer(suffix_of(output.path), file, table.schema)
-        writer.write(table)
-
-    try:
-        yield write
-    except BaseException:
-        if hasattr(writer, "is_open"):  # Parquet's would write once more when it is deleted
-            writer.is_open = False
-        raise
-    if writer is None:
-        raise PredictionFileError(f"{output.source.place.source} has no rows to write")
-    writer.close()
+    tables = (calibrated_table(calibration, *chunk) for chunk in chunks)
+    for first in tables:
+        writer = _open_writer(suffix_of(path), file, first.schema)
+        try:
+            for table in (first, *tables):
+                writer.write(table)
+        except BaseException:
+            if hasattr(writer, "is_open"):  # Parquet's would write once more when it is deleted
+                writer.is_open = False
+            raise
+        writer.close()
+        return
+    raise PredictionFileError(f"{calibration.source.place.source} has no rows to write")
 
 
-def calibrated_table(
-    output: Output, rows: NDArray[Any], chunk: RawPredictions, keep: NDArray[np.bool_]
-) -> Any:
+def calibrated_table(calibration: RowCalibration, calibrated: NDArray[Any], rows: Rows) -> Any:
     """Return the columns of a chunk, with calibrated rows in place of its scores, as Arrow's.
 
     Of arrays these are the labels, if there are any, and a column for each class.
     """
     import pyarrow as pa
 
-    source, layout = output.source, output.source.layout
-    names = source.place.names or [str(c) for c in output.classes]
-    ordered = names if output.order is None else [names[j] for j in output.order]
     # Of a single column, which is that of the positive class, the last one is written.
-    scores = zip(ordered, rows.T[-len(names) :], strict=True)
-    columns: dict[str, Any] = {}
-    if layout is None and chunk.labels is not None:
-        columns["label"] = pa.array(chunk.labels[keep])
-    for name in names if layout is None else layout.names:
-        if layout is None or name in layout.score_names:
+    last = calibrated.astype(np.float64).T[-len(calibration.names) :]
+    scores = zip(calibration.names, last, strict=True)
+    columns = calibration.source.columns
+    if columns is None:
+        labels = {} if rows.labels is None else {"label": rows.labels}
+        return pa.table({**labels, **{name: pa.array(p) for name, p in scores}})
+    table = pa.table({name: rows.beside[name] for name in columns.names})
+    for place, name in enumerate(columns.names):
+        if name in columns.scores:
             own, values = next(scores)
-            columns[own] = pa.array(values, pa.float64())
-        else:
-            columns[name] = chunk.batch.column(name).filter(pa.array(keep))
-    table = pa.table(columns)
+            table = table.set_column(place, own, pa.array(values))
     # By its metadata pandas knows that __index_level_0__ is the index, and no column.
-    return table if layout is None else table.replace_schema_metadata(chunk.batch.schema.metadata)
+    schema = getattr(rows.beside, "schema", table.schema)
+    return table.replace_schema_metadata(schema.metadata)
 
 
 def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:

@@ -49,6 +49,17 @@ class MonitorStatus(Result):
             numbers |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         return {f"calibrant_{k}": float(v) for k, v in numbers.items() if math.isfinite(v)}
 
+    def describe(self, alpha: float) -> dict[str, str]:
+        """Return the evidence and the means in words; ``alpha`` is that of the monitor."""
+        means = {"accuracy": self.accuracy, "confidence": self.confidence, "gap": self.gap}
+        return {
+            "e-value": f"{self.e_value:.4g} (alarm at {1 / alpha:,.0f})",
+            "alarm": f"at row {self.alarm_row:,}" if self.alarm else "no",
+            "change": f"found at row {self.change_row:,}" if self.change_row else "none found",
+            "power that fits the last rows": f"{self.power:.2f}",
+            **{name: "{:.4f} ({:.4f} .. {:.4f})".format(*mean) for name, mean in means.items()},
+        }
+
 
 @result(eq=False)
 class UnlabelledReport(Result):
@@ -70,6 +81,15 @@ class UnlabelledReport(Result):
     p_value: float = doc(
         "P-value of a test for changed class frequencies; NaN without labelled rows."
     )
+
+    def describe(self) -> dict[str, str]:
+        """Return what to expect of these rows, in words."""
+        has_reference = not math.isnan(self.p_value)
+        p_value = f"{self.p_value:.3g}" if has_reference else "no labelled rows to compare"
+        return {
+            "expected accuracy, new rows": f"{self.accuracy:.4f}",
+            "p of equal class frequencies": p_value,
+        }
 
 
 def report_unlabelled(p: Floats, sums: Floats, n_labelled: int) -> UnlabelledReport:

@@ -176,19 +176,24 @@ class Comparison:
         object.__setattr__(self, "verdict", reach_verdict(self))
 
     def __repr__(self) -> str:
-        columns = [["method", *(shorten(method) for method in self.methods)]]
-        for name, best in self.best_texts().items():
+        best = self.best_texts()
+        if self.n_classes == 2:
+            best.pop("accuracy", None)  # AUC has its place
+        # Units stand under the names: so the table fits into 80 columns.
+        columns = [["method", "", *(shorten(method) for method in self.methods)]]
+        for name, text_of_best in best.items():
             texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in self.results]
-            stars = (f"{text}*" if text == best else f"{text} " for text in texts)
-            columns.append([f"{METRICS[name].heading} ", *stars])
-        columns += [
-            [title, *(result.binary_texts[title][0] for result in self.results)]
-            for title in self.results[0].binary_texts
-        ]
-        columns.append(["fit, s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
+            stars = (f"{text}*" if text == text_of_best else f"{text} " for text in texts)
+            title, _, unit = METRICS[name].heading.partition(", ")
+            columns.append([f" {title} ", f"{unit} ", *stars])
+        for title in self.results[0].binary_texts:
+            first, slash, second = title.partition("/")
+            texts = [result.binary_texts[title][0] for result in self.results]
+            columns.append([f" {first}", f"{slash}{second}", *texts])
+        columns.append([" fit", "s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
         widths = [max(map(len, column)) for column in columns]
         lines = [
-            "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
+            " ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
             for first, *others in zip(*columns, strict=True)
         ]
         failed = [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
@@ -198,6 +203,28 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict and all numbers of every method, plain, as the command prints them."""
+        methods = [
+            {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}
+            for r in self.results
+        ]
+        numbers: dict[str, Any] = {
+            "chosen": self.verdict.chosen,
+            "verdict": self.verdict.headline,
+            "methods": methods,
+            "failures": [{"method": f.method, "message": f.message} for f in self.failures],
+        }
+        if self.right_answers is not None:
+            numbers["right_answers"] = self.right_answers
+            for own in methods:
+                del own["accuracy"]
+        if self.by_group is not None:
+            numbers["by_group"] = {name: own.to_dict() for name, own in self.by_group.items()}
+        if self.decisions is not None:
+            numbers["decisions"] = self.decisions.to_dict()
+        return numbers
 
     def to_frame(self) -> pd.DataFrame:
         """Return all numbers of every method, a row each, as a data frame; needs pandas."""
@@ -227,6 +254,12 @@ class Comparison:
     def is_stated(self) -> bool:
         """Whether the predictions are confidences that a model stated of its answers."""
         return bool(self.settings.get("stated_confidences", False))
+
+    @property
+    def right_answers(self) -> float | None:
+        """Share of right answers, if the predictions are confidences that a model stated."""
+        binary = self.results[0].evaluation.binary
+        return binary.observed if self.is_stated and binary is not None else None
 
     @property
     def accuracy_is_headline(self) -> bool:

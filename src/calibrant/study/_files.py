@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant._files.arrays import decoding, open_npz
-from calibrant._files.columns import Request
-from calibrant._files.predictions import read_prediction_file
+from calibrant._files.arrays import Archive
+from calibrant._files.formats import read_prediction_file
+from calibrant._files.request import Request
+from calibrant._files.source import decoding
 from calibrant.errors import PredictionFileError
 from calibrant.study._hdf5 import SUFFIXES, find_experiments, is_hdf5, read_experiment
 from calibrant.study._methods import ON_LOGITS
@@ -17,7 +18,7 @@ from calibrant.study._methods import ON_LOGITS
 if TYPE_CHECKING:
     import os
 
-    from calibrant._files.source import RawPredictions
+    from calibrant._files.source import Rows
 
 KINDS = ("probs", "logits")
 
@@ -51,11 +52,11 @@ class StudyFile:
         """Return the kind of scores that a method is fitted to, or None for that of the file."""
         return "logits" if self.has_logits and method in ON_LOGITS else None
 
-    def read(self, part: str, kind: str | None = None) -> RawPredictions:
+    def read(self, part: str, kind: str | None = None) -> Rows:
         """Read the val or the test part."""
         if self.is_group:
             return read_experiment(self.path, self.dataset, self.model, part)
-        return read_prediction_file(self.path, Request(part, kind=kind))
+        return read_prediction_file(self.path, Request(part=part, kind=kind))
 
 
 def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[str, str]]:
@@ -96,7 +97,7 @@ def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[st
 def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
     """Read names and sizes of all groups of an HDF5 file, and its fingerprint."""
     found, skipped = find_experiments(path)
-    where: dict[str, Any] = _fingerprint(path, "HDF5") if found else {}
+    where: dict[str, Any] = _fingerprint(path) if found else {}
     files = [StudyFile(path, **where, **asdict(one), is_group=True) for one in found]
     return files, {f"{path.name}: {name}": reason for name, reason in skipped.items()}
 
@@ -106,20 +107,20 @@ def look_at(path: Path) -> StudyFile:
     dataset, separator, model = path.stem.partition("_")
     if not (dataset and separator and model):
         raise PredictionFileError("its name is not dataset_model.npz")
-    with open_npz(path) as archive:
-        names = set(archive.names)
-        kind = _kind(names)
-        val, test = (archive.load(f"{part}_{kind}").shape for part in ("val", "test"))
+    archive = Archive(path)
+    names = set(archive.names)
+    kind = _kind(names)
+    val, test = (archive.load(f"{part}_{kind}").shape for part in ("val", "test"))
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
     sizes = val[0], test[0], val[1]
     has_logits = {"val_logits", "test_logits"} <= names
-    found = _fingerprint(path, "npz")
+    found = _fingerprint(path)
     return StudyFile(path, dataset, model, *sizes, **found, has_logits=has_logits)
 
 
-def _fingerprint(path: Path, kind: str) -> dict[str, Any]:
-    with decoding(path, kind), path.open("rb") as file:
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with decoding(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"n_bytes": path.stat().st_size, "sha256": digest}
 

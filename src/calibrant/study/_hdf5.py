@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _extras as extras
-from calibrant._files.arrays import decoding, open_binary
-from calibrant._files.source import RawPredictions
-from calibrant._files.tables import Place
+from calibrant._files.source import Place, Rows, check_file, decoding
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
     return found, skipped
 
 
-def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredictions:
+def read_experiment(path: Path, dataset: str, model: str, part: str) -> Rows:
     """Read the val or the test part of a classifier, both columns of a binary one."""
     where = f"{path}: {dataset}/{model}"
     with _open(path) as file:
@@ -79,7 +77,7 @@ def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredi
     if scores.shape[1:] in {(), (1,)}:
         positive = scores.reshape(-1).astype(np.float64)
         scores = np.stack([1.0 - positive, positive], axis=1)
-    return RawPredictions(scores, "probabilities", labels, Place(path, f"{where} ({part})"))
+    return Rows(scores, "probabilities", labels, Place(f"{where} ({part})"))
 
 
 @contextmanager
@@ -88,8 +86,8 @@ def _open(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError as error:
         raise extras.needed(error, f"reading {path}", "hdf5") from error
-    open_binary(path, "HDF5").close()  # refuses pipes and what cannot be read, in our words
-    with decoding(path, "HDF5"), h5py.File(path, "r") as file:
+    check_file(path)
+    with decoding(path), h5py.File(path, "r") as file:
         yield file
 
 

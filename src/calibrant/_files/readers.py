@@ -1,0 +1,392 @@
+"""Readers of one record of a log: the options of a question, their scores, and the right one.
+
+A new layout is a function ``read(record, log) -> Question`` and a row of ``READERS``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calibrant.errors import PredictionFileError
+from calibrant.errors import some_in_words as some
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from calibrant._files.request import Request
+
+FILE = "file"
+"""Column with the file of each row, unless the records have a field of this name."""
+
+SCORE_FIELDS = {"probs": "probabilities", "logits": "logits", "logprobs": "logits", "scores": None}
+"""Fields of scores in plain records, with their kind where the name tells it."""
+
+BEFORE_OPTION, AFTER_OPTION = " \t\n\u0120\u2581(", " \t\n.):"
+"""Signs around an option in a token; vocabularies write a space as U+0120 or U+2581."""
+
+LETTERS = list(string.ascii_uppercase)
+TRUTH_FIELDS = ("correct", "is_correct", "right", "label")
+TRUTH = {"true": 1, "1": 1, "false": 0, "0": 0}
+"""Fields that say whether an answer was right, and how."""
+
+SMALLEST_MASS = 1e-12
+"""Mass of an option that is not listed, at least."""
+
+
+class Record(NamedTuple):
+    """An object of JSON, where it stands, and the name of its file."""
+
+    fields: dict[str, Any]
+    where: str
+    file: str
+
+    def error(self, fault: str) -> PredictionFileError:
+        """Return the error about this record."""
+        return PredictionFileError(f"{self.where}{fault}")
+
+    def value(self, name: str, option: str) -> str | int | float:
+        """Return a text or number beside the scores."""
+        value = self.fields.get(name, self.file if name == FILE else None)
+        if not isinstance(value, str | int | float):
+            raise self.error(
+                f": the field {name!r} is {describe(value)}; fill it, drop the record, or name "
+                f"another ({option})"
+            )
+        return value
+
+    def label(self, name: str) -> str | int | None:
+        """Return the label as it stands; None if there is none."""
+        label = self.fields.get(name)
+        if not (label is None or isinstance(label, str | int)):
+            raise self.error(
+                f": the label {name!r} is {describe(label)}; write the name of one option"
+            )
+        return label
+
+    @property
+    def options(self) -> list[str] | None:
+        """Options that a plain record or a completion lists."""
+        given = self.fields.get("options")
+        if not isinstance(given, list) or not all(isinstance(own, str) for own in given):
+            return None
+        return [option.strip() for option in given]
+
+
+class Question(NamedTuple):
+    """Scores of the options of a question, their names, the place of the right one, and a kind."""
+
+    scores: list[float]
+    names: list[str]
+    label: int | None = None
+    kind: str = "logits"
+    of_object: bool = False
+
+
+@dataclass(frozen=True)
+class Log:
+    """The records of a file, what was asked of it, and what all records together tell."""
+
+    records: list[Record]
+    request: Request
+
+    @cached_property
+    def reader(self) -> LogReader:
+        """Reader of the records, by the layout of the first one."""
+        first = self.records[0]
+        for reader in READERS:
+            if reader.recognises(first.fields, self):
+                return reader
+        raise first.error(
+            f" has the fields {some(list(first.fields), 8)}; write scores in one field 'probs' "
+            "or 'logits', or choose their field with --columns"
+        )
+
+    def questions(self) -> list[Question]:
+        """Return what every record holds."""
+        return [self.reader.read(record, self) for record in self.records]
+
+    @cached_property
+    def field(self) -> str | None:
+        """Field of the scores, or of a confidence, of plain records; None if not one was found."""
+        fields = self.records[0].fields
+        chosen = [name for name in self.request.columns or SCORE_FIELDS if name in fields]
+        if not chosen and "confidence" in fields:
+            return "confidence"
+        return chosen[0] if len(chosen) == 1 else None
+
+    @cached_property
+    def is_percent(self) -> bool:
+        """Whether confidences are in percent: a file has all of them so, as 0.9 is hardly 0.9 %."""
+        values: list[Any] = [record.fields.get(str(self.field)) for record in self.records]
+        return max((value for value in values if is_score(value)), default=0.0) > 1.0
+
+    @cached_property
+    def options(self) -> list[str] | None:
+        """Options of completions: what the labels are; of letters, as many as a record has."""
+        if self.request.log_classes is not None:
+            return self.request.log_classes
+        labels = (record.label(self.request.label or "label") for record in self.records)
+        said = {str(label).strip() for label in labels if label is not None}
+        if not said:
+            return None
+        if not all(text in LETTERS for text in said):
+            return sorted(said)
+        n_options = max(len(record.options or ()) for record in self.records)
+        return LETTERS[: max(1 + LETTERS.index(max(said)), n_options)]
+
+
+def describe(value: Any) -> str:
+    """Name a value of JSON for a message, in a few words."""
+    return "missing" if value is None else f"{json.dumps(value):.60}"
+
+
+def is_score(value: Any) -> bool:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def to_question(
+    record: Record, values: Iterable[Any], names: Sequence[str], label: str | int | None = None
+) -> Question:
+    """Check a question: two options or more, each with a name of its own and a finite number.
+
+    The label is the name of the right option.
+    """
+    scores = []
+    for name, value in zip(names, values, strict=True):
+        if not is_score(value) or not -1e300 < value < 1e300:  # NaN is not, either
+            raise record.error(
+                f": the score of option {name!r:.200} is {describe(value)}; write a finite number, "
+                "or leave out options that the question does not have"
+            )
+        scores.append(float(value))
+    if len(scores) < 2:
+        raise record.error(": at least two options are needed; drop the record")
+    if len(set(names)) < len(names):
+        raise record.error(
+            f": the options {some(names, 8)} are not all different; write scores as plain records"
+        )
+    if label is None:
+        return Question(scores, list(names))
+    if str(label).strip() not in names:
+        raise record.error(
+            f": the label {label!r:.200} is not among the options {some(names, 8)} of its row"
+        )
+    return Question(scores, list(names), names.index(str(label).strip()))
+
+
+def read_plain(record: Record, log: Log) -> Question:
+    """Read an object of scores by option, or a list of scores; null is no option.
+
+    A label is the name of an option; a number beside a list is the place of one, from 0.
+    """
+    given, right = record.fields.get(str(log.field)), record.label(log.request.label or "label")
+    if isinstance(given, dict):
+        named = [(option.strip(), value) for option, value in given.items()]
+    elif isinstance(given, list):
+        names = record.options or [str(j) for j in range(len(given))]
+        if len(names) != len(given):
+            raise record.error(f": {len(given)} scores for {len(names)} options; write one each")
+        if isinstance(right, int) and 0 <= right < len(names):
+            right = names[right]
+        named = list(zip(names, given, strict=True))
+    else:
+        raise record.error(f": {log.field!r} is {describe(given)}; write the score of each option")
+    present = [(option, value) for option, value in named if value is not None]
+    scores, options = [value for _, value in present], [option for option, _ in present]
+    is_logits = log.request.kind == "logits"
+    kind = SCORE_FIELDS.get(str(log.field)) or ("logits" if is_logits else "probabilities")
+    question = to_question(record, scores, options, right)
+    return question._replace(kind=kind, of_object=isinstance(given, dict))
+
+
+def read_confidence(record: Record, log: Log) -> Question:
+    """Read how sure a model says to be of its answer, and whether that was right."""
+    value: Any = record.fields.get(str(log.field))
+    scale, remedy = 1.0, "; write 0 to 1"
+    if log.is_percent:
+        scale = 100.0
+        remedy = ", but others are larger than 1; write all as percent, or all from 0 to 1"
+    if not is_score(value) or not 0.0 <= value <= scale or (log.is_percent and 0 < value < 1):
+        raise record.error(f": {log.field!r} is {describe(value)}{remedy}")
+    usual = next((field for field in TRUTH_FIELDS if field in record.fields), "label")
+    said = record.label(log.request.label or usual)
+    truth = None if said is None else TRUTH.get(str(said).strip().casefold(), -1)
+    if truth == -1:
+        raise record.error(f": the label {said!r:.200} is neither true nor false")
+    scores = [1.0 - value / scale, value / scale]
+    return Question(scores, ["false", "true"], truth, "probabilities")
+
+
+def read_lm_eval(record: Record, _: Log) -> Question:
+    """Read a sample of lm-evaluation-harness: log-likelihoods of the options, and ``target``."""
+    fields = record.fields
+    values: list[Any] = []
+    for answer in fields.get("filtered_resps") or fields.get("resps") or []:
+        pair = answer
+        while isinstance(pair, list) and pair and isinstance(pair[0], list):
+            pair = pair[0]
+        if not (isinstance(pair, list) and len(pair) == 2):  # log-likelihood, is it greedy
+            raise record.error(" has generated text; write scores of options as plain records")
+        try:  # newer logs have numbers as text
+            values.append(float(pair[0]))
+        except (TypeError, ValueError):
+            values.append(pair[0])
+    question = to_question(record, values, _continuations(fields.get("arguments"), len(values)))
+    target = str(fields.get("target")).strip()
+    if fields.get("target") is None:
+        return question
+    # A number is a place; the text of an option, too, may be one: the log tells what was right.
+    places = [int(target)] if target.isdecimal() and len(target) < 9 else []
+    places += [j for j, name in enumerate(question.names) if name == target]
+    is_right, best = fields.get("acc"), question.scores.index(max(question.scores))
+    agreeing = [
+        j
+        for j in places
+        if j < len(question.names) and (not is_score(is_right) or (j == best) == (is_right == 1))
+    ]
+    if not agreeing:
+        raise record.error(
+            f": the target {target!r:.200} is not one right option of {some(question.names, 8)}, "
+            f"or contradicts acc, which is {describe(is_right)}; drop the record"
+        )
+    return question._replace(label=agreeing[0])
+
+
+def _continuations(arguments: Any, n_options: int) -> list[str]:
+    """Texts of the options: what follows the question in each request."""
+    asked = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    texts = []
+    for one in asked if isinstance(asked, list) else []:
+        pair = list(one.values()) if isinstance(one, dict) else one
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str):
+            texts.append(pair[1].strip())
+    return texts if len(texts) == n_options else [str(j) for j in range(n_options)]
+
+
+def read_inspect(record: Record, _: Log) -> Question:
+    """Read a sample of Inspect: letters of its ``choices``, ``target``, and log-probabilities."""
+    choices = record.fields.get("choices")
+    if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
+        raise record.error(" has no choices; only samples of multiple_choice() can be read")
+    target = record.fields["target"]
+    if isinstance(target, list) and len(target) == 1:
+        record = record._replace(fields=record.fields | {"target": target[0]})
+    return _read_tokens(record, LETTERS[: len(choices)], record.label("target"))
+
+
+def read_completion(record: Record, log: Log) -> Question:
+    """Read a completion with ``top_logprobs``, whose options are those of all labels."""
+    names, own = log.options, record.options
+    if names is None:
+        raise record.error(" has no label; use --label-column, or name the options with --classes")
+    if own is not None and {*names} <= {*LETTERS}:
+        names = LETTERS[: len(own)]  # one for each text
+    return _read_tokens(record, names, record.label(log.request.label or "label"))
+
+
+def _read_tokens(record: Record, names: list[str], label: str | int | None) -> Question:
+    """Read the log-probabilities of options at the token of a response that is one of them.
+
+    Tokens with and without a space are one option.
+    """
+    content = _logprobs_of(record.fields) or []
+    tokens = [token for token in content if isinstance(token, dict) and token.get("top_logprobs")]
+    if not tokens:
+        raise record.error(
+            " has no top_logprobs, which the model or its provider did not return; request them "
+            "with logprobs=True, top_logprobs=20, or drop the record"
+        )
+    answers = {clean(str(token.get("token"))): token for token in tokens}
+    given = [name for name in answers if name in names]
+    if len(given) != 1:
+        which = f"{'several tokens are' if given else 'no token is'} among {some(names, 8)}"
+        raise record.error(f": {which}; request only the option (max_tokens=1), or use --classes")
+    answer = answers[given[0]]
+    listed = {own.get("token"): own.get("logprob") for own in answer["top_logprobs"]}
+    listed.setdefault(answer.get("token"), answer.get("logprob"))
+    return to_question(record, _log_masses(record, listed, names), names, label)
+
+
+def _log_masses(record: Record, listed: dict[Any, Any], names: list[str]) -> list[float]:
+    """Return the logarithm of the probability of each option, out of those of listed tokens.
+
+    Options that are not listed share what the listed tokens leave, each at most as much as the
+    least of them.
+    """
+    masses, least, total = dict.fromkeys(names, 0.0), 1.0, 0.0
+    for token, logprob in listed.items():
+        if not is_score(logprob) or not logprob < 1e-3:  # NaN is not
+            raise record.error(
+                f": the logprob of {token!r:.60} is {describe(logprob)}; write a number of at most "
+                "0"
+            )
+        mass = math.exp(logprob)
+        least, total = min(least, mass), total + mass
+        if clean(str(token)) in masses:
+            masses[clean(str(token))] += mass
+    absent = [name for name, mass in masses.items() if mass == 0.0]
+    for name in absent:
+        masses[name] = max(min((1.0 - total) / len(absent), least), SMALLEST_MASS)
+    return [math.log(mass) for mass in masses.values()]
+
+
+def clean(token: str) -> str:
+    """Return the option of a token, without the signs around it."""
+    return token.lstrip(BEFORE_OPTION).rstrip(AFTER_OPTION)
+
+
+def _logprobs_of(fields: dict[str, Any]) -> list[Any] | None:
+    """Return the tokens of a response with their log-probabilities; None if it is no response.
+
+    Chat completions of OpenAI and vLLM hold them; they stand alone, under ``response`` and
+    ``body``, or under ``output`` in samples of Inspect.
+    """
+    for name in ("response", "body", "output"):
+        if isinstance(fields.get(name), dict):
+            return _logprobs_of(fields[name])
+    choices = fields.get("choices")
+    if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+        return None
+    logprobs = choices[0].get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return content if isinstance(content, list) else []
+
+
+class LogReader(NamedTuple):
+    """A layout of records: its name, how the first one tells it, and the reader of each."""
+
+    title: str
+    recognises: Callable[[dict[str, Any], Log], bool]
+    read: Callable[[Record, Log], Question]
+
+
+READERS = (
+    LogReader(
+        "samples of lm-evaluation-harness",
+        lambda first, _: "resps" in first or "filtered_resps" in first,
+        read_lm_eval,
+    ),
+    LogReader(
+        "samples of Inspect",
+        lambda first, _: isinstance(first.get("output"), dict) and "target" in first,
+        read_inspect,
+    ),
+    LogReader(
+        "completions with top_logprobs",
+        lambda first, log: not log.request.columns and _logprobs_of(first) is not None,
+        read_completion,
+    ),
+    LogReader(
+        "records with a confidence",
+        lambda first, log: is_score(first.get(str(log.field))),
+        read_confidence,
+    ),
+    LogReader("plain records", lambda _, log: log.field is not None, read_plain),
+)
+"""Every layout; the first one that recognises the first record of a file is taken."""
