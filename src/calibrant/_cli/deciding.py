@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.options import PATH, SERVED, command, model_argument, output_option, shared
-from calibrant._cli.reading import load_model, read_cost_file, serve
+from calibrant._cli.reading import load_model, serve
 from calibrant._cli.showing import in_columns, naming, show, write_columns
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def decide(
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
     from calibrant._gate import ONE_COLUMN
-    from calibrant.decisions import ConformalSets, action_costs
+    from calibrant.decisions import ConformalSets, action_costs, read_cost_file
 
     if costs is None and coverage is None:
         raise click.UsageError("say what to decide by: --costs FILE, --coverage SHARE, or both")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from calibrant._cli.options import PATH, SCORES, OutputPath, command, is_same, shared, words
-from calibrant._cli.reading import read, read_any, read_cost_file
+from calibrant._cli.reading import read, read_any
 from calibrant._cli.showing import show, tell
 from calibrant._progress import progress_bar
 
@@ -127,7 +127,7 @@ def _measure_further(
     from calibrant import _notices as notices
     from calibrant._gate import ONE_COLUMN
     from calibrant._text import money
-    from calibrant.decisions import expected_cost
+    from calibrant.decisions import expected_cost, read_cost_file
     from calibrant.metrics import calibration_segments
 
     result: dict[str, tuple[Any, str]] = {}
@@ -185,6 +185,7 @@ def compare(
     """  # noqa: D301
     from calibrant import report as reports
     from calibrant._gate import ONE_COLUMN
+    from calibrant.decisions import read_cost_file
 
     table = None
     with progress_bar("reading"):

@@ -1,10 +1,9 @@
-"""Files of predictions, models and costs, as commands read them."""
+"""Files of predictions and models, as commands read them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,14 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
     from calibrant._files.chunks import FileChunks
     from calibrant._files.request import Request
-    from calibrant.decisions import CostTable
 
 
 def read(
@@ -95,50 +91,3 @@ def serve(calibrator: Calibrator, path: Path, request: Request) -> CalibratedFil
     if note := served.calibration.source.note:
         tell(note)
     return served
-
-
-def read_cost_file(
-    path: Path, classes: NDArray[Any], positive: str | None, *, is_single: bool
-) -> CostTable:
-    """Return the costs of a file for these classes.
-
-    The last class is positive if there ``is_single`` column of scores. In files the classes of
-    columns are always known, which does not tell the positive one.
-    """
-    from calibrant.decisions import read_costs
-
-    costs, pos_label = _read_costs(path), None
-    if isinstance(costs, dict):
-        by_text = {str(label): label for label in classes.tolist()}
-        pos_label = by_text.get(positive, positive) if positive is not None else None
-        if is_single and positive is None:
-            pos_label = classes[-1]
-    with naming(path):
-        return read_costs(costs, classes, pos_label=pos_label)
-
-
-def _read_costs(path: Path) -> Any:
-    """Return a data frame of costs, or an object of JSON; all costs are numbers."""
-    import pandas as pd
-
-    from calibrant.errors import PredictionFileError
-
-    try:
-        if path.suffix.lower() == ".json":
-            costs = json.loads(path.read_text(encoding="utf-8"))
-            cells = [*costs.values()]
-        else:
-            costs = pd.read_csv(path, index_col=0, dtype={0: str})
-            cells = costs.to_numpy().ravel().tolist()
-    except (ValueError, RecursionError, AttributeError) as error:
-        raise PredictionFileError(
-            f"{path} is neither CSV with a row for each true class and a column for each "
-            f'action, nor JSON {{"false_positive": 1, "false_negative": 20}}: {error}'
-        ) from error
-    for cell in cells:
-        if not isinstance(cell, int | float):
-            raise PredictionFileError(
-                f"{path}: {cell!r} is not a number; costs that differ by row are for "
-                "calibrant.decisions in Python"
-            )
-    return costs

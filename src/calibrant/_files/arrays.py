@@ -25,7 +25,7 @@ def read_npy(path: Path, request: Request) -> Source:
     """Open the scores in a npy file, and the labels in another one."""
     for name, option in request.beside.items():
         raise PredictionFileError(f"{path} is not a table with a column {name!r} ({option})")
-    scores, labels = _as_matrix(_map_npy(path), str(path), request.kind), None
+    scores, labels = _to_matrix(_map_npy(path), str(path), request.kind), None
     if request.labels is not None:
         labels = _map_npy(request.labels)
         _check_labels(labels, str(request.labels), len(scores))
@@ -36,6 +36,31 @@ def read_npy(path: Path, request: Request) -> Source:
 def _map_npy(path: Path) -> NDArray[Any]:
     with decoding(path):
         return np.lib.format.open_memmap(path, mode="r")
+
+
+def read_npz(path: Path, request: Request) -> Source:
+    """Read the scores in an npz file, and the labels and the columns that belong to them."""
+    archive = Archive(path)
+    name = archive.find_scores(request)
+    prefix, sep, stem = name.rpartition("_")
+    prefix += sep
+    scores = _to_matrix(archive.load(name), f"{path}: {name}", request.kind)
+    n_rows, n_columns = scores.shape
+    kind = kind_of(request.kind, n_columns, str(path), ARRAYS[stem])
+    classes, labels = archive.load_classes(2 if kind in ONE_COLUMN else n_columns), None
+    if f"{prefix}labels" in archive.names:
+        labels = archive.load(f"{prefix}labels")
+        _check_labels(labels, f"{path}: labels", n_rows)
+        labels = labels if classes is None else _labels_among(labels, classes)
+    beside = {
+        own: archive.load_column(own, option, prefix) for own, option in request.beside.items()
+    }
+    for own, column in beside.items():
+        if len(column) != n_rows:
+            raise PredictionFileError(f"{path} has {n_rows} rows, but {own!r} has {len(column)}")
+    place = Place(f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
+    has_names = classes is not None
+    return Source.of(Rows(scores, kind, labels, place, beside, names_are_classes=has_names))
 
 
 class Archive:
@@ -112,33 +137,6 @@ class Archive:
         )
 
 
-def read_npz(path: Path, request: Request) -> Source:
-    """Read the scores in an npz file, and the labels and the columns that belong to them."""
-    archive = Archive(path)
-    name = archive.find_scores(request)
-    prefix, sep, stem = name.rpartition("_")
-    prefix += sep
-    scores = _as_matrix(archive.load(name), f"{path}: {name}", request.kind)
-    kind = kind_of(request.kind, scores.shape[1], str(path), ARRAYS[stem])
-    classes = archive.load_classes(2 if kind in ONE_COLUMN else scores.shape[1])
-    labels = None
-    if f"{prefix}labels" in archive.names:
-        labels = archive.load(f"{prefix}labels")
-        _check_labels(labels, f"{path}: labels", len(scores))
-        labels = labels if classes is None else _labels_among(labels, classes)
-    beside = {
-        own: archive.load_column(own, option, prefix) for own, option in request.beside.items()
-    }
-    for own, column in beside.items():
-        if len(column) != len(scores):
-            raise PredictionFileError(
-                f"{path} has {len(scores)} rows, but {own!r} has {len(column)}"
-            )
-    place = Place(f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
-    has_names = classes is not None
-    return Source.of(Rows(scores, kind, labels, place, beside, names_are_classes=has_names))
-
-
 def _labels_among(labels: NDArray[Any], names: list[str]) -> NDArray[Any]:
     """Return labels as classes are named: whole numbers beside classes of text are their places.
 
@@ -155,7 +153,7 @@ def _labels_among(labels: NDArray[Any], names: list[str]) -> NDArray[Any]:
     return np.array(texts, dtype=str)
 
 
-def _as_matrix(scores: NDArray[Any], where: str, kind: str | None) -> NDArray[Any]:
+def _to_matrix(scores: NDArray[Any], where: str, kind: str | None) -> NDArray[Any]:
     """Return scores with a column for each class, or the only one; refuse what is none."""
     is_of_numbers = scores.dtype.kind in "fiub"
     if scores.ndim == 1 and is_of_numbers and kind not in ARRAYS.values():

@@ -1,5 +1,6 @@
 """Decisions on calibrated probabilities: costs, thresholds, abstaining and sets of classes."""
 
+from calibrant.decisions._cost_files import read_cost_file as read_cost_file
 from calibrant.decisions._cost_sensitive import CostSensitive
 from calibrant.decisions._cost_tables import CostTable as CostTable
 from calibrant.decisions._cost_tables import action_costs as action_costs
