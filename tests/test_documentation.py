@@ -143,7 +143,7 @@ class _Arrived(BaseException):
 
 def steps(call):
     """The first name of each step of a call."""
-    section = ARCHITECTURE.partition(f"## How {call} runs\n")[2].partition("\n## ")[0]
+    section = ARCHITECTURE.partition(f"## How {call}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\d\. `([\w.]+)`", section, flags=re.MULTILINE)
 
 
@@ -182,17 +182,27 @@ def follow(name_of_call, call):
 def test_fit_and_predict_proba_run_as_the_page_says():
     scores, y = simulated_scores(200)
     calibrator = FlattenedIsotonic().fit(scores, y)
-    assert follow("`fit`", lambda: NormalizationAwareIsotonic().fit(scores, y)) == []
-    assert follow("`predict_proba`", lambda: calibrator.predict_proba(scores)) == []
+    assert follow("`fit` runs", lambda: NormalizationAwareIsotonic().fit(scores, y)) == []
+    assert follow("`predict_proba` runs", lambda: calibrator.predict_proba(scores)) == []
 
 
 def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_steps():
     scores, y = simulated_scores(2000)
     lazy = [dask.array.from_array(one, chunks=(500, *one.shape[1:])) for one in (scores, y)]
     with dask.config.set(scheduler="synchronous"):
-        assert follow("`fit` on Dask", lambda: NormalizationAwareIsotonic().fit(*lazy)) == []
-    in_memory, on_dask = steps("`fit`"), steps("`fit` on Dask")
+        assert follow("`fit` on Dask runs", lambda: NormalizationAwareIsotonic().fit(*lazy)) == []
+    in_memory, on_dask = steps("`fit` runs"), steps("`fit` on Dask runs")
     assert len(set(on_dask) - set(in_memory)) == 2
+
+
+def test_a_file_is_read_as_the_page_says(tmp_path):
+    """In at most six modules, that of the command among them."""
+    from calibrant._cli.main import run
+
+    (tmp_path / "p.csv").write_text("a,b,label\n0.25,0.75,b\n0.5,0.5,a\n")
+    words = ["evaluate", str(tmp_path / "p.csv"), "--resamples", "0"]
+    assert follow("a file is read", lambda: run(words)) == []
+    assert len({name.rpartition(".")[0] for name in steps("a file is read")}) <= 6
 
 
 def test_compare_and_study_run_as_the_page_says(tmp_path, monkeypatch):
@@ -204,7 +214,7 @@ def test_compare_and_study_run_as_the_page_says(tmp_path, monkeypatch):
     path = tmp_path / "small_simulated.npz"
     np.savez(path, **both)
     options = ["--methods", "ts", "--report", os.fspath(tmp_path / "page.html")]
-    assert follow("`compare`", lambda: run(["compare", str(path), *options])) == []
+    assert follow("`compare` runs", lambda: run(["compare", str(path), *options])) == []
     words = [os.fspath(tmp_path), "-o", os.fspath(tmp_path / "out"), "--methods", "ts"]
     monkeypatch.setattr("calibrant.study._run.count_threads", lambda _: 0)  # in this process
-    assert follow("`study`", lambda: run(["study", *words])) == []
+    assert follow("`study` runs", lambda: run(["study", *words])) == []
