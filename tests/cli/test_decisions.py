@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from calibrant import Chain, PriorShift, TemperatureScaling, model_file
-from calibrant._cli.main import run
 from calibrant.decisions import CostSensitive, expected_cost
 from calibrant.metrics import evaluate
 from calibrant.report import compare
@@ -32,36 +31,30 @@ def credit(tmp_path_factory):
     return home, frame[:1200], frame[1200:]
 
 
-def call(capsys, *words):
-    """What a command that succeeds prints."""
-    assert run([*map(str, words)]) == 0, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
 def scores(frame):
     return frame[["no", "yes"]]
 
 
-def test_evaluate_tells_costs_and_groups(credit, capsys):
+def test_evaluate_tells_costs_and_groups(credit, call):
     home, _, test = credit
     words = ["--costs", home / "costs.csv", "--groups", "region"]
-    found = json.loads(call(capsys, "evaluate", home / "test.csv", *words, "--json"))
+    found = call("evaluate", home / "test.csv", *words, "--json").json
     y, p = test["label"], scores(test)
     own = expected_cost(y, p, [[0, 1], [20, 0]])
     assert found["cost"] == json.loads(json.dumps(own.to_dict()))
     by_group = evaluate(y, p, groups=test["region"], n_resamples=200).by_group
     assert found["by_group"]["worst"] == by_group.worst
-    text = call(capsys, "evaluate", home / "test.csv", *words)
+    text = call("evaluate", home / "test.csv", *words).out
     assert "Mean cost per decision" in text
     assert "Worst group" in text
 
 
-def test_compare_tells_costs_and_groups(credit, capsys, tmp_path):
+def test_compare_tells_costs_and_groups(credit, call, tmp_path):
     home, val, test = credit
     page = tmp_path / "report.html"
     words = ["compare", home / "val.csv", home / "test.csv", "--methods", "ts,grouped"]
     words += ["--costs", home / "costs.csv", "--groups", "region"]
-    found = json.loads(call(capsys, *words, "--report", page, "--json"))
+    found = call(*words, "--report", page, "--json").json
     own = compare(
         val["label"],
         scores(val),
@@ -77,7 +70,7 @@ def test_compare_tells_costs_and_groups(credit, capsys, tmp_path):
     text = page.read_text()
     assert '<section id="worth"' in text
     assert own.decisions.describe()[0] in text
-    shown = call(capsys, *words)
+    shown = call(*words).out
     assert "in 1,000 decisions" in shown.replace("\n", " ")
     assert "Worst group" in shown
     for option in ("--groups region", "--ignore region"):  # whichever method was best
@@ -88,51 +81,46 @@ def test_compare_tells_costs_and_groups(credit, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "fit"])
-def test_a_column_of_groups_that_is_not_there_is_named(credit, capsys, tmp_path, command):
+def test_a_column_of_groups_that_is_not_there_is_named(credit, call, tmp_path, command):
     home, _, _ = credit
     more = {"compare": [home / "test.csv"], "fit": ["-o", tmp_path / "m.calibrant"]}
     words = [command, home / "val.csv", *more.get(command, []), "--groups", "county"]
-    assert run([*map(str, words)]) == 3
-    told = capsys.readouterr().err
+    told = call(*words, code=3).err
     assert "county" in told
     assert "--groups" in told
 
 
-def test_decide_wants_the_groups_of_the_fit_and_no_others(credit, capsys, tmp_path):
+def test_decide_wants_the_groups_of_the_fit_and_no_others(credit, call, tmp_path):
     home, _, _ = credit
     grouped, pooled = tmp_path / "grouped.calibrant", tmp_path / "pooled.calibrant"
     fit = ["fit", home / "val.csv", "-m", "ts", "-o"]
-    call(capsys, *fit, grouped, "--groups", "region")
-    call(capsys, *fit, pooled, "--ignore", "region")
+    call(*fit, grouped, "--groups", "region")
+    call(*fit, pooled, "--ignore", "region")
     words = [home / "test.csv", "-o", tmp_path / "out.csv", "--coverage", "0.9"]
     words += ["--calibration", home / "val.csv"]
     for model, option in ((grouped, "--ignore"), (pooled, "--groups")):
-        assert run([*map(str, ["decide", model, *words, option, "region"])]) == 2
-        assert "--groups" in capsys.readouterr().err
-    call(capsys, "decide", grouped, *words, "--groups", "region")
+        assert "--groups" in call(*["decide", model, *words, option, "region"], code=2).err
+    call("decide", grouped, *words, "--groups", "region")
 
 
-def test_priors_are_given(credit, capsys, tmp_path):
+def test_priors_are_given(credit, call, tmp_path):
     home, val, test = credit
     model = tmp_path / "m.calibrant"
-    call(capsys, "fit", home / "val.csv", "-m", "ts", "-o", model, "--priors", "no=0.5,yes=0.5")
+    call("fit", home / "val.csv", "-m", "ts", "-o", model, "--priors", "no=0.5,yes=0.5")
     chain = Chain([TemperatureScaling(), PriorShift(to_priors=[0.5, 0.5])]).fit(
         scores(val), val["label"]
     )
     p = scores(test)
     np.testing.assert_allclose(model_file.load(model).predict_proba(p), chain.predict_proba(p))
-    words = ["fit", str(home / "val.csv"), "-m", "ts", "-o", str(model)]
-    assert run([*words, "--priors", "no:0.5"]) == 2
-    assert "no=0.98,yes=0.02" in capsys.readouterr().err
 
 
-def test_decisions_are_written(credit, capsys, tmp_path):
+def test_decisions_are_written(credit, call, tmp_path):
     home, _, test = credit
     model, out = tmp_path / "m.calibrant", tmp_path / "decisions.csv"
-    call(capsys, "fit", home / "val.csv", "-m", "auto", "-o", model, "--ignore", "region")
+    call("fit", home / "val.csv", "-m", "auto", "-o", model, "--ignore", "region")
     words = ["decide", model, home / "test.csv", "-o", out, "--ignore", "region"]
     by = ["--costs", home / "costs.csv", "--coverage", "0.95", "--calibration", home / "val.csv"]
-    found = json.loads(call(capsys, *words, *by, "--json"))
+    found = call(*words, *by, "--json").json
     p = model_file.load(model).predict_proba(scores(test))
     costs = pd.DataFrame([[0, 1], [20, 0]], ["no", "yes"], ["refuse", "pay"])
     policy = CostSensitive(costs, classes=["no", "yes"])
@@ -145,18 +133,15 @@ def test_decisions_are_written(credit, capsys, tmp_path):
     for name in set(test) - set(scores(test)):
         assert written[name].tolist() == test[name].tolist()
     np.testing.assert_allclose(written[[*scores(test)]], p, atol=1e-12)
-    assert run([*map(str, [*words, "--coverage", "0.9"])]) == 2
-    assert "--calibration FILE" in capsys.readouterr().err
-    assert run([*map(str, words)]) == 2
-    assert "--costs" in capsys.readouterr().err
+    assert "--calibration FILE" in call(*[*words, "--coverage", "0.9"], code=2).err
+    assert "--costs" in call(*words, code=2).err
 
 
-def test_costs_that_cannot_be_read_name_the_file(credit, capsys, tmp_path):
+def test_costs_that_cannot_be_read_name_the_file(credit, call, tmp_path):
     home, _, _ = credit
     costs = tmp_path / "costs.csv"
     costs.write_text("true,a,b\nno,0,1\nmaybe,1,0\n")
-    assert run(["evaluate", str(home / "test.csv"), "--costs", str(costs)]) == 3
-    told = capsys.readouterr().err
+    told = call("evaluate", home / "test.csv", "--costs", costs, code=3).err
     assert str(costs) in told
     assert "maybe" in told
 
@@ -179,9 +164,9 @@ def risks(tmp_path_factory):
     return home
 
 
-def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
+def test_costs_by_name_want_to_know_the_positive_class(risks, call, tmp_path):
     model = tmp_path / "m.calibrant"
-    call(capsys, "fit", risks / "val.csv", "-m", "ts", "-o", model)
+    call("fit", risks / "val.csv", "-m", "ts", "-o", model)
     commands = {
         "cost": ["evaluate", risks / "test.csv"],
         "decisions": ["compare", risks / "val.csv", risks / "test.csv", "--methods", "ts"],
@@ -189,13 +174,12 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
     }
     for field, words in commands.items():
         words = [*words, "--json", "--costs"]
-        assert run([*map(str, [*words, risks / "costs.json"])]) == 3
-        told = capsys.readouterr().err
+        told = call(*[*words, risks / "costs.json"], code=3).err
         assert "costs.json: costs has 'false_positive' and 'false_negative'" in told
         assert "'bad', 'good'" in told
         assert "--positive" in told
         found = [
-            json.loads(call(capsys, *words, risks / own, *more))[field]
+            call(*words, risks / own, *more).json[field]
             for own, more in (("costs.json", ["--positive", "bad"]), ("costs.csv", []))
         ]
         values = [
@@ -209,14 +193,16 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, capsys, tmp_path):
         assert values[0] == pytest.approx(values[1], rel=1e-9)
         assert values[0] != 0.0
     decided = pd.read_csv(tmp_path / "out.csv")["decision"]
-    assert run([*map(str, [*words, risks / "costs.json", "--positive", "good"])]) == 0
+    call(*words, risks / "costs.json", "--positive", "good")
     assert (pd.read_csv(tmp_path / "out.csv")["decision"] != decided).any()
-    assert run([*map(str, [*words, risks / "costs.json", "--positive", "fair"])]) == 3
-    assert "--positive='fair' is not one of the classes 'bad', 'good'" in capsys.readouterr().err
+    assert (
+        "--positive='fair' is not one of the classes 'bad', 'good'"
+        in call(*[*words, risks / "costs.json", "--positive", "fair"], code=3).err
+    )
 
 
 @pytest.mark.filterwarnings("always::calibrant.errors.SmallSampleWarning")
-def test_options_that_a_row_lacks_are_not_decided(capsys, tmp_path):
+def test_options_that_a_row_lacks_are_not_decided(call, tmp_path):
     """Also by a model that knows of no absent ones: the best of the others is."""
     rng = np.random.default_rng(0)
     rows = rng.dirichlet([1, 1, 3], 300)
@@ -229,15 +215,14 @@ def test_options_that_a_row_lacks_are_not_decided(capsys, tmp_path):
     for name, records in (("val", val), ("new", new)):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
     model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
-    call(capsys, "fit", tmp_path / "val.jsonl", "-m", "ts", "-o", model)
+    call("fit", tmp_path / "val.jsonl", "-m", "ts", "-o", model)
     words = ["--coverage", "0.999", "--calibration", tmp_path / "val.jsonl"]
     words = ["decide", model, tmp_path / "new.jsonl", "-o", out, *words]
-    assert run([*map(str, words)]) == 0
-    assert "so every set has all classes" in capsys.readouterr().err
+    assert "so every set has all classes" in call(*words, code=0).err
     assert pd.read_csv(out)["set"][0] == "A;B"
 
 
-def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(capsys, tmp_path):
+def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(call, tmp_path):
     """Sums of probabilities would hold the label of 96 % of these rows."""
     p, y = simulate(6000, 5, 3)
     parts = {"fit": slice(0, 1000), "calibration": slice(1000, 2500), "new": slice(2500, None)}
@@ -246,9 +231,9 @@ def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(capsys, tmp_p
         table = pd.DataFrame(p[part], columns=names).assign(label=names[y[part]])
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
-    call(capsys, "fit", tmp_path / "fit.csv", "-m", "ts", "-o", model)
+    call("fit", tmp_path / "fit.csv", "-m", "ts", "-o", model)
     words = ["decide", model, tmp_path / "new.csv", "-o", out, "--coverage", "0.9"]
-    call(capsys, *words, "--calibration", tmp_path / "calibration.csv")
+    call(*words, "--calibration", tmp_path / "calibration.csv")
     written = pd.read_csv(out, keep_default_na=False)
     held = [
         label in own.split(";")
@@ -257,47 +242,42 @@ def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(capsys, tmp_p
     assert abs(np.mean(held) - 0.9) < 0.03
     unlabelled = tmp_path / "unlabelled.csv"
     pd.DataFrame(p[:9], columns=names).to_csv(unlabelled, index=False)
-    assert run([*map(str, [*words, "--calibration", unlabelled])]) == 3
-    assert "unlabelled.csv has no labels" in capsys.readouterr().err
+    assert (
+        "unlabelled.csv has no labels" in call(*[*words, "--calibration", unlabelled], code=3).err
+    )
 
 
-def test_costs_are_numbers(risks, capsys, tmp_path):
+def test_costs_are_numbers(risks, call, tmp_path):
     """A name is no column: costs that differ by row are for Python."""
     for name, text in {
         "c.csv": "true,lend,refuse\nbad,amount,0\ngood,0,1.5\n",
         "c.json": '{"false_positive": 1.5, "false_negative": "amount"}',
     }.items():
         (tmp_path / name).write_text(text)
-        assert run(["evaluate", str(risks / "test.csv"), "--costs", str(tmp_path / name)]) == 3
-        said = capsys.readouterr().err
+        said = call("evaluate", risks / "test.csv", "--costs", tmp_path / name, code=3).err
         assert f"{name}: 'amount' is not a number; costs that differ by row are for" in said
-    (tmp_path / "c.json").write_text("[[0, 1], [2, 0]]")
-    words = ["evaluate", str(risks / "test.csv"), "--costs", str(tmp_path / "c.json")]
-    assert run(words) == 3
-    assert "false_negative" in capsys.readouterr().err
 
 
-def test_a_column_that_decide_writes_is_not_there_before(risks, capsys, tmp_path):
+def test_a_column_that_decide_writes_is_not_there_before(risks, call, tmp_path):
     model, new = tmp_path / "m.calibrant", tmp_path / "new.csv"
-    call(capsys, "fit", risks / "val.csv", "-m", "ts", "-o", model)
+    call("fit", risks / "val.csv", "-m", "ts", "-o", model)
     pd.read_csv(risks / "test.csv").assign(cost="?").to_csv(new, index=False)
     words = ["decide", model, new, "-o", tmp_path / "o.csv", "--costs", risks / "costs.csv"]
-    assert run([*map(str, words)]) == 2
-    assert "has a column 'cost', which decide writes; rename it" in capsys.readouterr().err
+    assert "has a column 'cost', which decide writes; rename it" in call(*words, code=2).err
 
 
-def test_rows_that_are_drawn_keep_their_groups(credit, capsys):
+def test_rows_that_are_drawn_keep_their_groups(credit, call):
     home, _, _ = credit
     words = ["compare", home / "val.csv", "--split", "0.5", "--methods", "ts"]
-    found = json.loads(call(capsys, *words, "--groups", "region", "--json"))
+    found = call(*words, "--groups", "region", "--json").json
     rows = found["by_group"]["uncalibrated"]["rows"]
     assert sum(own["n_rows"] for own in rows) == 600
 
 
-def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):
+def test_a_single_column_tells_the_positive_class_of_costs(risks, call):
     words = ["--columns", "bad", "--positive", "bad", "--json", "--costs"]
     one, two = (
-        json.loads(call(capsys, "evaluate", *given, risks / "costs.json"))["cost"]["realised"]
+        call("evaluate", *given, risks / "costs.json").json["cost"]["realised"]
         for given in (
             [risks / "one.csv", *words],
             [risks / "val.csv", "--positive", "bad", "--json", "--costs"],
@@ -306,11 +286,11 @@ def test_a_single_column_tells_the_positive_class_of_costs(risks, capsys):
     assert one["value"] == pytest.approx(two["value"], rel=1e-9)
 
 
-def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, capsys):
+def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, call):
     test = pd.read_csv(risks / "test.csv")
     words = ["compare", risks / "val.csv", risks / "test.csv", "--methods", "ts"]
     words += ["--positive", "bad"]
-    found = json.loads(call(capsys, *words, "--costs", risks / "costs.json", "--json"))
+    found = call(*words, "--costs", risks / "costs.json", "--json").json
     own = expected_cost(
         test["label"],
         test[["bad", "good"]].to_numpy(),

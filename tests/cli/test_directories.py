@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
@@ -11,7 +10,6 @@ import pandas as pd
 import pytest
 
 from calibrant import model_file
-from calibrant._cli import main
 from calibrant._files import formats
 from calibrant.datasets import simulated_scores
 from calibrant.scale import Chunks
@@ -30,33 +28,20 @@ def days(tmp_path):
     return tmp_path / "days"
 
 
-@pytest.fixture
-def run(capsys):
-    """A command, which returns what it wrote."""
-
-    def call(*words, code=0):
-        found = main.run([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert found == code, err
-        return out + err
-
-    return call
-
-
 def predictions(path):
     """What a model file predicts."""
     return model_file.load(path).predict_proba(FRAME[NAMES])
 
 
-def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
+def test_a_sample_is_told(days, tmp_path, call, monkeypatch):
     monkeypatch.setitem(Chunks.sample.__kwdefaults__, "max_cells", 600)
     out = tmp_path / "model"
     told = f"ts fitted to 200 of 1,500 rows of {days}, sampled by content"
-    assert told in run("fit", days, "-m", "ts", "-o", out)
-    assert "fitted to 200 of 1,500 rows, sampled by content" in run("inspect", out)
-    found = json.loads(run("fit", days, "-m", "ts", "-o", out, "--json"))
+    assert told in call("fit", days, "-m", "ts", "-o", out).out
+    assert "fitted to 200 of 1,500 rows, sampled by content" in call("inspect", out).out
+    found = call("fit", days, "-m", "ts", "-o", out, "--json").json
     assert (found["rows"], found["rows_read"]) == (200, 1500)
-    text = " ".join(run("evaluate", days).split())
+    text = " ".join(call("evaluate", days).out.split())
     assert "1500 rows, 3 classes" in text
     assert "intervals of errors are of 200 rows, sampled by content." in text
 
@@ -69,15 +54,15 @@ def test_a_sample_is_told(days, tmp_path, run, monkeypatch):
         (["--groups", "county"], "0.parquet has no column 'county' (--groups)"),
     ],
 )
-def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, run):
-    assert told in run("fit", days, "-o", tmp_path / "model", *words, code=3)
+def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, call):
+    assert told in call("fit", days, "-o", tmp_path / "model", *words, code=3).err
     assert not (tmp_path / "model").exists()
     words = ["fit", days, "-o", tmp_path / "model", "--scores", "logits", "--normalize"]
-    assert "--normalize is for probabilities" in run(*words, code=2)
+    assert "--normalize is for probabilities" in call(*words, code=2).err
 
 
 @pytest.mark.parametrize("name", ["all.csv", "days"])
-def test_what_needs_all_rows_reads_them_at_once(tmp_path, run, monkeypatch, name):
+def test_what_needs_all_rows_reads_them_at_once(tmp_path, call, monkeypatch, name):
     monkeypatch.setattr(formats, "LARGE_BYTES", 0)
     path, out = tmp_path / name, tmp_path / "model"
     frame = FRAME.assign(region=np.array(["north", "south"])[np.arange(1500) % 2])
@@ -87,39 +72,39 @@ def test_what_needs_all_rows_reads_them_at_once(tmp_path, run, monkeypatch, name
         frame[700:].to_csv(path / "b.csv", index=False)
     else:
         frame.to_csv(path)
-    run("fit", path, "-m", "ts", "-o", out, "--groups", "region")
+    call("fit", path, "-m", "ts", "-o", out, "--groups", "region")
     assert model_file.load(out).groups_.tolist() == ["north", "south"]
-    found = json.loads(run("evaluate", path, "--groups", "region", "--json"))
+    found = call("evaluate", path, "--groups", "region", "--json").json
     assert len(found["by_group"]["rows"]) == 2
     words = ["compare", path, "--split", "0.5", "--ignore", "region", "--methods", "ts", "--json"]
-    assert json.loads(run(*words))["methods"][0]["n_rows"] == 750
+    assert call(*words).json["methods"][0]["n_rows"] == 750
 
 
-def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, run):
+def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, call):
     bad = FRAME[:300].assign(bee=FRAME.bee.mask(FRAME.index == 37))
     bad.to_parquet(days / "7.parquet")
     out = tmp_path / "model"
     for words in (("fit", days, "-m", "fir", "-o", out), ("evaluate", days)):
-        assert "7.parquet, row 37 (from 0), column 'bee' is nan" in run(*words, code=3)
+        assert "7.parquet, row 37 (from 0), column 'bee' is nan" in call(*words, code=3).err
     assert not out.exists()
     (days / "7.parquet").unlink()
-    run("fit", days, "-m", "fir", "-o", out)
-    run("apply", out, days, "-o", tmp_path / "done")
+    call("fit", days, "-m", "fir", "-o", out)
+    call("apply", out, days, "-o", tmp_path / "done")
     bad.to_parquet(days / "7.parquet")
-    run("apply", out, days, "-o", tmp_path / "broken", code=3)
+    call("apply", out, days, "-o", tmp_path / "broken", code=3)
     assert not (tmp_path / "broken").exists()
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
-def test_apply_to_a_directory(days, tmp_path, run):
+def test_apply_to_a_directory(days, tmp_path, call):
     out = tmp_path / "model"
-    run("fit", days, "-m", "ts", "-o", out)
-    text = run("apply", out, days, "-o", tmp_path / "done")
+    call("fit", days, "-m", "ts", "-o", out)
+    text = call("apply", out, days, "-o", tmp_path / "done").out
     assert "1,500 rows" in text
     found = pd.concat(pd.read_parquet(tmp_path / "done" / f"{i}.parquet") for i in range(5))
     assert (found[NAMES].to_numpy() == predictions(out)).all()
     assert found["label"].tolist() == FRAME["label"].tolist()
-    assert "File exists" in run("apply", out, days, "-o", tmp_path / "done", code=3)
+    assert "File exists" in call("apply", out, days, "-o", tmp_path / "done", code=3).err
 
 
 MEMORY = """
@@ -163,12 +148,12 @@ def assert_same_numbers(first, second):
     pd.testing.assert_frame_equal(a[ends], b[ends], rtol=5e-3)
 
 
-def test_evaluate_a_directory(days, tmp_path, run):
+def test_evaluate_a_directory(days, tmp_path, call):
     FRAME.to_parquet(tmp_path / "all.parquet")
-    far = json.loads(run("evaluate", days, "--json"))
-    near = json.loads(run("evaluate", tmp_path / "all.parquet", "--json"))
+    far = call("evaluate", days, "--json").json
+    near = call("evaluate", tmp_path / "all.parquet", "--json").json
     assert far.keys() == near.keys()
     assert (far.pop("source"), near.pop("source")) == (str(days), str(tmp_path / "all.parquet"))
     assert_same_numbers(far, near)
     assert far["n_rows"] == 1500
-    assert "p = 0.0" in run("evaluate", days)
+    assert "p = 0.0" in call("evaluate", days).out

@@ -1,13 +1,10 @@
 """Columns beside the scores: ``--features`` of files."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from calibrant import FeatureCalibrator, model_file
-from calibrant._cli.main import run
 
 ONE = ["--columns", "confidence", "--label-column", "right", "--positive", "1"]
 ONE += ["--scores", "positive"]
@@ -32,13 +29,13 @@ def make(n_rows=1500, seed=0):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, quiet):
     path = tmp_path_factory.mktemp("features")
     make().to_csv(path / "val.csv", index=False)
     make(seed=1).to_csv(path / "new.csv", index=False)
     make(seed=1).to_parquet(path / "new.parquet", index=False)
     words = ["fit", path / "val.csv", "-o", path / "m.calibrant", *ONE]
-    assert run([*map(str, words), "--features", "tokens,subject"]) == 0
+    quiet(*words, "--features", "tokens,subject")
     return path
 
 
@@ -53,69 +50,50 @@ def test_the_model_is_that_of_python(folder):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_apply_finds_the_columns_of_the_model(folder, suffix, capsys):
+def test_apply_finds_the_columns_of_the_model(folder, suffix, call):
     out = folder / f"out.{suffix}"
-    assert (
-        run(["apply", str(folder / "m.calibrant"), str(folder / f"new.{suffix}"), "-o", str(out)])
-        == 0
-    )
+    call("apply", folder / "m.calibrant", folder / f"new.{suffix}", "-o", out)
     found = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
     new = make(seed=1)
     expected = model_file.load(folder / "m.calibrant").predict_proba(
         new["confidence"], new[["tokens", "subject"]]
     )
     np.testing.assert_allclose(found["confidence"], expected[:, 1], rtol=1e-12)
-    capsys.readouterr()
 
 
-def test_a_file_without_such_a_column_is_refused(folder, capsys):
+def test_a_file_without_such_a_column_is_refused(folder, call):
     make(seed=1).drop(columns="subject").to_csv(folder / "short.csv", index=False)
     words = "apply", folder / "m.calibrant", folder / "short.csv", "-o", folder / "none.csv"
-    assert run([*map(str, words)]) == 3
-    assert (
-        "has no column 'subject' (the model was fitted with --features)" in capsys.readouterr().err
-    )
+    told = call(*words, code=3).err
+    assert "has no column 'subject' (the model was fitted with --features)" in told
     assert not (folder / "none.csv").exists()
 
 
-def test_evaluate_lists_segments(folder, capsys):
-    words = ["evaluate", str(folder / "new.csv"), *ONE, "--features", "tokens,subject"]
-    assert run(words) == 0
-    assert "subject = law" in capsys.readouterr().out
-    assert run([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["segments"]
+def test_evaluate_lists_segments(folder, call):
+    words = ["evaluate", folder / "new.csv", *ONE, "--features", "tokens,subject"]
+    assert "subject = law" in call(*words).out
+    found = call(*words, "--json").json["segments"]
     assert found["segments"][0]["observed"] < found["segments"][0]["predicted"]
 
 
-def test_fit_says_what_the_features_gained(folder, capsys):
-    words = ["fit", str(folder / "val.csv"), "-o", str(folder / "x.calibrant"), *ONE]
+def test_fit_says_what_the_features_gained(folder, call):
+    words = ["fit", folder / "val.csv", "-o", folder / "x.calibrant", *ONE]
     words += ["--features", "tokens,subject"]
-    assert run(words) == 0
-    told = capsys.readouterr().out
+    told = call(*words).out
     assert "auto and tokens, subject fitted to 1,500 rows" in told
     assert "With the features the NLL is" in " ".join(told.split())
-    assert run([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["features"]
+    found = call(*words, "--json").json["features"]
     assert found["nll"] < found["score_nll"]
     assert {*found["importances"]} == {"tokens", "subject"}
 
 
-def test_options_that_exclude_each_other(folder, capsys):
-    words = ["fit", str(folder / "val.csv"), "-o", str(folder / "x.calibrant"), *ONE]
-    assert run([*words, "--features", "tokens", "--groups", "subject"]) == 2
-    assert "name the group a feature" in capsys.readouterr().err
-    assert run([*words, "--features", "nothing"]) == 3
-    assert "has no column 'nothing' (--features)" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("parts", [("val.csv", "new.csv"), ("val.csv", "--split", "0.6")])
-def test_compare_tries_features(folder, parts, capsys):
+def test_compare_tries_features(folder, parts, call):
     page = folder / "page.html"
     files = [str(folder / part) if part.endswith(".csv") else part for part in parts]
     words = ["compare", *files, *ONE, "--features", "tokens,subject"]
-    assert run([*words, "--methods", "auto,features", "--report", str(page), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "features" in json.dumps(found)
+    found = call(*words, "--methods", "auto,features", "--report", page, "--json").json
+    assert "features" in str(found)
     text = page.read_text(encoding="utf-8")
     assert "--features tokens,subject" in text
     before, after = text.partition('id="segments"')[2].partition("</section>")[0].split("<h3>")[1:]
@@ -125,8 +103,8 @@ def test_compare_tries_features(folder, parts, capsys):
     assert "by chance" in after
 
 
-def test_decide_reads_features(folder, capsys):
+def test_decide_reads_features(folder, call):
     (folder / "costs.csv").write_text("label,ask,trust\n0,1,5\n1,1,0\n")
     words = ["decide", folder / "m.calibrant", folder / "new.csv", "-o", folder / "decided.csv"]
-    assert run([*map(str, words), "--costs", str(folder / "costs.csv")]) == 0, capsys.readouterr()
+    call(*words, "--costs", folder / "costs.csv")
     assert "ask" in set(pd.read_csv(folder / "decided.csv")["decision"])

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from calibrant import GroupedCalibrator, TemperatureScaling, model_file
-from calibrant._cli.main import run
 from calibrant._cli.measuring import apply_lines
 from calibrant._files.request import Request
 
@@ -31,12 +30,6 @@ def sets_by(path):
     return ["--coverage", "0.8", "--calibration", path]
 
 
-def call(capsys, *words):
-    """What a command that succeeds prints."""
-    assert run([*map(str, words)]) == 0, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
 def write_records(path, frame):
     rows = [
         {"scores": {name: own.pop(name) for name in SCORES}, **own}
@@ -45,10 +38,10 @@ def write_records(path, frame):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def fit(capsys, path, frame, *more):
+def fit(call, path, frame, *more):
     frame.to_csv(path / "val.csv", index=False)
     model = path / "m.calibrant"
-    call(capsys, "fit", path / "val.csv", "-m", "ts", "--groups", "group", "-o", model, *more)
+    call("fit", path / "val.csv", "-m", "ts", "--groups", "group", "-o", model, *more)
     return model
 
 
@@ -64,26 +57,24 @@ def by_python(frame, names, new=None, new_names=None):
     "names",
     [["true", "false"], ["12345678901234567890", "2"], ["1e3", "7"], ["3.5", "4"], ["01", "1"]],
 )
-def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(capsys, tmp_path, names):
+def test_apply_finds_the_groups_of_the_fit_whatever_they_look_like(call, tmp_path, names):
     frame = make(names)
-    model = fit(capsys, tmp_path, frame)
+    model = fit(call, tmp_path, frame)
     assert model_file.load(model).groups_.tolist() == sorted(names)
     out, wanted = tmp_path / "out.csv", by_python(frame, frame["group"])
-    call(capsys, "apply", model, tmp_path / "val.csv", "--groups", "group", "-o", out)
+    call("apply", model, tmp_path / "val.csv", "--groups", "group", "-o", out)
     np.testing.assert_allclose(pd.read_csv(out)[SCORES], wanted, rtol=1e-12)
     words = ["--groups", "group", "-o", tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv")]
-    call(capsys, "decide", model, tmp_path / "val.csv", *words)
-    found = json.loads(
-        call(capsys, "evaluate", tmp_path / "val.csv", "--groups", "group", "--json")
-    )
+    call("decide", model, tmp_path / "val.csv", *words)
+    found = call("evaluate", tmp_path / "val.csv", "--groups", "group", "--json").json
     assert {own["group"] for own in found["by_group"]["rows"]} == set(names)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".jsonl", ".parquet", ".arrow", ".csv"])
-def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
+def test_apply_takes_groups_of_every_format(call, tmp_path, suffix):
     frame = make([1, 2])
     frame["group"] = frame["group"].astype(int)
-    model, path, out = fit(capsys, tmp_path, frame), tmp_path / f"new{suffix}", tmp_path / "out.npz"
+    model, path, out = fit(call, tmp_path, frame), tmp_path / f"new{suffix}", tmp_path / "out.npz"
     if suffix == ".npz":
         arrays = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}
         np.savez(path, group=frame["group"].to_numpy(), **arrays)
@@ -95,39 +86,38 @@ def test_apply_takes_groups_of_every_format(capsys, tmp_path, suffix):
         frame.to_feather(path, compression="uncompressed")
     else:  # with another separator, which the scores are read by, too
         frame.to_csv(path, index=False, sep=";")
-    call(capsys, "apply", model, path, "--groups", "group", "-o", out)
+    call("apply", model, path, "--groups", "group", "-o", out)
     np.testing.assert_allclose(np.load(out)["probs"], by_python(frame, frame["group"]), rtol=1e-12)
     words = ["decide", model, path, "--groups", "group", *sets_by(tmp_path / "val.csv")]
-    call(capsys, *words, "-o", f"{out}.csv")
+    call(*words, "-o", f"{out}.csv")
 
 
-def test_chunks_of_an_archive_have_their_own_groups(capsys, tmp_path, monkeypatch):
+def test_chunks_of_an_archive_have_their_own_groups(call, tmp_path, monkeypatch):
     monkeypatch.setattr("calibrant._files.source.CHUNK_BYTES", 1600)  # 100 rows
     frame = make(["a", "b", "c"]).sort_values("group")
-    model, path = fit(capsys, tmp_path, frame), tmp_path / "new.npz"
+    model, path = fit(call, tmp_path, frame), tmp_path / "new.npz"
     own = {"probs": np.ascontiguousarray(frame[SCORES]), "classes": np.array(SCORES)}
     np.savez(path, group=frame["group"].to_numpy().astype(str), **own)
-    call(capsys, "apply", model, path, "--groups", "group", "-o", tmp_path / "out.npz")
+    call("apply", model, path, "--groups", "group", "-o", tmp_path / "out.npz")
     found = np.load(tmp_path / "out.npz")["probs"]
     np.testing.assert_allclose(found, by_python(frame, frame["group"]), rtol=1e-12)
     np.savez(path, group=np.array(["a", "b"]), **own)
-    words = ["apply", str(model), str(path), "--groups", "group", "-o", str(tmp_path / "o.npz")]
-    assert run(words) == 3
-    assert "600 rows, but 'group' has 2" in capsys.readouterr().err
+    words = ["apply", model, path, "--groups", "group", "-o", tmp_path / "o.npz"]
+    assert "600 rows, but 'group' has 2" in call(*words, code=3).err
 
 
-def test_a_field_of_groups_in_records_is_no_class(capsys, tmp_path):
+def test_a_field_of_groups_in_records_is_no_class(call, tmp_path):
     frame = make([1, 2])
     frame["group"] = frame["group"].astype(int)
     path, model = tmp_path / "val.jsonl", tmp_path / "m.calibrant"
     write_records(path, frame)
     words = [path, "--scores", "logits", "--groups", "group"]
-    call(capsys, "fit", *words, "-m", "ts", "-o", model)
+    call("fit", *words, "-m", "ts", "-o", model)
     assert model_file.load(model).classes_.tolist() == SCORES
     frame.to_csv(tmp_path / "val.csv", index=False)
-    found = json.loads(call(capsys, "evaluate", *words, "--json"))
+    found = call("evaluate", *words, "--json").json
     table = [tmp_path / "val.csv", *words[1:]]
-    wanted = json.loads(call(capsys, "evaluate", *table, "--json"))
+    wanted = call("evaluate", *table, "--json").json
     assert found | {"source": ""} == wanted | {"source": ""}
 
 
@@ -147,7 +137,7 @@ def test_commands_of_a_report_ignore_columns_that_the_method_does_not_read(metho
 
 
 @pytest.mark.parametrize("names", [[7, 11], [7.0, 11.0], [True, False]])
-def test_groups_of_a_model_made_in_python_may_be_numbers(capsys, tmp_path, names):
+def test_groups_of_a_model_made_in_python_may_be_numbers(call, tmp_path, names):
     frame = make(names)
     own = GroupedCalibrator(TemperatureScaling())
     groups = np.array(frame["group"].tolist())
@@ -157,44 +147,42 @@ def test_groups_of_a_model_made_in_python_may_be_numbers(capsys, tmp_path, names
     fresh.loc[:4, "group"] = "elsewhere"
     fresh.to_csv(tmp_path / "new.csv", index=False)
     words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
-    call(capsys, "apply", *words, tmp_path / "out.csv")
+    call("apply", *words, tmp_path / "out.csv")
     wanted = own.predict_proba(frame[SCORES], groups=groups)
     wanted[:5] = own.for_group(None).predict_proba(frame[SCORES][:5])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
-    call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "new.csv"))
+    call("decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "new.csv"))
 
 
 @pytest.mark.parametrize("command", ["fit", "apply", "decide", "evaluate"])
-def test_a_row_without_a_group_is_named(capsys, tmp_path, command):
+def test_a_row_without_a_group_is_named(call, tmp_path, command):
     frame = make(["a", "b"])
-    model = fit(capsys, tmp_path, frame)
+    model = fit(call, tmp_path, frame)
     frame.loc[1, "group"] = None
     frame.to_csv(path := tmp_path / "new.csv", index=False)
     more = {"fit": ["-o", tmp_path / "n.calibrant"], "apply": ["-o", tmp_path / "o.csv"]}
     more["decide"] = ["-o", tmp_path / "o.csv", *sets_by(path)]
     words = [model, path] if command in ("apply", "decide") else [path]
     words = [command, *words, "--groups", "group", *more.get(command, [])]
-    assert run([*map(str, words)]) == 3
-    assert f"{path}, line 3: the group is missing" in capsys.readouterr().err
+    assert f"{path}, line 3: the group is missing" in call(*words, code=3).err
 
 
-def test_a_fit_by_group_is_monitored_by_group(capsys, tmp_path):
-    model = fit(capsys, tmp_path, make(["a", "b"]))
+def test_a_fit_by_group_is_monitored_by_group(call, tmp_path):
+    model = fit(call, tmp_path, make(["a", "b"]))
     words = ["monitor", model, tmp_path / "val.csv", "--ignore", "group", "--state"]
-    assert run([*map(str, words), str(tmp_path / "state.json")]) == 2
-    assert "--groups" in capsys.readouterr().err
+    assert "--groups" in call(*words, tmp_path / "state.json", code=2).err
 
 
 @pytest.mark.parametrize(
     ("names", "new"),
     [(["101", "102", "other"], ["101", "102"]), (["101", "102"], ["101", "other"])],
 )
-def test_the_names_of_groups_do_not_depend_on_what_else_is_there(capsys, tmp_path, names, new):
+def test_the_names_of_groups_do_not_depend_on_what_else_is_there(call, tmp_path, names, new):
     frame, fresh = make(names), make(new)
-    model = fit(capsys, tmp_path, frame)
+    model = fit(call, tmp_path, frame)
     fresh.to_csv(tmp_path / "new.csv", index=False)
     words = [model, tmp_path / "new.csv", "--groups", "group", "-o"]
-    call(capsys, "apply", *words, tmp_path / "out.csv")
+    call("apply", *words, tmp_path / "out.csv")
     wanted = by_python(frame, frame["group"], fresh, fresh["group"])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")[SCORES], wanted, rtol=1e-12)
-    call(capsys, "decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))
+    call("decide", *words, tmp_path / "sets.csv", *sets_by(tmp_path / "val.csv"))

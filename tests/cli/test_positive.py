@@ -1,13 +1,10 @@
 """The positive one of two classes, by the command: of a single column, and of two."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from calibrant import TemperatureScaling, model_file
-from calibrant._cli.main import run
 
 COSTS = ",good,bad\ngood,0,1\nbad,5,0\n"
 
@@ -37,26 +34,20 @@ def risks(tmp_path_factory):
     return home, frame
 
 
-def call(capsys, *words):
-    """What a command that succeeds prints."""
-    assert run([*map(str, words)]) == 0, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
 @pytest.fixture(scope="module")
-def one(risks, tmp_path_factory):
+def one(risks, tmp_path_factory, quiet):
     """Return a model of one column."""
     model, (home, _) = tmp_path_factory.mktemp("model") / "one.calibrant", risks
     words = ["fit", home / "one.csv", "--columns", "risk", "--positive", "bad", "-m", "ts", "-o"]
-    assert run([*map(str, words), str(model)]) == 0
+    quiet(*words, model)
     return model
 
 
 @pytest.mark.parametrize("served", ["one_serve.csv", "one.csv", "one.npy"])
-def test_decisions_by_one_column(risks, one, capsys, tmp_path, served):
+def test_decisions_by_one_column(risks, one, call, tmp_path, served):
     (home, frame), out = risks, tmp_path / "out.csv"
     words = ["decide", one, home / served, "--costs", home / "costs.csv", "-o", out]
-    found = json.loads(call(capsys, *words, "--json"))
+    found = call(*words, "--json").json
     fit = TemperatureScaling().fit(frame[["bad", "good"]], frame["label"])
     p = fit.predict_proba(frame[["bad", "good"]])[:, 0]
     assert found["expected_cost"] == pytest.approx(np.minimum(1 - p, 5 * p).mean())
@@ -64,53 +55,50 @@ def test_decisions_by_one_column(risks, one, capsys, tmp_path, served):
     assert pd.read_csv(out)["decision"].tolist() == chosen.tolist()
 
 
-def test_a_single_column_of_the_other_class_is_refused(risks, one, capsys, tmp_path):
+def test_a_single_column_of_the_other_class_is_refused(risks, one, call, tmp_path):
     home, _ = risks
     other, out = home / "other.csv", tmp_path / "out.csv"
     words = ["decide", one, other, "--coverage", "0.9", "--calibration", other, "-o", out]
-    assert run([*map(str, words)]) == 3
-    assert "read as the column of 'bad'" in capsys.readouterr().err
+    assert "read as the column of 'bad'" in call(*words, code=3).err
 
 
-def test_one_column_is_monitored(risks, one, capsys, tmp_path):
+def test_one_column_is_monitored(risks, one, call, tmp_path):
     home, _ = risks
     found = [
-        json.loads(
-            call(capsys, "monitor", model, home / file, "--state", tmp_path / file, "--json")
-        )
-        for model, file in [(one, "one.csv"), (two_model(home, capsys, tmp_path), "two.csv")]
+        call("monitor", model, home / file, "--state", tmp_path / file, "--json").json
+        for model, file in [(one, "one.csv"), (two_model(home, call, tmp_path), "two.csv")]
     ]
     assert found[0]["n_rows"] == 800
     for name in ("accuracy", "confidence", "gap"):  # rows count in the order of their last bits
         assert found[0][name]["value"] == pytest.approx(found[1][name]["value"], abs=1e-12)
 
 
-def two_model(home, capsys, path, *more, file="two.csv"):
+def two_model(home, call, path, *more, file="two.csv"):
     """Fit to two columns."""
     model = path / "two.calibrant"
-    call(capsys, "fit", home / file, "-m", "ts", "-o", model, *more)
+    call("fit", home / file, "-m", "ts", "-o", model, *more)
     return model
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnOrderWarning")
 @pytest.mark.parametrize("file", ["two.csv", "days"])
-def test_fit_puts_the_positive_class_of_two_columns_last(risks, capsys, tmp_path, file):
+def test_fit_puts_the_positive_class_of_two_columns_last(risks, call, tmp_path, file):
     home, frame = risks
-    model = two_model(home, capsys, tmp_path, "--positive", "bad", file=file)
+    model = two_model(home, call, tmp_path, "--positive", "bad", file=file)
     loaded = model_file.load(model)
     assert loaded.classes_.tolist() == ["good", "bad"]
-    plain = model_file.load(two_model(home, capsys, tmp_path, file=file))
+    plain = model_file.load(two_model(home, call, tmp_path, file=file))
     wanted = plain.predict_proba(frame[["bad", "good"]])
     found = loaded.predict_proba(frame[["good", "bad"]])
     np.testing.assert_allclose(found[:, ::-1], wanted, rtol=1e-9)
     model_file.save(loaded, model)
     out = tmp_path / "out.csv"
-    call(capsys, "apply", model, home / "serve.csv", "-o", out)
+    call("apply", model, home / "serve.csv", "-o", out)
     np.testing.assert_allclose(pd.read_csv(out)[["bad", "good"]], wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
-def test_fit_does_not_turn_columns_that_have_no_names(risks, capsys, tmp_path, suffix):
+def test_fit_does_not_turn_columns_that_have_no_names(risks, call, tmp_path, suffix):
     _, frame = risks
     path, y = tmp_path / f"val{suffix}", (frame["label"] == "good").astype(int)
     if suffix == ".npz":
@@ -120,7 +108,6 @@ def test_fit_does_not_turn_columns_that_have_no_names(risks, capsys, tmp_path, s
             path, index=False
         )
     words = ["fit", path, "-m", "ts", "-o", tmp_path / "m.calibrant", "--positive"]
-    assert run([*map(str, words), "0"]) == 3
-    assert "only where columns are named after their classes" in capsys.readouterr().err
-    call(capsys, *words, "1")
+    assert "only where columns are named after" in call(*words, "0", code=3).err
+    call(*words, "1")
     assert model_file.load(tmp_path / "m.calibrant").classes_.tolist() == [0, 1]

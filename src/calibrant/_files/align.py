@@ -153,7 +153,7 @@ def align(
     labels = np.unique(y).tolist() if labels is None else labels
     known = _find_classes(rows, y, labels, request, like)
     if known is not None:
-        _refuse_unknown(y, known, place)
+        refuse_unknown(y, known, place)
     two = known
     if request.positive is not None:
         two = _two_classes(rows, y, known or labels, request.positive)
@@ -213,7 +213,7 @@ def _classes_by_name(
     is_checked = rows.are_columns_sure or (rows.kind == "probabilities" and not is_normalized)
     if match is None:
         if 2 * sum(str(label) in names for label in labels) > len(labels):
-            _refuse_unknown(y, names, rows.place)  # of these rows; others come later
+            refuse_unknown(y, names, rows.place)  # of these rows; others come later
             return _typed(names, y)
         if not is_checked:
             raise PredictionFileError(
@@ -333,7 +333,7 @@ def labels_of(stored: NDArray[Any], place: Place, *, as_text: bool = False) -> L
     return np.array([whole[text] for text in texts], dtype=np.int64)
 
 
-def _refuse_unknown(y: Labels, known: list[Any], place: Place) -> None:
+def refuse_unknown(y: Labels, known: list[Any], place: Place) -> None:
     """Refuse the first label that is not among the classes."""
     classes, labels = np.array(known), y
     if y.dtype.kind == "U" or classes.dtype.kind == "U":

@@ -14,7 +14,7 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._atomic_file import new_directory
 from calibrant._bad_rows import ON_BAD_ROW, predict_good
-from calibrant._files.align import features_of, groups_of, refuse_other_columns
+from calibrant._files.align import features_of, groups_of, refuse_other_columns, refuse_unknown
 from calibrant._files.formats import (
     files_below,
     find_format,
@@ -233,8 +233,10 @@ class CalibratedFile:
 
     @property
     def y(self) -> NDArray[Any]:
-        """Labels as the model has them."""
-        return labels_of_model(self.rows, self.calibration.classes)
+        """Labels, which are classes of the model."""
+        y = labels_of_model(self.rows, self.calibration.classes)
+        refuse_unknown(y, self.calibration.classes.tolist(), self.rows.place)
+        return y
 
     def table(self) -> Any:
         """Return the columns of the file, with probabilities in place of scores, as Arrow's."""
