@@ -80,16 +80,6 @@ def test_compare_tells_costs_and_groups(credit, call, tmp_path):
         pytest.fail("the column of groups is no score")
 
 
-@pytest.mark.parametrize("command", ["evaluate", "compare", "fit"])
-def test_a_column_of_groups_that_is_not_there_is_named(credit, call, tmp_path, command):
-    home, _, _ = credit
-    more = {"compare": [home / "test.csv"], "fit": ["-o", tmp_path / "m.calibrant"]}
-    words = [command, home / "val.csv", *more.get(command, []), "--groups", "county"]
-    told = call(*words, code=3).err
-    assert "county" in told
-    assert "--groups" in told
-
-
 def test_decide_wants_the_groups_of_the_fit_and_no_others(credit, call, tmp_path):
     home, _, _ = credit
     grouped, pooled = tmp_path / "grouped.calibrant", tmp_path / "pooled.calibrant"
@@ -135,15 +125,6 @@ def test_decisions_are_written(credit, call, tmp_path):
     np.testing.assert_allclose(written[[*scores(test)]], p, atol=1e-12)
     assert "--calibration FILE" in call(*[*words, "--coverage", "0.9"], code=2).err
     assert "--costs" in call(*words, code=2).err
-
-
-def test_costs_that_cannot_be_read_name_the_file(credit, call, tmp_path):
-    home, _, _ = credit
-    costs = tmp_path / "costs.csv"
-    costs.write_text("true,a,b\nno,0,1\nmaybe,1,0\n")
-    told = call("evaluate", home / "test.csv", "--costs", costs, code=3).err
-    assert str(costs) in told
-    assert "maybe" in told
 
 
 @pytest.fixture(scope="module")
@@ -245,17 +226,6 @@ def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(call, tmp_pat
     assert (
         "unlabelled.csv has no labels" in call(*[*words, "--calibration", unlabelled], code=3).err
     )
-
-
-def test_costs_are_numbers(risks, call, tmp_path):
-    """A name is no column: costs that differ by row are for Python."""
-    for name, text in {
-        "c.csv": "true,lend,refuse\nbad,amount,0\ngood,0,1.5\n",
-        "c.json": '{"false_positive": 1.5, "false_negative": "amount"}',
-    }.items():
-        (tmp_path / name).write_text(text)
-        said = call("evaluate", risks / "test.csv", "--costs", tmp_path / name, code=3).err
-        assert f"{name}: 'amount' is not a number; costs that differ by row are for" in said
 
 
 def test_a_column_that_decide_writes_is_not_there_before(risks, call, tmp_path):

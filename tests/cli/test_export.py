@@ -21,26 +21,6 @@ def model(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["-o", "model.bin"], "model.bin must end with .onnx or .pt2"),
-        (["-o", "m.pt2", "--behind", "n.onnx"], "--behind is for ONNX"),
-        (["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float64"], "leave it out"),
-    ],
-)
-def test_options_that_do_not_go_together(model, options, message, capsys):
-    assert run(["export", str(model), *options]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_a_damaged_model_is_named(model, tmp_path, capsys):
-    model.write_bytes(model.read_bytes()[:-1])
-    assert run(["export", str(model), "-o", str(tmp_path / "m.onnx")]) == 3
-    assert str(model) in capsys.readouterr().err
-    assert not (tmp_path / "m.onnx").exists()
-
-
 def test_a_missing_package_is_said_to_be_needed_by_what_was_asked_for(
     model, tmp_path, capsys, monkeypatch
 ):

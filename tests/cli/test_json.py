@@ -64,11 +64,3 @@ def test_fit_tells_the_rows_that_the_method_saw(home, call, monkeypatch):
         for method in ("ms", "fir", "auto"):
             found = call("fit", home / "days", "-m", method, "-o", out, "--json").json
             assert (found["rows"], found["rows_read"]) == (n_rows, 900)
-
-
-def test_an_error_has_no_other_fields_and_its_line_for_people_stays(home, call):
-    told = call("evaluate", home / "nowhere.csv", "--json", code=3)
-    message = f"{home / 'nowhere.csv'} does not exist"
-    error = {"type": "PredictionFileError", "message": message, "exit_code": 3}
-    assert told.json == {"version": 1, "error": error}
-    assert told.err == f"calibrant: {message}\n"

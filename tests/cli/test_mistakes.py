@@ -69,6 +69,7 @@ def folder(tmp_path_factory):
     for name, cells in (("costs", "0,3\nbad,5,0"), ("words", "0,x\nbad,5,0"), ("other", "0,1")):
         (home / f"{name}.csv").write_text(f"true,lend,refuse\ngood,{cells}\n")
     (home / "costs.json").write_text('{"false_positive": 1, "false_negative": 5}')
+    (home / "words.json").write_text('{"false_positive": 1.5, "false_negative": "x"}')
     (home / "list.json").write_text("[1]")
     for words in ("fit val.csv -m ts -o m", "fit two.csv -m ts -o two", "inspect m"):
         path = [
@@ -77,6 +78,7 @@ def folder(tmp_path_factory):
         assert run([*map(str, path)]) == 0
     words = ["fit", home / "one.csv", "--columns", "risk", "--positive", "bad", "-m", "ts", "-o"]
     assert run([*map(str, words), str(home / "one")]) == 0
+    (home / "broken").write_bytes((home / "m").read_bytes()[:-1])
     return home
 
 
@@ -117,9 +119,11 @@ MISTAKES = {
     "evaluate log.jsonl --scores positive": (3, "use --scores probabilities"),
     "evaluate log.jsonl --groups x": (3, "the field 'x' is missing"),
     "evaluate two.csv --costs words.csv": (3, "words.csv: 'x' is not a number"),
+    "evaluate two.csv --costs words.json": (3, "words.json: 'x' is not a number"),
     "evaluate two.csv --costs list.json": (3, "is neither CSV"),
     "evaluate two.csv --costs other.csv": (3, "other.csv: costs has the rows 'good'"),
     "evaluate two.csv --costs costs.json": (3, "not known which of the classes 'bad', 'good'"),
+    "compare val.csv val.npz --groups x": (3, "no column 'x' (--groups)"),
     "fit val.csv -m nothing -o o": (3, "'nothing'"),
     "fit val.csv -o no/such/place": (3, "No such file"),
     "fit val.csv": (2, "Missing option '-o'"),
@@ -155,6 +159,10 @@ MISTAKES = {
     "decide two two.csv -o o.txt --costs costs.csv": (2, "write it to .csv, .tsv or .parquet"),
     "judge log.jsonl log.jsonl --grade x": (3, "the field 'label'|the field 'x'"),
     "judge val.csv new.csv --grade x --scores logits": (2, "describe scores"),
+    "export m -o model.bin": (2, "model.bin must end with .onnx or .pt2"),
+    "export m -o m.pt2 --behind n.onnx": (2, "--behind is for ONNX"),
+    "export m -o m.onnx --behind n.onnx --dtype float64": (2, "leave it out"),
+    "export broken -o m.onnx": (3, "broken: the file is cut off"),
     "inspect val.csv": (3, "val.csv: the file is not a calibrant model file"),
     "monitor m val.csv": (2, "Missing option '--state'"),
     "monitor m val.csv --state s --time-column x": (3, "no column 'x' (--time-column)"),

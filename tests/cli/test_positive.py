@@ -55,13 +55,6 @@ def test_decisions_by_one_column(risks, one, call, tmp_path, served):
     assert pd.read_csv(out)["decision"].tolist() == chosen.tolist()
 
 
-def test_a_single_column_of_the_other_class_is_refused(risks, one, call, tmp_path):
-    home, _ = risks
-    other, out = home / "other.csv", tmp_path / "out.csv"
-    words = ["decide", one, other, "--coverage", "0.9", "--calibration", other, "-o", out]
-    assert "read as the column of 'bad'" in call(*words, code=3).err
-
-
 def test_one_column_is_monitored(risks, one, call, tmp_path):
     home, _ = risks
     found = [

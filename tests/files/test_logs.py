@@ -28,6 +28,11 @@ def write(path, *records):
     return path
 
 
+def log_of(tmp_path, *records, **asked):
+    """Write records and read them."""
+    return read_prediction_file(write(tmp_path / "log.jsonl", *records), Request(**asked))
+
+
 def run(*words):
     """What a command prints, and its exit code."""
     out, err = io.StringIO(), io.StringIO()
@@ -77,7 +82,7 @@ def lm_eval(lls, texts, target, **others):
 
 def test_older_samples_of_lm_eval_have_lists_and_numbers(tmp_path):
     rows = lm_eval([-1.0, -2.0], "AB", 1), lm_eval([-3.0, -2.0, -1.0], "ABC", "C")
-    log = read_prediction_file(write(tmp_path / "old.jsonl", *rows))
+    log = log_of(tmp_path, *rows)
     np.testing.assert_array_equal(log.scores, [[-1, -2, -math.inf], [-3, -2, -1]])
     assert log.labels.tolist() == ["B", "C"]
 
@@ -86,13 +91,13 @@ def test_a_target_in_digits_is_a_place_unless_the_log_says_else(tmp_path):
     """Options 1, 2, 3 and the target 1: ``acc`` tells which of them was meant."""
     place = lm_eval([-3.0, -1.0, -2.0], "123", "1", acc=1.0)
     text = lm_eval([-1.0, -3.0, -2.0], "123", "1", acc=1.0)
-    log = read_prediction_file(write(tmp_path / "digits.jsonl", place, text))
+    log = log_of(tmp_path, place, text)
     assert log.labels.tolist() == ["2", "1"]
     wrong = lm_eval([-1.0, -3.0], "AB", "B", acc=1.0)
     with pytest.raises(
         PredictionFileError, match=r"line 1: the target 'B' .*contradicts acc, which is 1\.0"
     ):
-        read_prediction_file(write(tmp_path / "wrong.jsonl", wrong))
+        log_of(tmp_path, wrong)
 
 
 def test_one_continuation_for_several_options_is_refused(tmp_path):
@@ -117,7 +122,7 @@ def chat(label, tokens, **others):
 
 def test_letters_with_and_without_a_space_are_one_option(tmp_path):
     listed = {"A": math.log(0.4), " A": math.log(0.2), "\u0120B": math.log(0.3)}
-    log = read_prediction_file(write(tmp_path / "a.jsonl", chat("B", [("A", listed)])))
+    log = log_of(tmp_path, chat("B", [("A", listed)]))
     assert log.place.names == ["A", "B"]
     np.testing.assert_allclose(np.exp(log.scores), [[0.6, 0.3]])
 
@@ -137,13 +142,13 @@ def test_options_that_are_not_listed_share_the_rest(tmp_path):
 def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     listed = {"B": math.log(0.7), "A": math.log(0.2)}
     said = [("Answer", {"Answer": -0.1}), (":", {":": -0.1}), (" B", listed | {" B": -9.0})]
-    log = read_prediction_file(write(tmp_path / "a.jsonl", chat("A", said), chat("B", said)))
+    log = log_of(tmp_path, chat("A", said), chat("B", said))
     np.testing.assert_allclose(np.exp(log.scores[0]), [0.2, 0.7 + math.exp(-9.0)])
     both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
     with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
-        read_prediction_file(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
+        log_of(tmp_path, chat("B", said), chat("B", both))
     with pytest.raises(PredictionFileError, match=r"line 1: no token is among 'A', 'B'"):
-        read_prediction_file(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
+        log_of(tmp_path, chat("B", [("I", {"I": -0.1})]))
 
 
 def test_responses_are_read_below_their_envelope(tmp_path):
@@ -178,12 +183,12 @@ def test_plain_records(tmp_path):
 
 def test_a_label_is_the_name_of_an_option_or_a_number_beside_a_list(tmp_path):
     keys = {"probs": {"1": 0.7, "2": 0.2, "3": 0.1}, "label": 1}
-    assert read_prediction_file(write(tmp_path / "a.jsonl", keys)).labels.tolist() == ["1"]
+    assert log_of(tmp_path, keys).labels.tolist() == ["1"]
     with pytest.raises(PredictionFileError, match=r"line 1: the label 0 is not among"):
-        read_prediction_file(write(tmp_path / "a.jsonl", keys | {"label": 0}))
+        log_of(tmp_path, keys | {"label": 0})
     texts = {"probs": [0.7, 0.3], "options": ["3", "1"]}
     for label, name in ((1, "1"), ("1", "1"), (0, "3")):
-        log = read_prediction_file(write(tmp_path / "a.jsonl", texts | {"label": label}))
+        log = log_of(tmp_path, texts | {"label": label})
         assert log.labels.tolist() == [name]
 
 
@@ -191,12 +196,12 @@ def test_completions_have_the_options_that_their_record_lists(tmp_path):
     """Letters for texts: two for two of them, and a D that is never right is there."""
     two = chat("A", [("A", {"A": -0.2, "B": -2.0})], options=["yes", "no"])
     four = chat("C", [("B", {"B": -0.9, "D": -1.0})], options=["p", "q", "r", "s"])
-    log = read_prediction_file(write(tmp_path / "a.jsonl", two, four))
+    log = log_of(tmp_path, two, four)
     assert log.place.names == list("ABCD")
     assert log.has_absent
     np.testing.assert_array_equal(np.isneginf(log.scores), [[0, 0, 1, 1], [0, 0, 0, 0]])
     assert log.scores[1, 3] == pytest.approx(-1.0)
-    model = read_prediction_file(write(tmp_path / "a.jsonl", two), Request(classes=list("ABCDE")))
+    model = log_of(tmp_path, two, classes=list("ABCDE"))
     np.testing.assert_array_equal(np.isneginf(model.scores), [[0, 0, 1, 1, 1]])
 
 
@@ -231,12 +236,12 @@ def test_a_zero_that_is_written_is_no_absent_option(tmp_path):
 
 def test_a_confidence_beside_0_or_1(tmp_path):
     rows = [{"confidence": 90, "correct": 1}, {"confidence": 40, "correct": 0}]
-    log = read_prediction_file(write(tmp_path / "a.jsonl", *rows))
+    log = log_of(tmp_path, *rows)
     assert log.labels.tolist() == ["true", "false"]
     np.testing.assert_allclose(log.scores[:, 1], [0.9, 0.4])
     mixed = [{"confidence": 0.9, "correct": 1}, {"confidence": 95, "correct": 1}]
     with pytest.raises(PredictionFileError, match=r"line 1: 'confidence' is 0.9, but others"):
-        read_prediction_file(write(tmp_path / "a.jsonl", *mixed))
+        log_of(tmp_path, *mixed)
 
 
 def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
