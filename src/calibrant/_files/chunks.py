@@ -6,7 +6,7 @@ import glob
 from abc import abstractmethod
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -61,6 +61,7 @@ class SourceChunks(Chunks):
             if len(rows.scores):
                 yield rows
             n_done += len(rows.scores)
+            del rows
             if self._progress is not None:
                 self._progress(n_done, None, f"reading {self.source}")
 
@@ -86,10 +87,14 @@ class SourceChunks(Chunks):
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
         """Count every chunk, one after the other."""
-        results = (self._count(count, rows) for rows in self._read())
-        for first in results:
-            return reduce(merge, results, first)
-        raise ShapeError(f"{self.source} have no row; pass at least one")
+        merged: T | None = None
+        for rows in self._read():
+            result = self._count(count, rows)
+            del rows
+            merged = result if merged is None else merge(merged, result)
+        if merged is None:
+            raise ShapeError(f"{self.source} have no row; pass at least one")
+        return merged
 
     @abstractmethod
     def _count(self, count: Callable[..., T], rows: Rows) -> T:

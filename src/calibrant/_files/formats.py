@@ -163,6 +163,7 @@ def join_tables(files: Sequence[Path], name: str, request: Request) -> Source:
         for file in files:
             for rows in open_source(file, request).chunks:
                 yield replace(rows, are_columns_sure=columns.are_chosen)
+                del rows
 
     return replace(first, place=Place(name, columns.scores), stream=read())
 

@@ -176,6 +176,7 @@ def read_table(path: Path, request: Request) -> Source:
                 are_columns_sure=columns.are_chosen,
             )
             n_done += batch.num_rows
+            del batch  # so that there is one chunk in memory, while the next is decoded
 
     return Source(place, kind, len(names), np.dtype(float), stream=read(), columns=columns)
 
@@ -350,7 +351,9 @@ class ArrowTable:
     @cached_property
     def samples(self) -> dict[str, list[str] | None]:
         """First values of each column that are not missing; None for columns of no numbers."""
-        first = self._table.head(SAMPLE_ROWS, batch_size=SAMPLE_ROWS, use_threads=False)
+        first = self._table.head(
+            SAMPLE_ROWS, batch_size=1 << 13, batch_readahead=1, use_threads=False
+        )
         columns = {field.name: first.column(field.name) for field in self._table.schema}
         return {
             name: [str(own) for own in column.to_pylist() if own is not None]
