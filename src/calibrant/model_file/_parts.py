@@ -237,8 +237,6 @@ class Reader:
         method, parameters, classes, names, stored = take(entry, where, _PART).values()
         if method == "na-fir":
             method, parameters = _without_solver(parameters, where)
-        if method == "features":  # files of 1.0.0 name a learner, which is always None
-            parameters = {name: value for name, value in parameters.items() if name != "learner"}
         cls = find_method(method)
         if cls is None:
             message = f"the method {method!r:.80} is not known to this version; update calibrant"
