@@ -219,7 +219,6 @@ INF = np.array([[1.0], [np.inf]] * 200)
         ([[10**400]] * 400, errors.NonFiniteError, "in row 0, beyond"),
         (np.zeros((400, 2), dtype=complex), errors.ContainerError, "complex128"),
         ({"a": 1}, errors.ShapeError, "1 row and 1 column"),
-        (np.full((400, 1), "2026", dtype="M8[D]"), errors.ContainerError, "hours since some day"),
         (iter([1]), errors.ContainerError, "list_iterator"),
         (
             pd.DataFrame(np.zeros((400, 2)), columns=["a", "a"]),
