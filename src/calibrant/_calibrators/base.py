@@ -197,7 +197,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"for example {errors.in_words(missing[0])}; {self._unlabelled}"
             )
 
-    def fit(self, scores: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
         """Fit the calibration map.
 
         Parameters
@@ -211,18 +213,28 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             True labels.
         sample_weight : array-like of shape (n_rows,), optional
             Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+        groups : array-like of shape (n_rows,), optional
+            Image, document or patient that each row belongs to. Whatever is chosen by
+            cross-validation is then judged on groups that were held out whole.
 
         Returns
         -------
         self : object
             The fitted calibrator.
         """
-        return self._fit_rows(scores, y, sample_weight)
+        return self._fit_rows(scores, y, sample_weight, groups)
 
-    def _fit_rows(self, scores: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
+    def _fit_rows(
+        self, scores: Any, y: Any, sample_weight: Any, groups: Any = None, **known: Any
+    ) -> Self:
         """Fit to rows in memory, chunks or a sample; ``known`` is passed on to ``_solve``."""
         self._check_parameters()
         chunks = as_chunks(scores, y, sample_weight)
+        if groups is not None and (chunks is not None or isinstance(scores, RowSample)):
+            raise errors.ContainerError(
+                "groups is given with scores in chunks, of which single rows are sampled; pass "
+                "arrays in memory, or leave groups out"
+            )
         if chunks is not None:
             classes = find_classes(None, None, chunks, self.scores, self.classes)
             gate.check_floor(self.min_probability, len(classes))
@@ -236,6 +248,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 scores,
                 y,
                 sample_weight,
+                groups=groups,
                 kind=self.scores,
                 classes=self.classes,
                 normalize=self.normalize,
@@ -383,12 +396,18 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             return
         some = sample_of(batch)
         rows = Stage(fitted_map, float(self.min_probability))(some.scores)
-        constant, wrong = find_constant(some, rows), find_wrong_share(some, rows)
+        constant = find_constant(some, rows)
         if constant is not None:
             notices.warn(constant)
+        # Rows of one group are alike: by chance, shares differ more than those of single rows.
+        wrong = find_wrong_share(some, rows) if batch.group is None else None
         if wrong is not None:
-            is_shared = fitted_map.same_for_all_classes
-            reason = "has one map for all classes" if is_shared else "does not fix it"
+            reason = "shrinks what it learns of single classes; pass more rows"
+            if fitted_map.same_for_all_classes:
+                reason = (
+                    "has one map for all classes; use a method with parameters for each class, "
+                    "such as AutoCalibrator ('auto') or StructuredScaling ('structured')"
+                )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:

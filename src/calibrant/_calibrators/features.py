@@ -133,7 +133,13 @@ class FeatureCalibrator(AroundWithColumns):
             )
 
     def fit(
-        self, scores: Any, y: Any = None, sample_weight: Any = None, *, features: Any = None
+        self,
+        scores: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        features: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Fit the calibrator of the scores alone and the learners.
 
@@ -144,13 +150,15 @@ class FeatureCalibrator(AroundWithColumns):
         features : array-like or data frame of shape (n_rows, n_features)
             What else is known of each row: numbers, booleans, text or times; missing values may
             be left as they are.
+        groups : array-like of shape (n_rows,), optional
+            Image, document or patient that each row belongs to, which is held out whole.
 
         Returns
         -------
         self : object
             The fitted calibrator.
         """
-        return self._fit_beside(scores, y, sample_weight, features)
+        return self._fit_beside(scores, y, sample_weight, features, groups)
 
     def _fit_parts(
         self, batch: SimplexBatch, given: Any = None, given_weight: Any = None
