@@ -200,7 +200,7 @@ def deal_groups(batch: SimplexBatch, n_folds: int) -> NDArray[np.int64]:
 
     Groups of equal weight are dealt in an order of their content, not of their names.
     """
-    names, codes = np.unique(batch.group, return_inverse=True)
+    names, codes = np.unique(np.asarray(batch.group), return_inverse=True)
     hashes = np.zeros(len(names), dtype=np.uint64)
     of_rows = _rounded(batch.scores, batch.kind, batch.class_index)[1]
     np.add.at(hashes, codes, of_rows * np.ceil(batch.weight).astype(np.uint64))
@@ -211,7 +211,8 @@ def deal_groups(batch: SimplexBatch, n_folds: int) -> NDArray[np.int64]:
     for group in np.lexsort((hashes, -weight)):
         fold_of_group[group] = load.argmin()
         load[fold_of_group[group]] += weight[group]
-    return fold_of_group[codes]
+    fold: NDArray[np.int64] = fold_of_group[codes]
+    return fold
 
 
 def _deal_weights(

@@ -23,6 +23,7 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
+from calibrant._calibrators.shift_check import ShiftCheck, compare_scores, summarise
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
@@ -284,6 +285,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         # Predictions are compared with the range of the scores.
         score_range = gate.score_range(batch.scores, batch.kind)
         fitted["solver_report_"] = replace(fitted["solver_report_"], score_range=score_range)
+        with threads.few_blas_threads(0):
+            fitted["score_summary_"] = summarise(sample_of(batch))
         replace_state(self, fitted | gate.feature_names(names))
 
     def partial_fit(
@@ -385,6 +388,47 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                     f"{n_classes} classes; use at least {needed} rows for a reliable fit"
                 )
             )
+
+    def check(self, scores: Any) -> ShiftCheck:
+        """Test whether new scores look like those of the calibration set; labels are not needed.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+            Predictions of the same kind as at ``fit``.
+
+        Returns
+        -------
+        check : ShiftCheck
+            ``alarm``, the p-values behind it, and what to do about it, in words: print it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calibrant import TemperatureScaling
+        >>> from calibrant.datasets import simulated_scores
+        >>> scores, y = simulated_scores(2000)
+        >>> calibrator = TemperatureScaling().fit(scores[:1000], y[:1000])
+        >>> calibrator.check(scores[1000:]).alarm
+        False
+        >>> sure = scores[scores.max(axis=1) > 0.9]
+        >>> calibrator.check(sure).alarm
+        True
+        """
+        check_is_fitted(self, "classes_")
+        summary = vars(self).get("score_summary_")
+        if summary is None:
+            raise errors.ContainerError(
+                f"{type(self).__name__} has no summary of the scores of its fit, which parts of "
+                "other calibrators and older files lack; fit it again"
+            )
+        matrix = gate.to_matrix(scores, self._kind)
+        order = self._check_columns(scores, matrix.shape)
+        rows = gate.check_rows(matrix, self._kind, self.normalize)
+        if len(rows) < 2:
+            raise errors.ShapeError("scores has fewer than two rows; pass at least fifty")
+        rows = rows if order is None else np.take(rows, order, axis=1)
+        return compare_scores(summary, gate.softmax(rows) if self.map_.kind == "logits" else rows)
 
     def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
         """Warn if a class is predicted more or less often than it comes, or all rows are alike.
