@@ -42,6 +42,16 @@ def _describe(curve: Curve) -> Pieces | Terms:
     return parts
 
 
+def refuse_single(ops: Operations, what: str) -> None:
+    """Refuse a graph in float32, in which scores near a threshold or near 1 are other scores."""
+    if ops.is_single:
+        raise errors.ExportError(
+            f"precision='float32' is too coarse for {what}: export with precision='float64', for a "
+            "runtime that has it, such as ONNX Runtime; or fit a method without steps, such as "
+            "'ts', 'structured' or 'spline'"
+        )
+
+
 def find_blocks(
     ops: Operations,
     x: Value,
@@ -107,6 +117,7 @@ def write_curves(
 def _write_pieces(
     ops: Operations, x: Value, pieces: list[Pieces], curve_of: Wholes | None
 ) -> Value:
+    refuse_single(ops, "steps")
     block, edges = find_blocks(ops, x, [one.starts for one in pieces], curve_of, above=2.0)
     values, slopes = (  # blocks count from 1
         np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
@@ -123,17 +134,18 @@ def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes
         _of_curve(ops, name, numbers, curve_of)
         for name, numbers in zip("abc", np.array([one[:3] for one in terms]).T, strict=True)
     )
-    log_x, log_rest = _write_logs(ops, x, 1.0 - x, [one.logs for one in terms], curve_of)
+    log_x, log_rest = _write_logs(ops, x, _rest(ops, x), [one.logs for one in terms], curve_of)
     return ops.sigmoid(log_x * a - log_rest * b + c)
 
 
 def _write_log_odds_lines(
     ops: Operations, x: Value, curves: list[LogOddsCurve], curve_of: Wholes | None
 ) -> Value:
-    rest = 1.0 - x
     if curve_of is not None and len(curve_of) == 2:
         # What is left to one of two classes is the other's score, to the last digit.
         rest = ops.matmul(x, ops.fitted("swap", np.array([[0.0, 1.0], [1.0, 0.0]])))
+    else:
+        rest = _rest(ops, x)
     log_x, log_rest = _write_logs(ops, x, rest, [curve.logs for curve in curves], curve_of)
     z = log_x - log_rest
     # The first and the last line are told from the inner end of them: they are long.
@@ -154,11 +166,18 @@ def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | No
     return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
 
 
+def _rest(ops: Operations, x: Value) -> Value:
+    """Write down what is left of 1."""
+    refuse_single(ops, "curves of probabilities near 1")
+    return 1.0 - x
+
+
 def _write_logs(
     ops: Operations, x: Value, rest: Value, logs: list[BoundedLogs], curve_of: Wholes | None
 ) -> tuple[Value, Value]:
     """Write down log x and log(1 - x), bounded for each curve."""
-    least_x, least_rest = np.array([(one.low, one.rest) for one in logs]).T
+    bounds = np.maximum([(one.low, one.rest) for one in logs], ops.smallest)
+    least_x, least_rest = bounds.T
     log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", least_x, curve_of)))
     return log_x, ops.log(ops.maximum(rest, _of_curve(ops, "rest", least_rest, curve_of)))
 
