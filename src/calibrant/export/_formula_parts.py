@@ -7,16 +7,16 @@ exponentials, since an error of theirs is one of s alone.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import errors
-from calibrant._maps.curves import BoundedLogs, Curve, LogOddsCurve, Terms
+from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, Curve, LogOddsCurve, Terms
 from calibrant._maps.steps import Pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 HALF = 2.0**30
 """Cells are split at this fraction of 1: sums of either part are free of rounding."""
 
-NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
-NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+FLAT_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
+FLAT_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+FLAT_LINES = LogOddsCurve(FARTHEST_LOG_ODDS * np.array([-1.0, 1.0]), np.zeros(2), FLAT_TERMS.logs)
+"""Curves of classes that have one of another kind, whose values are not used."""
 
 
-def _describe(curve: Curve) -> Pieces | Terms:
+def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
+    if isinstance(curve, LogOddsCurve):
+        return curve
     parts: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
     if parts is None:
         raise errors.ExportError(
@@ -95,23 +99,26 @@ def find_blocks(
 def write_curves(
     ops: Operations, x: Value, curves: Sequence[Curve], curve_of: Wholes | None = None
 ) -> Value:
-    """Write down the value of the curve of each column, or of the only one without ``curve_of``."""
-    log_odds = [curve for curve in curves if isinstance(curve, LogOddsCurve)]
-    if len(log_odds) == len(curves):
-        return _write_log_odds_lines(ops, x, log_odds, curve_of)
-    parts = [_describe(curve) for curve in curves]
-    is_smooth = np.array([isinstance(one, Terms) for one in parts])
-    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in parts]
-    if not is_smooth.any():
-        return _write_pieces(ops, x, pieces, curve_of)
-    terms = [one if isinstance(one, Terms) else NO_TERMS for one in parts]
-    smooth = _write_terms(ops, x, terms, curve_of)
-    if is_smooth.all():
-        return smooth
-    # Classes that nothing is known of stay as they are, among others.
-    lines = _write_pieces(ops, x, pieces, curve_of)
-    chosen = is_smooth if curve_of is None else is_smooth[curve_of]
-    return ops.where(ops.fitted("is_smooth", chosen), smooth, lines)
+    """Write down the value of the curve of each column, or of the only one without ``curve_of``.
+
+    Most methods have curves of one kind; but classes without a label keep their probabilities,
+    which is a line, whatever the curves of others are.
+    """
+    parts: list[Any] = [_describe(curve) for curve in curves]
+    result: Value = None
+    for name, (flat, write) in _WRITERS.items():
+        is_own = np.array([isinstance(part, type(flat)) for part in parts])
+        if is_own.all():
+            return write(ops, x, parts, curve_of)
+        if not is_own.any():
+            continue
+        own = [part if is_one else flat for part, is_one in zip(parts, is_own, strict=True)]
+        with ops.inside(name):
+            values = write(ops, x, own, curve_of)
+        chosen = is_own if curve_of is None else is_own[curve_of]
+        is_chosen = ops.fitted(f"has_{name}", chosen)
+        result = values if result is None else ops.where(is_chosen, values, result)
+    return result
 
 
 def _write_pieces(
@@ -158,6 +165,14 @@ def _write_log_odds_lines(
         for name, parts in (("slopes", slope), ("origins", origin), ("heights", height))
     )
     return ops.sigmoid(heights + slopes * (z - starts))
+
+
+_WRITERS: dict[str, tuple[Any, Callable[..., Value]]] = {
+    "pieces": (FLAT_PIECES, _write_pieces),
+    "terms": (FLAT_TERMS, _write_terms),
+    "lines": (FLAT_LINES, _write_log_odds_lines),
+}
+"""Kinds of curves, each with one that stands for others, and what writes it down."""
 
 
 def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | None) -> Value:
