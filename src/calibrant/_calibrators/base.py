@@ -312,8 +312,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them; a pickle
-            keeps it, and a model file does not.
+            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them;
+            ``model_file.save(calibrator, path, sample=True)`` keeps it.
         """
         self._check_parameters()
         gate.check_number("decay", decay, low=0.0, high=1.0)
@@ -356,7 +356,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 errors.ForgottenRowsWarning(
                     f"this {type(self).__name__} does not hold the rows it was fitted to (fit "
                     "keeps none, nor does a model file), so partial_fit starts again without "
-                    "them; use partial_fit from the start, and pickle the calibrator"
+                    "them; use partial_fit from the start, and save(..., sample=True)"
                 )
             )
 
