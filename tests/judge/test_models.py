@@ -157,7 +157,7 @@ def test_probabilities_of_the_judge_and_both_orders():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda f, s, h, j: (f, f, h, j), "drop rows in which a model is compared with itself"),
+        (lambda f, _, h, j: (f, f, h, j), "drop rows in which a model is compared with itself"),
         (lambda f, s, h, j: (f[1:], s, h, j), "first has shape"),
         (lambda f, s, h, j: (f, s, h, np.full(len(j), "A")), "use 'first', 'second' and 'tie'"),
         (lambda f, s, h, j: (f, s, h, np.full((len(j), 2), 0.5)), "2 columns; pass the prob"),
