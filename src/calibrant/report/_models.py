@@ -163,9 +163,10 @@ class ModelTable(Result):
         lines = [[*head, "slope", "favours", f"at {percent(TRUSTED, 0)}"]]
         for row in self.rows:
             accuracy = f"{100 * row.accuracy.value:.1f} ({_ends(row.accuracy)})"
-            favours = (
-                f"{shorten(row.favourite, 8)} {100 * row.favour:+.0f}" if row.favourite else ""
-            )
+            favours = ""
+            if row.favourite:  # of P(right) the accuracy stays, and there are no options
+                accuracy += f" > {100 * row.accuracy_calibrated:.1f}"
+                favours = f"{shorten(row.favourite, 8)} {100 * row.favour:+.0f}"
             lines.append(
                 [
                     row.model,
