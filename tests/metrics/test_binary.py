@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 
 from array_chunks import ArrayChunks
 from calibrant import errors
-from calibrant.metrics import _binary as binary
-from calibrant.metrics import _significance as significance
+from calibrant.metrics import _null as null
+from calibrant.metrics import _recalibration as recalibration
 from calibrant.metrics import binary_summary, calibration_test, evaluate, positive_ece
 
 N_ROWS = 20_000
@@ -124,7 +124,7 @@ def test_chunks_and_many_rows_are_tested_alike(has_weights, monkeypatch):
     assert 0.01 < by_rows.p_value < 0.9
     chunks = ArrayChunks(np.column_stack([1 - said, said]), y, sample_weight=w, n_rows=900)
     by_chunks = calibration_test(chunks, n_resamples=2000)
-    monkeypatch.setattr(significance, "MOST_ROWS_DRAWN", 10)
+    monkeypatch.setattr(null, "MOST_ROWS_DRAWN", 10)
     by_sums = calibration_test(y, said, sample_weight=w, n_resamples=2000)
     for other in (by_chunks, by_sums):
         assert other.statistic == pytest.approx(by_rows.statistic, rel=1e-9)
@@ -183,8 +183,8 @@ def test_many_distinct_predictions_are_merged_without_a_trace(monkeypatch):
     said = expit(1.5 * z)
     said[:3] = 0.0, 1.0, 1e-9
     merged, whole = binary_summary(y, said), None
-    assert len(said) < binary.MOST_CELLS_PROFILED
-    monkeypatch.setattr(binary, "MOST_CELLS_PROFILED", 100)
+    assert len(said) < recalibration.MOST_CELLS_PROFILED
+    monkeypatch.setattr(recalibration, "MOST_CELLS_PROFILED", 100)
     whole = binary_summary(y, said)
     for name in ("slope", "intercept"):
         assert getattr(merged, name) == pytest.approx(getattr(whole, name), abs=2e-4)
