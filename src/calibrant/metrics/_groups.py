@@ -25,17 +25,13 @@ if TYPE_CHECKING:
 GROUP_METRICS = ("accuracy", "negative_log_likelihood", "brier_score")
 """Metrics of a group, beside its calibration error."""
 
-FEW_ROWS = 100
-"""Number of rows below which a group says little."""
-
-SIGNIFICANT = 0.05
-"""Level at which a group counts as wrong."""
+FEW_ROWS = 100  # number of rows below which a group says little
+SIGNIFICANT = 0.05  # level at which a group counts as wrong
 
 FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
 """Resamples of the test of each group: Holm's correction for many groups needs small p-values."""
 
-MOST_PRINTED = 20
-"""Number of groups that are printed."""
+MOST_PRINTED = 20  # number of groups that are printed
 
 
 @result()

@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from calibrant._predictions import EventRows, Predictions
     from calibrant.metrics._intervals import Seed
 
-MOST_ROWS_DRAWN = 50_000
-"""Number of rows above which sums are drawn from normal distributions."""
-
+MOST_ROWS_DRAWN = 50_000  # number of rows above which sums are drawn from normal distributions
 MOST_COVARIANCES = 1 << 10
 """Number of bins of all classes above which their covariance matrix (8 MiB) is not computed."""
 
-N_TASKS = 64
-"""Number of tasks that the resamples are dealt to."""
+N_TASKS = 64  # number of tasks that the resamples are dealt to
 
 
 class NullSums(NamedTuple):

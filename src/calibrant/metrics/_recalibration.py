@@ -30,17 +30,10 @@ if TYPE_CHECKING:
 MOST_CELLS_PROFILED = 1 << 12
 """Number of distinct predictions above which neighbours are merged for the deviances."""
 
-WIDTH = 0.01
-"""Distance of log-odds within which predictions are merged then."""
-
-FEWEST_DEGREES = 4.0
-"""Least degrees of freedom of Student's quantile."""
-
-FARTHEST = 1e4
-"""Slope or intercept beyond which the end of an interval is infinite."""
-
-LONGEST_STEP = 10.0
-"""Longest step of Newton's method for the best intercept or slope."""
+WIDTH = 0.01  # distance of log-odds within which predictions are merged then
+FEWEST_DEGREES = 4.0  # least degrees of freedom of Student's quantile
+FARTHEST = 1e4  # slope or intercept beyond which the end of an interval is infinite
+LONGEST_STEP = 10.0  # longest step of Newton's method for the best intercept or slope
 
 
 class FittedRecalibration(NamedTuple):

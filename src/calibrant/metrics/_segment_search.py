@@ -25,51 +25,27 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows
 
-N_CANDIDATES = 40
-"""Number of segments that a half proposes."""
-
-N_PER_ROUND = 10
-"""Number of segments proposed before the error of the next is taken away, too."""
-
-N_RANKED = 100
-"""Number of segments with the largest errors that a round chooses among."""
-
-MOST_OVERLAP = 0.7
-"""Largest Jaccard index of two proposed segments."""
-
-MOST_ROWS_COMPARED = 4000
-"""Number of rows by which this index is computed."""
-
+N_CANDIDATES = 40  # number of segments that a half proposes
+N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too
+N_RANKED = 100  # number of segments with the largest errors that a round chooses among
+MOST_OVERLAP = 0.7  # largest Jaccard index of two proposed segments
+MOST_ROWS_COMPARED = 4000  # number of rows by which this index is computed
 MOST_FEATURES = 30
 """Number of features whose conditions are combined: those with the largest errors of their own."""
 
-COST_OF_CONDITION = 1.0
-"""Standard deviations that a further condition has to add to an error."""
-
-LARGEST_PART = 0.9
-"""Share of the rows of one condition that a second one may keep at most."""
-
+COST_OF_CONDITION = 1.0  # standard deviations that a further condition has to add to an error
+LARGEST_PART = 0.9  # share of the rows of one condition that a second one may keep at most
 UNEXPLAINED = 2.0
 """Standard deviations of error, beside that of segments reported before, to be reported, too."""
 
-MOST_CELLS_DRAWN = 1 << 22
-"""Number of labels that are drawn at a time."""
-
+MOST_CELLS_DRAWN = 1 << 22  # number of labels that are drawn at a time
 MOST_ROWS_DRAWN = 20_000
 """Number of rows above which sums of large variance are drawn from a normal distribution."""
 
-NORMAL_VARIANCE = 50.0
-"""Variance of a sum from which on it counts as large."""
-
-LEAST_VARIANCE = 1.0
-"""Variance of a sum at least: that of a few rows is no evidence."""
-
-ROUNDING = 1e-6
-"""Slack of comparisons of statistics."""
-
-TINY = 1e-300
-"""Least weight to divide by."""
-
+NORMAL_VARIANCE = 50.0  # variance of a sum from which on it counts as large
+LEAST_VARIANCE = 1.0  # variance of a sum at least: that of a few rows is no evidence
+ROUNDING = 1e-6  # slack of comparisons of statistics
+TINY = 1e-300  # least weight to divide by
 
 COLUMNS = ("predicted", "observed", "observed_low", "observed_high", "n_rows", "p_value")
 SENTENCE = "{} says {} %, is {} % ({} to {}), {} rows, {}"

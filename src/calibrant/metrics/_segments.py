@@ -29,17 +29,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
-N_DRAWS = 1000
-"""Number of draws of labels at least."""
-
-MOST_REPEATS = 1e9
-"""Largest weight of a row."""
-
-SHARE_SEEN = 0.1
-"""Share of the rows in a segment whose detectable error is told."""
-
-SIZE_SEEN = 7.0
-"""Its error in standard deviations: so large a one was found four of five times."""
+N_DRAWS = 1000  # number of draws of labels at least
+MOST_REPEATS = 1e9  # largest weight of a row
+SHARE_SEEN = 0.1  # share of the rows in a segment whose detectable error is told
+SIZE_SEEN = 7.0  # its error in standard deviations: so large a one was found four of five times
 
 
 @result()
