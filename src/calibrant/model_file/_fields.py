@@ -108,7 +108,7 @@ STEPS = {StepFunction: "step function", RankedStepFunction: "ranked step functio
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 VECTOR_DTYPES = {
-    int: "int8 int16 int32 int64 uint8 uint16 uint32 uint64 object".split(),
+    int: ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "object"],
     float: ["float16", "float32", "float64", "object"],
     bool: ["bool", "object"],
     str: ["str", "object"],
