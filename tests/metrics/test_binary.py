@@ -14,7 +14,15 @@ from array_chunks import ArrayChunks
 from calibrant import errors
 from calibrant.metrics import _null as null
 from calibrant.metrics import _recalibration as recalibration
-from calibrant.metrics import binary_summary, calibration_test, evaluate, positive_ece
+from calibrant.metrics import (
+    binary_summary,
+    calibration_test,
+    class_shares,
+    evaluate,
+    positive_ece,
+    reliability_curve,
+    smooth_ece,
+)
 
 N_ROWS = 20_000
 MIDDLES = {0.01: -5.3, 0.05: -3.55, 0.40: -0.52}
@@ -52,10 +60,16 @@ def test_each_miscalibration_is_seen_and_named(share, name):
     said = says(z)
     test = calibration_test(y, said, n_resamples=300)
     assert test.p_value < 0.01
-    found = evaluate(y, said, n_resamples=0)
+    found = evaluate(y, said, n_resamples=200)
     assert finding in found.binary.findings
     sentence = {"reversed": "are reversed: AUC 0."}.get(finding, finding)
     assert sentence in str(found)
+    assert found.positive_ece.low > 0.0
+    assert smooth_ece(y, said) > test.null_mean
+    curve = reliability_curve(y, said, strategy="quantile", n_resamples=200)
+    assert (curve.kind, curve.p_value < 0.01) == (1, True)
+    outside = (curve.frequency < curve.consistency_low) | (curve.frequency > curve.consistency_high)
+    assert curve.weight[outside].sum() > 0.3 * N_ROWS
 
 
 @pytest.mark.slow
@@ -252,8 +266,23 @@ def test_accuracy_comes_last_where_one_class_is_frequent():
     assert next(iter(even.estimates())) == "accuracy"
 
 
-def test_three_classes_have_no_summary():
+def test_honest_predictions_are_left_alone():
+    """At the stated rate: of 60 tests at 5 %, more than 8 are rejected once in 250 times."""
+    rejected = np.zeros(2)
+    for seed in range(60):
+        z, y = log_odds(600, -1.0, seed, spread=1.5)
+        test = calibration_test(y, expit(z), n_resamples=99)
+        rejected += [test.p_value < 0.05, class_shares(y, expit(z)).p_holm.min() < 0.05]
+    assert rejected.max() <= 8
+
+
+def test_three_classes_have_no_positive_one():
     y, said = np.arange(30) % 3, np.full((30, 3), 1 / 3)
-    assert evaluate(y, said, n_resamples=0).binary is None
-    with pytest.raises(errors.ShapeError, match="binary_summary needs two"):
-        binary_summary(y, said)
+    found = evaluate(y, said, n_resamples=0)
+    assert (found.binary, found.positive_ece) == (None, None)
+    assert calibration_test(y, said, n_resamples=9).metric == "confidence"
+    with pytest.raises(errors.ParameterError, match="metric='positive' is for two classes"):
+        calibration_test(y, said, metric="positive")
+    for function, words in ((positive_ece, "use confidence_ece"), (binary_summary, "needs two")):
+        with pytest.raises(errors.ShapeError, match=words):
+            function(y, said)
