@@ -35,6 +35,7 @@ LAYERS = [  # from the bottom up
     {"_files", "model_file"},
     {"export"},
     {"report", "study", "decisions", "monitor", "judge"},
+    {"hooks"},
     {"_cli"},
     {"__main__"},
 ]
@@ -128,13 +129,14 @@ BUDGETS = {
     "_objectives": 1_250,
     "_solvers": 4_400,
     "_calibrators": 5_700,
-    "metrics": 3_950,
-    "plots report": 3_250,
-    "decisions monitor judge": 3_900,
+    "metrics": 3_900,
+    "plots report": 3_150,
+    "decisions monitor judge": 3_750,
     "scale": 1_200,
-    "model_file": 1_500,
-    "export": 2_450,
+    "model_file": 1_350,
+    "export": 2_150,
     "_files _cli": 6_100,
+    "hooks": 450,
     "study": 3_950,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md

@@ -15,11 +15,11 @@ from calibrant import errors
 from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
 from calibrant.metrics._features import LEVELS, bin_feature
-from calibrant.metrics._segments import (
-    _merge_rows,
+from calibrant.metrics._segment_search import (
     _pairs_of_conditions,
     _step_down,
     _sums_of_conditions,
+    merge_rows,
 )
 
 
@@ -325,7 +325,7 @@ def test_parameters_are_checked(told, words):
 def test_rows_of_equal_content_are_one():
     features = [bin_feature("a", np.array([1, 1, 2, 1]), np.ones(4), 1)]
     events = Predictions.read([1, 1, 1, 0], [0.5] * 4).events(1)
-    merged, kept = _merge_rows(events, features)
+    merged, kept = merge_rows(events, features)
     assert merged.weight.tolist() == [1, 2, 1]
     assert kept[1].codes.tolist() == [0, 0, 1]
     assert columns_by_name(pd.Series([1, 2], name="a").to_frame(), 2).keys() == {"a"}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import EventRows, Predictions, Source
+    from calibrant._predictions import EventRows, Predictions, Rule
     from calibrant.scale import Chunks
 
 BIN_STRATEGIES = ("uniform", "quantile")
@@ -82,8 +82,9 @@ def confidence_ece(
     >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
+    check_bins(n_bins, strategy, norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return problem_error(source, None, n_bins, strategy, norm)
+    return measure(source, binned_error(None, int(n_bins), strategy, norm))
 
 
 def positive_ece(
@@ -133,6 +134,7 @@ def positive_ece(
     >>> round(positive_ece(y, positive), 3), round(confidence_ece(y, positive), 3)
     (0.25, 0.05)
     """
+    check_bins(n_bins, strategy, norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
     column = usual_column(len(source.classes))
     if column is None:
@@ -141,7 +143,7 @@ def positive_ece(
             "confidence_ece or classwise_ece, or pass the column of one class and y_true == that "
             "class"
         )
-    return problem_error(source, column, n_bins, strategy, norm)
+    return measure(source, binned_error(column, int(n_bins), strategy, norm))
 
 
 def classwise_ece(
@@ -228,7 +230,7 @@ def thresholded_ece(
     """
     check_bins(n_bins, norm=norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return thresholded_error(source.in_memory(), int(n_bins), norm)
+    return measure(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
 
 
 def check_bins(n_bins: Any, strategy: Any = "uniform", norm: Any = "l1") -> None:
@@ -238,15 +240,16 @@ def check_bins(n_bins: Any, strategy: Any = "uniform", norm: Any = "l1") -> None
     check_option("norm", norm, ERROR_NORMS)
 
 
-def problem_error(
-    source: Source, column: int | None, n_bins: int, strategy: str, norm: str = "l1"
-) -> float:
+def binned_error(column: int | None, n_bins: int, strategy: str, norm: str = "l1") -> Rule:
     """Return the error of the confidence, or of the class of a column, in bins of some kind."""
-    check_bins(n_bins, strategy, norm)
     if strategy == "uniform":
-        return measure(source, ProblemBins(int(n_bins), column, norm))
-    events = source.in_memory().events(column)
-    return float(errors_in(sums_in_bins(events, find_bins(events, int(n_bins), strategy)), norm))
+        return ProblemBins(n_bins, column, norm)
+
+    def of_rows(rows: Predictions) -> float:
+        events = rows.events(column)
+        return float(errors_in(sums_in_bins(events, find_bins(events, n_bins, strategy)), norm))
+
+    return of_rows
 
 
 def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float:
