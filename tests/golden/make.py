@@ -28,7 +28,7 @@ def fit_daily():
 def main():
     """Write the files that are missing."""
     for method in (*METHODS, "grouped", "features", "daily"):
-        minor = frame.WITH_SAMPLE if method == "daily" else frame.MINOR
+        minor = frame.WITH_MORE if method == "daily" else frame.MINOR
         path = HERE / f"{frame.MAJOR}.{minor}" / f"{method}.calibrant"
         path.parent.mkdir(exist_ok=True)
         if path.exists():

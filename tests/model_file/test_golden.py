@@ -14,7 +14,7 @@ from model_file.catalogue import METHODS, breaks, quietly, same, scores_of
 
 FOLDER = Path(__file__).parents[1] / "golden"
 FILES = sorted(FOLDER.glob("*/*.calibrant"))
-NEWEST, WITH_ROWS = (f"{frame.MAJOR}.{minor}" for minor in (frame.MINOR, frame.WITH_SAMPLE))
+NEWEST, WITH_ROWS = (f"{frame.MAJOR}.{minor}" for minor in (frame.MINOR, frame.WITH_MORE))
 SMALL = [FOLDER / "1.0" / f"{method}.calibrant" for method in ("ts", "fir", "scir")]
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant._gate import SimplexBatch
+from calibrant._maps.base import require
 from calibrant._result import Result, doc, result
 from calibrant._text import p_words, percent
 
@@ -59,7 +60,9 @@ class ScoreSummary:
     covariance : ndarray of shape (d, d)
         Of the numbers of a row, see ``_numbers_of``.
     class_means : ndarray of shape (d, n_groups)
-        Their means in each group of classes; NaN of one without a label.
+        Their means in each group of classes.
+    class_shares : ndarray of shape (n_groups,)
+        Share of the rows in each group; 0 of one without a label, whose means are 0.
     """
 
     n_rows: float
@@ -67,6 +70,22 @@ class ScoreSummary:
     mean: Floats
     covariance: Floats
     class_means: Floats
+    class_shares: Floats
+
+    def __post_init__(self) -> None:
+        d, n_groups = len(self.mean), len(self.class_shares)
+        shapes = [array.shape for array in (self.covariance, self.class_means)]
+        require(shapes == [(d, d), (d, n_groups)], f"a summary of scores has shapes {shapes}")
+        is_known = self.edges.shape == (N_BINS + 1,) and d == _n_numbers(n_groups)
+        require(is_known, "a summary of scores has other bins")
+        arrays = self.edges, self.mean, self.covariance, self.class_means, self.class_shares
+        is_finite = all(np.isfinite(array).all() for array in arrays) and self.n_rows > 0.0
+        require(is_finite, "a summary of scores is not finite")
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return the arrays by name, as model files hold them."""
+        names = ("edges", "mean", "covariance", "class_means", "class_shares")
+        return {name: getattr(self, name) for name in names}
 
 
 @result(repr=False)
@@ -127,10 +146,10 @@ def summarise(batch: SimplexBatch) -> ScoreSummary:
     weighted = share[:, None] * numbers
     n_groups = _n_groups(batch.n_classes)
     of_group = (batch.class_index % n_groups)[:, None] == np.arange(n_groups)
-    with np.errstate(invalid="ignore"):
-        class_means = weighted.T @ of_group / (share @ of_group)
+    shares = share @ of_group
+    class_means = weighted.T @ of_group / np.where(shares > 0.0, shares, 1.0)
     covariance = weighted.T @ numbers - np.outer(mean, mean)
-    return ScoreSummary(float(weight.sum()), edges, mean, covariance, class_means)
+    return ScoreSummary(float(weight.sum()), edges, mean, covariance, class_means, shares)
 
 
 def compare_scores(known: ScoreSummary, rows: Floats) -> ShiftCheck:
@@ -143,7 +162,7 @@ def compare_scores(known: ScoreSummary, rows: Floats) -> ShiftCheck:
     pooled = coarse.T @ ((n * known.covariance + own) / (n + m - 2.0)) @ coarse
     whitener = _whiten(pooled) / np.sqrt(1.0 / n + 1.0 / m)
     gap = (new - known.mean) @ coarse @ whitener
-    classes = known.class_means[:, ~np.isnan(known.class_means).any(axis=0)]
+    classes = known.class_means[:, known.class_shares > 0.0]
     residual = _least_residual(classes.T @ coarse @ whitener, new @ coarse @ whitener)
     is_outside = (score < known.edges[0]) | (score > known.edges[-1])
     return ShiftCheck(
@@ -156,6 +175,10 @@ def compare_scores(known: ScoreSummary, rows: Floats) -> ShiftCheck:
 
 def _n_groups(n_classes: int) -> int:
     return min(n_classes, MOST_CLASSES)
+
+
+def _n_numbers(n_groups: int) -> int:
+    return N_BINS + (1 if n_groups == 2 else 2 * n_groups)
 
 
 def _main_score(rows: Floats) -> Floats:
@@ -172,12 +195,11 @@ def _numbers_of(rows: Floats, edges: Floats) -> Floats:
     """
     n_rows, n_classes = rows.shape
     bins, every = np.searchsorted(edges[1:-1], _main_score(rows), side="left"), np.arange(n_rows)
+    n_groups = _n_groups(n_classes)
+    numbers = np.zeros((n_rows, _n_numbers(n_groups)))
     if n_classes == 2:
-        numbers = np.zeros((n_rows, N_BINS + 1))
         numbers[:, -1] = rows[:, 1]
     else:
-        n_groups = _n_groups(n_classes)
-        numbers = np.zeros((n_rows, N_BINS + 2 * n_groups))
         numbers[every, N_BINS + rows.argmax(axis=1) % n_groups] = 1.0
         for first in range(0, n_classes, n_groups):  # groups are columns modulo their number
             some = rows[:, first : first + n_groups]

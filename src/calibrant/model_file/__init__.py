@@ -192,11 +192,12 @@ def describe(path: Path) -> dict[str, Any]:
     header, arrays = unpack(data)
     calibrator: Any = Reader(header, arrays).outermost()
     sample = vars(calibrator).get("sample_")
+    minor = limits.WITH_MORE if {"sample", "summary"} & header.keys() else limits.MINOR
     return {
         **_description(calibrator),
         "sample": sample and {"n_rows": sample.n_rows, "n_kept": sample.n_kept},
         "bytes": len(data),
-        "format": f"{limits.MAJOR}.{limits.MINOR if sample is None else limits.WITH_SAMPLE}",
+        "format": f"{limits.MAJOR}.{minor}",
         "library": header["library"],
         "sha256": hashlib.sha256(data).hexdigest(),
     }
@@ -231,6 +232,8 @@ def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memor
     writer = Writer()
     writer.part(calibrator, fitted=True)
     header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
+    if vars(calibrator).get("score_summary_") is not None:
+        header["summary"] = writer.summary(calibrator)
     if sample:
         header["sample"] = writer.sample(calibrator)
     return pack(header, writer.arrays)

@@ -42,13 +42,15 @@ MAGIC = b"\x89CLBR\r\n\x1a"
 """Not text, and broken by any transfer that changes line ends, as PNG's."""
 
 MAJOR, MINOR = 1, 0
-WITH_SAMPLE = 1
-"""Minor version of files that also hold the rows of ``partial_fit``."""
+WITH_MORE = 1
+"""Minor version of files that also hold a summary of the scores of the fit, by which others are
+checked, or the rows of ``partial_fit``."""
 
 DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 _PREFIX = struct.Struct("<8sHHI")
 _DIGEST = 32
 _HEADER = {"library": str} | dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
+_MORE = {"summary": dict, "sample": dict}
 _ARRAY = {"name": str, "dtype": str, "shape": list, "offset": int}
 
 
@@ -62,7 +64,7 @@ def pack(
     header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
-    minor = WITH_SAMPLE if "sample" in header else MINOR
+    minor = WITH_MORE if _MORE.keys() & header.keys() else MINOR
     few = len(arrays) <= MAX_ARRAYS
     require(few, f"{len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}", "savable")
     table: list[dict[str, Any]] = []
@@ -114,14 +116,14 @@ def unpack(
             raise
         library = "an unknown version"  # whose header may be anything
     require(
-        major == MAJOR and minor <= WITH_SAMPLE,
+        major == MAJOR and minor <= WITH_MORE,
         f"the file has format {major}.{minor} and was written by {library}; calibrant "
-        f"{__version__} reads format {MAJOR}.{WITH_SAMPLE}: update calibrant, or save the file "
+        f"{__version__} reads format {MAJOR}.{WITH_MORE}: update calibrant, or save the file "
         "again",
         "version",
     )
-    kinds = _HEADER | {"sample": dict} if minor == WITH_SAMPLE else _HEADER
-    fields = take(header, "the header", kinds)
+    kinds = _HEADER | _MORE if minor == WITH_MORE else _HEADER
+    fields = take(header, "the header", kinds, optional=_MORE)
     for name in fields["requires"]:  # version 1.0 has nothing that a file may require
         message = f"the file needs {name!r:.80}, and was written by {library}: update calibrant"
         raise ModelFileError(message, "features")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
+from calibrant._calibrators.shift_check import MOST_CLASSES, ScoreSummary
 from calibrant._gate import ONE_COLUMN, two_column_kind
 from calibrant._maps.base import CalibrationMap
 from calibrant._row_sample import WHOLE_ARRAYS, RowSample, SampleState
@@ -147,6 +149,12 @@ class Writer:
         self._nesting.add(children, calibrator, fitted=fitted)
         return entry
 
+    def summary(self, calibrator: Calibrator) -> dict[str, float]:
+        """Return the entry of the header for the summary of the scores; arrays are added."""
+        summary = calibrator.score_summary_
+        self.arrays |= {f"summary/{name}": array for name, array in summary.arrays().items()}
+        return {"n_rows": summary.n_rows}
+
     def sample(self, calibrator: Calibrator) -> dict[str, int]:
         """Return the entry of the header for the rows of ``partial_fit``; arrays are added."""
         sample, name = vars(calibrator).get("sample_"), type(calibrator).__name__
@@ -211,13 +219,15 @@ class Reader:
             self._parts.append(self._read_part(i, entry))
             self._unused.add(f"part {i}")
         self._unused.discard(f"part {len(parts) - 1}")
-        self._sample = header.get("sample")
+        self._summary, self._sample = header.get("summary"), header.get("sample")
 
     def outermost(self) -> Calibrator:
         """Return the calibrator that the file is about; everything in the file belongs to it."""
         has_fit = len(self._parts) > 0 and self._parts[-1][1]
         require(has_fit, "the file has no fitted calibrator", "parts")
         calibrator = self._parts[-1][0]
+        if self._summary is not None:
+            calibrator.score_summary_ = self._read_summary(self._summary, calibrator)
         if self._sample is not None:
             calibrator.sample_ = self._read_sample(self._sample, calibrator)
         unused, arrays = min(self._unused, default=""), min(self._arrays, default="")
@@ -298,6 +308,19 @@ class Reader:
             set_fit(calibrator, values)
         except ParameterError as error:  # what the constructors of maps raise
             raise ModelFileError(f"{where}: {error}", "fitted") from None
+
+    def _read_summary(self, entry: dict[str, Any], calibrator: Calibrator) -> ScoreSummary:
+        """Undo ``Writer.summary``."""
+        n_rows = take(entry, "'summary'", {"n_rows": float})["n_rows"]
+        names = [field.name for field in fields(ScoreSummary)[1:]]
+        arrays = [self.take(f"summary/{name}", n_dimensions=None) for name in names]
+        try:
+            summary = ScoreSummary(n_rows, *arrays)
+        except (ParameterError, IndexError, TypeError) as error:
+            raise ModelFileError(f"'summary': {error!s:.300}", "fitted") from None
+        n_groups = min(calibrator.n_features_in_, MOST_CLASSES)
+        require(len(summary.class_shares) == n_groups, "'summary' is of other classes")
+        return summary
 
     def _read_sample(self, entry: dict[str, Any], calibrator: Calibrator) -> RowSample:
         """Undo ``Writer.sample``; what no sample has is refused."""
