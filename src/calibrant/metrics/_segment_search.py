@@ -1,16 +1,27 @@
-"""The search for segments: one half of the rows proposes them, and the other half tests them.
+"""The search for segments of rows whose predictions are wrong.
 
-The error of a segment S is the gap sum_S w (y - p). If the predictions are right, its variance is
-sum_S w p (1 - p); a weight is a repetition.
+The error of a segment S is the gap sum_S w (y - p). If the predictions are right, it has the
+variance v = sum_S w p (1 - p) and the third cumulant c = sum_S w p (1 - p) (1 - 2 p); a weight is a
+repetition. With z = gap / sqrt(v) in the direction of the error, and g = c / v^(3/2) in it, the
+statistic of a segment is
+
+    z - g (z^2 - 1) / 6,
+
+which is nearly normal also where events are rare (Cornish and Fisher). It is compared with the
+largest statistic of all segments when labels are drawn from the predictions: the chance that any
+segment is reported whose predictions are right is then alpha, however many there are (Westfall and
+Young). Half of alpha is for segments of one condition, of which there are fewer.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
+from scipy.stats import norm
 
 from calibrant._result import Estimate, doc, result
 from calibrant._text import p_words
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows
 
-N_CANDIDATES = 40  # number of segments that a half proposes
+N_CANDIDATES = 40  # number of segments that are proposed
 N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too
 N_RANKED = 100  # number of segments with the largest errors that a round chooses among
 MOST_OVERLAP = 0.7  # largest Jaccard index of two proposed segments
@@ -35,13 +46,15 @@ MOST_FEATURES = 30
 
 COST_OF_CONDITION = 1.0  # standard deviations that a further condition has to add to an error
 LARGEST_PART = 0.9  # share of the rows of one condition that a second one may keep at most
-UNEXPLAINED = 2.0
+UNEXPLAINED = 3.0
 """Standard deviations of error, beside that of segments reported before, to be reported, too."""
 
 MOST_CELLS_DRAWN = 1 << 22  # number of labels that are drawn at a time
 MOST_ROWS_DRAWN = 20_000
-"""Number of rows above which sums of large variance are drawn from a normal distribution."""
+"""Number of rows above which sums of large variance are drawn from a normal distribution, and
+largest statistics by the labels of some of the rows."""
 
+N_SEARCHES = 300  # number of draws of labels in which the largest statistic is looked for
 NORMAL_VARIANCE = 50.0  # variance of a sum from which on it counts as large
 LEAST_VARIANCE = 1.0  # variance of a sum at least: that of a few rows is no evidence
 ROUNDING = 1e-6  # slack of comparisons of statistics
@@ -53,11 +66,11 @@ SENTENCE = "{} says {} %, is {} % ({} to {}), {} rows, {}"
 
 @result()
 class Segment:
-    """One segment of a :class:`SegmentTable`; its numbers are those of the rows that tested it."""
+    """One segment of a :class:`SegmentTable`; ``print`` of the table shows it in a line."""
 
     conditions: tuple[Condition, ...] = doc("Feature, operator and value of each condition.")
     predicted: float = doc("Mean prediction.")
-    observed: Estimate = doc("Share of rows whose event happened, with Wilson's interval.")
+    observed: Estimate = doc("Share of rows whose event happened; intervals of all hold at once.")
     n_rows: float = doc("Weight of the rows.")
     p_value: float = doc("P-value, corrected for all segments that were tested.")
 
@@ -84,20 +97,50 @@ class Segment:
 
 
 class ProposedSegment(NamedTuple):
-    """A segment that one half of the rows proposes, and the sign of its error there."""
+    """A segment with a large error, and the sign of it."""
 
     conditions: tuple[Condition, ...]
     rows: NDArray[np.bool_]
     sign: float
 
 
-class TestedSegment(NamedTuple):
-    """A proposed segment, the half that tested it, and what it found."""
+class _Scan(NamedTuple):
+    """All segments of some features: pairs of conditions, and sums over their rows."""
 
-    proposed: ProposedSegment
-    half: int
-    statistic: float
-    result: Segment
+    features: list[BinnedFeature]
+    one: Wholes
+    two: Wholes
+    variance: Floats
+    third: Floats
+    is_pair: NDArray[np.bool_]  # whether a segment has two conditions
+
+    @classmethod
+    def of(
+        cls, events: EventRows, features: list[BinnedFeature], min_rows: float, max_conditions: int
+    ) -> _Scan:
+        p, _, weight = events
+        variance = weight * p * (1.0 - p)
+        sums = _sums_of_conditions(features, weight, variance, variance * (1.0 - 2.0 * p))
+        one, two = _pairs_of_conditions(sums[0], min_rows, max_conditions)
+        spread, third = (own[one, two] for own in sums[1:])
+        return cls(features, one, two, spread, third, (one > 0) & (two > 0))
+
+    def statistics(self, residual: Floats) -> Floats:
+        """Return the statistic of every segment."""
+        (gap,) = _sums_of_conditions(self.features, residual)
+        return _normal_scores(gap[self.one, self.two], self.variance, self.third)
+
+
+def _normal_scores(gap: Floats, variance: Floats, third: Floats) -> Floats:
+    """Return nearly normal statistics of gaps, in their own directions."""
+    sd = _sd(variance)
+    z = np.abs(gap) / sd
+    skewness = np.sign(gap) * third / sd**3
+    # Beyond its maximum in z the expansion has no meaning: it is held there.
+    bend = 3.0 / np.maximum(skewness, TINY)
+    z = np.minimum(z, np.where(skewness > 0.0, bend, np.inf))
+    score: Floats = z - skewness * (z**2 - 1.0) / 6.0
+    return score
 
 
 def find_segments(
@@ -107,21 +150,93 @@ def find_segments(
     alpha: float,
     min_rows: float,
     max_conditions: int,
-    n_draws: int,
     rng: np.random.Generator,
 ) -> tuple[list[Segment], int]:
-    """Return the segments that are wrong, the worst first, and how many were tested."""
-    halves = _deal(events.weight, rng)
-    wrong: list[TestedSegment] = []
-    n_tested = 0
-    for half, other in enumerate(halves[::-1]):
-        rows = events._replace(weight=other)
-        proposed = _propose(rows, features, min_rows / 2, max_conditions)
-        n_tested += len(proposed)
-        rows = events._replace(weight=halves[half])
-        tested = _test(rows, proposed, half, 1.0 - alpha, n_draws, rng)
-        wrong += [segment for segment in tested if segment.result.p_value <= alpha]
-    return list(_unexplained(events, halves, wrong)), n_tested
+    """Return the segments that are wrong, the worst first, and how many were looked at."""
+    largest = _draw_largest(events, features, min_rows, max_conditions, rng)
+    p, hits, weight = events
+    best = _best_features(features, weight * (hits - p), weight * p * (1.0 - p))
+    scan = _Scan.of(events, best, min_rows, max_conditions)
+    n_segments = np.bincount(scan.is_pair.astype(np.int64), minlength=2)
+    # The statistic that only half of alpha of all draws reach, for one condition and for two.
+    bounds = np.quantile(largest, 1.0 - alpha / 2.0, axis=0)
+    wrong = []
+    for proposed in _propose(events, scan):
+        family = int(len(proposed.conditions) > 1)
+        size, segment = _judge(events, proposed, float(bounds[family]))
+        exceeds = 1 + np.count_nonzero(largest[:, family] >= size - ROUNDING)
+        chance = min(exceeds / (1 + len(largest)), n_segments[family] * norm.sf(size))
+        if chance <= alpha / 2.0:
+            wrong.append((size, proposed, replace(segment, p_value=float(min(2.0 * chance, 1.0)))))
+    return list(_unexplained(events, wrong)), int(n_segments.sum())
+
+
+def _draw_largest(
+    events: EventRows,
+    features: list[BinnedFeature],
+    min_rows: float,
+    max_conditions: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return the largest statistics of segments of one condition and of two, by draw of labels.
+
+    Of many rows some are enough: the statistics are nearly normal for any number of them, and
+    depend on each other in the same way.
+    """
+    if len(events.values) > MOST_ROWS_DRAWN:
+        some = np.sort(rng.choice(len(events.values), MOST_ROWS_DRAWN, replace=False))
+        total = float(events.weight.sum())
+        events = events.take(some)
+        features = [own._replace(codes=own.codes[some]) for own in features]
+        min_rows *= float(events.weight.sum()) / total
+    p, _, weight = events
+    variance, whole = weight * p * (1.0 - p), np.floor(weight + 1e-9).astype(np.int64)
+    scans: dict[tuple[int, ...], _Scan] = {}
+    largest = np.full((N_SEARCHES, 2), -np.inf)
+    for draw in range(N_SEARCHES):
+        residual = rng.binomial(whole, p) + (rng.random(len(p)) < p) * (weight - whole) - weight * p
+        best = _best_features(features, residual, variance)
+        key = tuple(map(id, best))
+        if key not in scans:
+            scans[key] = _Scan.of(events, best, min_rows, max_conditions)
+        scan = scans[key]
+        statistic = scan.statistics(residual)
+        for family in (False, True):
+            largest[draw, int(family)] = statistic[scan.is_pair == family].max(initial=-np.inf)
+    bounded: Floats = np.maximum(largest, -1e9)  # where there are no segments of two conditions
+    return bounded
+
+
+def _judge(events: EventRows, proposed: ProposedSegment, bound: float) -> tuple[float, Segment]:
+    """Return the statistic of a segment and its numbers.
+
+    Its predictions may be wrong in shape but right on average: what is too high for high
+    predictions and too low for low ones makes the gap vary more.
+    """
+    p, hits, weight = events.take(proposed.rows)
+    n_rows, spread = float(weight.sum()), weight * p * (1.0 - p)
+    mean, residual = float(weight @ p) / n_rows, weight * (hits - p)
+    gap, variance = float(residual.sum()), float(spread.sum())
+    wider = variance - 2.0 * min(float((p - mean) @ residual), 0.0)
+    third = float(spread @ (1.0 - 2.0 * p))
+    size = _normal_scores(*(np.array([number]) for number in (gap, wider, third)))[0]
+    share = min(max(mean + gap / n_rows, 0.0), 1.0)
+    observed = share_interval(share, n_rows, 1.0 - 2.0 * float(norm.sf(bound)))
+    return float(size), Segment(proposed.conditions, mean, observed, n_rows, 1.0)
+
+
+def _best_features(
+    features: list[BinnedFeature], residual: Floats, variance: Floats
+) -> list[BinnedFeature]:
+    """Return the features with the largest errors of their own; the first is that of all rows."""
+    if len(features) <= MOST_FEATURES + 1:
+        return features
+    sizes = []
+    for own in features[1:]:
+        gap, spread = (np.diag(s) for s in _sums_of_conditions([own], residual, variance))
+        sizes.append(float(np.max(np.abs(gap) / _sd(spread))))
+    best = np.sort(np.argsort(-np.array(sizes), kind="stable")[:MOST_FEATURES])
+    return [features[0], *(features[1 + i] for i in best)]
 
 
 def merge_rows(
@@ -140,33 +255,17 @@ def merge_rows(
     return events.take(rows)._replace(weight=weight), [every, *kept]
 
 
-def _deal(weight: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return the weights of two halves: each repetition of a row goes to one of them."""
-    whole = np.floor(weight + 1e-9)
-    rest = np.maximum(weight - whole, 0.0)
-    first = rng.binomial(whole.astype(np.int64), 0.5) + rest * (rng.random(len(weight)) < 0.5)
-    return first, np.maximum(weight - first, 0.0)
-
-
-def _propose(
-    events: EventRows, features: list[BinnedFeature], min_rows: float, max_conditions: int
-) -> list[ProposedSegment]:
+def _propose(events: EventRows, scan: _Scan) -> list[ProposedSegment]:
     """Return segments with large errors, a few that are not nearly the same in each round.
 
     Each round takes the error of its first segment away, so that the next one looks elsewhere.
     """
     p, hits, weight = events
     residual, variance = weight * (hits - p), weight * p * (1.0 - p)
-    if len(features) > MOST_FEATURES + 1:
-        alone = [_sums_of_conditions([own], residual, variance) for own in features[1:]]
-        sizes = [np.max(np.abs(np.diag(gap)) / _sd(np.diag(spread))) for gap, spread in alone]
-        best = np.sort(np.argsort(-np.array(sizes), kind="stable")[:MOST_FEATURES])
-        features = [features[0], *(features[1 + i] for i in best)]
-    n_rows, gap, spread = _sums_of_conditions(features, weight, residual, variance)
-    one, two = _pairs_of_conditions(n_rows, min_rows, max_conditions)
-    sd, sign = _sd(spread[one, two]), np.sign(gap[one, two])
-    cost = COST_OF_CONDITION * (np.sign(one) + np.sign(two))
-    conditions = [(own.codes, *held) for own in features for held in own.conditions]
+    one, two = scan.one, scan.two
+    (gap,) = _sums_of_conditions(scan.features, residual)
+    sign, cost = np.sign(gap[one, two]), COST_OF_CONDITION * (np.sign(one) + np.sign(two))
+    conditions = [(own.codes, *held) for own in scan.features for held in own.conditions]
 
     def rows_of(i: int, at: slice) -> NDArray[np.bool_]:
         held: list[NDArray[np.bool_]] = [
@@ -177,7 +276,7 @@ def _propose(
     some, every = slice(None, None, 1 + len(p) // MOST_ROWS_COMPARED), slice(None)
     kept: list[int] = []
     for start in range(0, N_CANDIDATES, N_PER_ROUND):
-        size = np.abs(gap[one, two]) / sd - cost
+        size = _normal_scores(gap[one, two], scan.variance, scan.third) - cost
         ranked = [*kept, *np.argsort(-size, kind="stable")[:N_RANKED].tolist()]
         unlike = _unlike([rows_of(i, some) for i in ranked], weight[some])
         kept = [ranked[place] for place in unlike[: start + N_PER_ROUND]]
@@ -185,7 +284,7 @@ def _propose(
             rows = rows_of(kept[start], every)
             shift = residual[rows].sum() / max(variance[rows].sum(), LEAST_VARIANCE)
             residual[rows] -= shift * variance[rows]
-            (gap,) = _sums_of_conditions(features, residual)
+            (gap,) = _sums_of_conditions(scan.features, residual)
     pairs = [(conditions[one[i]][1], conditions[two[i]][1]) for i in kept]
     return [
         ProposedSegment(tuple(filter(None, pair)), rows_of(i, every), float(sign[i]))
@@ -243,52 +342,6 @@ def _unlike(rows: list[NDArray[np.bool_]], weight: Floats) -> list[int]:
     return kept
 
 
-def _test(
-    events: EventRows,
-    proposed: list[ProposedSegment],
-    half: int,
-    level: float,
-    n_draws: int,
-    rng: Any,
-) -> Iterator[TestedSegment]:
-    """Yield the numbers of each segment on rows that did not propose it.
-
-    The statistic is the gap in the direction of the proposal, divided by its standard deviation,
-    where the predictions of the segment may be wrong in shape but right on average.
-    """
-    if not proposed:
-        return
-    used = events.weight > 0
-    p, hits, weight = own = events.take(used)
-    rows = np.array([candidate.rows[used] for candidate in proposed])
-    sign = np.array([candidate.sign for candidate in proposed])
-    residual = weight * (hits - p)
-    terms = np.stack([weight, weight * p, residual, p * residual, weight * p * (1.0 - p)], axis=1)
-    n_rows, said, gap, product, variance = (rows.astype(np.float64) @ terms).T
-    mean = said / np.maximum(n_rows, TINY)
-    # What is too high for high predictions and too low for low ones makes the sum vary more.
-    wider = variance - 2.0 * np.minimum(product - mean * gap, 0.0)
-    null = _null_sums(own, rows, n_draws, rng) * (sign / _sd(variance))
-    statistic = sign * gap / _sd(wider)
-    p_value = np.minimum(2.0 * _step_down(statistic, null), 1.0)  # of two halves
-    for i, candidate in enumerate(proposed):
-        share = min(max((said[i] + gap[i]) / max(n_rows[i], TINY), 0.0), 1.0)
-        observed = share_interval(float(share), float(n_rows[i]), level)
-        numbers = float(mean[i]), observed, float(n_rows[i]), float(p_value[i])
-        segment = Segment(candidate.conditions, *numbers)
-        yield TestedSegment(candidate, half, float(statistic[i]), segment)
-
-
-def _step_down(statistic: Floats, null: Floats) -> Floats:
-    """Return p-values of the largest statistics, corrected for all (Westfall and Young 1993)."""
-    order = np.argsort(-statistic, kind="stable")
-    largest = np.maximum.accumulate(null[:, order[::-1]], axis=1)[:, ::-1]
-    exceeds = np.count_nonzero(largest >= statistic[order] - ROUNDING, axis=0)
-    adjusted = np.empty(len(statistic))
-    adjusted[order] = np.maximum.accumulate((1 + exceeds) / (1 + len(null)))
-    return adjusted
-
-
 def _null_sums(events: EventRows, rows: NDArray[np.bool_], n_draws: int, rng: Any) -> Floats:
     """Return sums of y - p over the rows of each segment, with y drawn from p."""
     p, _, weight = events
@@ -313,26 +366,21 @@ def _null_sums(events: EventRows, rows: NDArray[np.bool_], n_draws: int, rng: An
 
 
 def _unexplained(
-    events: EventRows, halves: tuple[Floats, Floats], wrong: list[TestedSegment]
+    events: EventRows, wrong: list[tuple[float, ProposedSegment, Segment]]
 ) -> Iterator[Segment]:
-    """Yield segments whose errors those before them do not explain, the largest first.
+    """Yield segments whose errors those before them do not explain, the largest first."""
+    p, hits, weight = events
+    residual, variance = weight * (hits - p), weight * p * (1.0 - p)
 
-    What is left of the error is judged by the half that tested a segment.
-    """
-    p, hits, _ = events
-    residual, variance = np.stack(halves) * (hits - p), np.stack(halves) * (p * (1.0 - p))
+    def rank(one: tuple[float, ProposedSegment, Segment]) -> float:
+        return one[0] - COST_OF_CONDITION * len(one[1].conditions)
 
-    def size(tested: TestedSegment) -> float:
-        return tested.statistic - COST_OF_CONDITION * len(tested.proposed.conditions)
-
-    for segment in sorted(wrong, key=size, reverse=True):
-        (_, rows, sign), half = segment.proposed, segment.half
-        gap, spread = residual[:, rows].sum(axis=1), variance[:, rows].sum(axis=1)
-        if sign * gap[half] >= UNEXPLAINED * _sd(spread)[half]:
-            yield segment.result
+    for _, (_, rows, sign), segment in sorted(wrong, key=rank, reverse=True):
+        gap, spread = residual[rows].sum(), variance[rows].sum()
+        if sign * gap >= UNEXPLAINED * _sd(spread):
+            yield segment
             # A common shift of the log-odds of these rows.
-            shift = gap.sum() / max(spread.sum(), LEAST_VARIANCE)
-            residual -= np.where(rows, shift * variance, 0.0)
+            residual -= np.where(rows, gap / max(spread, LEAST_VARIANCE) * variance, 0.0)
 
 
 def largest_error(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 N_DRAWS = 1000  # number of draws of labels at least
 MOST_REPEATS = 1e9  # largest weight of a row
 SHARE_SEEN = 0.1  # share of the rows in a segment whose detectable error is told
-SIZE_SEEN = 7.0  # its error in standard deviations: so large a one was found four of five times
+SIZE_SEEN = 6.0  # its error in standard deviations: so large a one was found four of five times
 
 
 @result()
@@ -105,8 +105,8 @@ def calibration_segments(
     """Find segments of rows, told by their features, whose predictions are wrong.
 
     A segment is all rows, or those that meet one or two conditions, such as ``plan = prepaid and
-    age < 25``. One half of the rows proposes the segments with the largest errors, and the other
-    half tests whether predicted and observed shares differ; then the halves change places.
+    age < 25``. All are looked at, and those are reported whose error is larger than the largest of
+    all if labels are drawn from the predictions.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def calibration_segments(
     min_rows : float, default=50
         Weight of a segment at least.
     random_state : None, int, SeedSequence or Generator, default=0
-        Seed of the halves and of the labels that are drawn; the order of rows changes nothing.
+        Seed of the labels that are drawn; the order of rows changes nothing.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A weight is a repetition: weight 2 counts a row twice, also in tests.
     classes, pos_label : array-like of shape (n_classes,) and object, optional
@@ -139,11 +139,13 @@ def calibration_segments(
 
     Notes
     -----
-    The statistic of a segment S is sum (y - p) / sd over its rows, in the direction of the error
-    in the other half, with sd^2 = sum p (1 - p) - 2 min(0, sum (p - mean p) (y - p)): the variance
-    if S is right on average, also where high predictions in it are too high and low ones too low.
-    Labels drawn from the predictions give the joint distribution of all statistics, also of rare
-    classes, and p-values by Westfall and Young's step-down method, times two for two halves.
+    The statistic of a segment S is z = sum (y - p) / sd over its rows, in the direction of its
+    error, less g (z^2 - 1) / 6 with g the skewness of the sum: it is nearly normal also where
+    events are rare. Here sd^2 = sum p (1 - p) - 2 min(0, sum (p - mean p) (y - p)): the variance if
+    S is right on average, also where high predictions in it are too high and low ones too low. Its
+    p-value is the chance that the largest statistic of drawn labels is as large (Westfall and
+    Young), for half of ``alpha`` among segments of one condition and of two each. Intervals of the
+    observed shares hold for all segments at once.
 
     ``error`` is the largest ``|sum (y - p)| / sqrt(sum p (1 - p))`` of all bins of single features:
     intervals between quantiles, and categories. It is compared with that of drawn labels.
@@ -193,7 +195,6 @@ def calibration_segments(
             alpha=float(alpha),
             min_rows=min_rows,
             max_conditions=int(max_conditions),
-            n_draws=n_draws,
             rng=rng,
         )
         error, error_null, error_p_value = largest_error(events, merged, min_rows, n_draws, rng)
