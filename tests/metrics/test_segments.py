@@ -140,7 +140,8 @@ def test_the_largest_error_is_that_of_brute_force():
 
 
 @pytest.mark.parametrize(
-    ("n", "p", "sign"), [(400, 0.02, 1), (400, 0.12, 1), (400, 0.12, -1), (100, 0.5, 1), (100, 0.9, -1)]
+    ("n", "p", "sign"),
+    [(400, 0.02, 1), (400, 0.12, 1), (400, 0.12, -1), (100, 0.5, 1), (100, 0.9, -1)],
 )
 def test_statistics_are_normal_scores_of_the_exact_tail(n, p, sign):
     """A segment of equal predictions has a binomial number of events."""

@@ -105,6 +105,11 @@ class ShiftCheck(Result):
         return self.p_value < ALARM
 
     @property
+    def is_label_shift(self) -> bool:
+        """Whether other frequencies of the classes would explain an alarm."""
+        return self.alarm and self.label_shift_p_value >= ALARM
+
+    @property
     def why(self) -> str:
         """What to trust and what to do, in words."""
         beyond = ""
@@ -116,7 +121,7 @@ class ShiftCheck(Result):
                 f"The new scores look like those of the calibration set ({told}).{beyond} Whether "
                 "scores still mean the same, only labels tell."
             )
-        if self.label_shift_p_value >= ALARM:
+        if self.is_label_shift:
             return (
                 f"The new scores are distributed otherwise ({told}), as they would be if only the "
                 f"classes came with other frequencies.{beyond} Use PriorShift, which estimates "
