@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant._calibrators.methods import make_calibrator
+from calibrant.errors import ExportError
 from calibrant.export import to_onnx
 from calibrant.study._methods import ALL_METHODS
 
@@ -31,13 +32,16 @@ START, END = "<!-- runtimes -->", "<!-- end of runtimes -->"
 N_CLASSES, N_FIT, N_NEW = 5, 1500, 500
 METHODS = [method for method in ALL_METHODS if not method.startswith("m2b")]
 
-RUNTIMES = {  # what runs it, and its package
-    "ONNX Runtime": ("onnxruntime", "onnxruntime"),
-    "ONNX Runtime for node.js": ("onnxruntime-node", None),
-    "ONNX Runtime for the web": ("onnxruntime-web", None),
-    "tract": ("tract", "tract"),
-    "OpenVINO": ("openvino", "openvino"),
-    "onnx's reference": ("reference", "onnx"),
+REFUSED = "refused"
+
+RUNTIMES = {  # what runs it, its package, and ``precision`` of its graphs
+    "ONNX Runtime": ("onnxruntime", "onnxruntime", "float64"),
+    "ONNX Runtime for node.js": ("onnxruntime-node", None, "float64"),
+    "ONNX Runtime for the web": ("onnxruntime-web", None, "float64"),
+    "tract": ("tract", "tract", "float64"),
+    "OpenVINO": ("openvino", "openvino", "float32"),
+    "OpenVINO as it is": ("openvino", "openvino", "float64"),
+    "onnx's reference": ("reference", "onnx", "float64"),
 }
 
 
@@ -67,11 +71,15 @@ def fitted(chosen):
             yield f"{method}_{kind}", calibrator, rows
 
 
-def write_models(folder, calibrators):
-    """Write every graph and its rows."""
+def write_models(folder, calibrators, precision):
+    """Write every graph and its rows; one that is refused has its reason instead."""
     about = []
     for name, (calibrator, rows) in calibrators.items():
-        model = to_onnx(calibrator)
+        try:
+            model = to_onnx(calibrator, precision=precision)
+        except ExportError as error:
+            (folder / f"{name}.error").write_text(f"{REFUSED}: {error}")
+            continue
         (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
         rows.tofile(folder / f"{name}.rows")
         about.append({"name": name, "dtype": rows.dtype.name, "shape": rows.shape})
@@ -103,7 +111,7 @@ def gap(folder, name, calibrator, rows):
     if (folder / f"{name}.error").exists():
         reason = (folder / f"{name}.error").read_text()
         print("   ", name, reason[:200].replace("\n", " "))
-        return "fails"
+        return REFUSED if reason.startswith(REFUSED) else "fails"
     found = np.fromfile(folder / f"{name}.found", rows.dtype).reshape(rows.shape)
     gaps = np.abs(found.astype(np.float64) - calibrator.predict_proba(rows))
     return float(np.where(np.isnan(gaps), np.inf, gaps).max())
@@ -122,14 +130,14 @@ def measure(chosen, modules, seconds):
     """Differences by runtime and method, and versions of the runtimes."""
     calibrators = {name: rest for name, *rest in fitted(chosen)}
     found, versions = {}, {}
-    for title, (runtime, package) in RUNTIMES.items():
+    for title, (runtime, package, precision) in RUNTIMES.items():
         versions[title] = installed(package, runtime, modules)
         if versions[title] is None:
             continue
         print(title, versions[title], flush=True)
         with tempfile.TemporaryDirectory() as directory:
             folder = Path(directory)
-            write_models(folder, calibrators)
+            write_models(folder, calibrators, precision)
             run(runtime, folder, list(calibrators), modules, seconds)
             gaps = {name: gap(folder, name, *rest) for name, rest in calibrators.items()}
         for method in chosen:
@@ -146,6 +154,7 @@ def table(found, versions, chosen):
     lines = [
         "| | " + " | ".join(names) + " |",
         "| --- |" + " ---: |" * len(titles),
+        "| `precision=` | " + " | ".join(f"`{RUNTIMES[title][2]}`" for title in titles) + " |",
     ]
     for method in chosen:
         gaps = [found[title, method] for title in titles]

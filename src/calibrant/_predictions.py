@@ -7,6 +7,7 @@ of chunks anywhere are of the same form, and add up.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -233,9 +234,15 @@ class Statistic(ABC):
         raise TypeError(f"{type(self).__name__} of shape {sums.shape} is not one number")
 
 
-def measure(source: Source, statistic: Statistic) -> float:
-    """Return a metric of all rows."""
-    return statistic.value(source.add_up({"metric": statistic})["metric"])
+Rule = Statistic | Callable[[Predictions], float]
+"""A metric: sums over rows, or a function of rows in memory where it needs their order."""
+
+
+def measure(source: Source, rule: Rule) -> float:
+    """Return a metric of all rows, or of a sample of them where it needs their order."""
+    if isinstance(rule, Statistic):
+        return rule.value(source.add_up({"metric": rule})["metric"])
+    return rule(source.in_memory())
 
 
 def _count(

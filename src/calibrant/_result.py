@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
@@ -59,11 +60,11 @@ class Result:
 
 
 class Estimate(NamedTuple):
-    """A metric and its interval, which is NaN without resamples."""
+    """A number and its interval; NaN is for none."""
 
     value: float
-    low: float
-    high: float
+    low: float = math.nan
+    high: float = math.nan
 
 
 def _plain(value: Any) -> Any:

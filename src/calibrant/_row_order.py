@@ -176,9 +176,13 @@ def deal_shares(
     drawn for it alone: rows of equal scores are in all folds, with about the same frequency of
     labels. The random number of a repetition is a hash of its group (see ``group_rows``) and of its
     number there, which neither the order of rows nor that of columns changes. If ``stratify``,
-    every fold has as many repetitions of a class as any other fold, up to one.
+    every fold has as many repetitions of a class as any other fold, up to one. Where rows have
+    groups, those of a group are dealt to one fold, see ``deal_groups``.
     """
     scores, index, weight = batch.scores, batch.class_index, batch.weight
+    if batch.group is not None:
+        fold = deal_groups(batch, n_folds)
+        return weight[:, None] * (fold[:, None] == np.arange(n_folds)), batch.group
     n_rows, unit = batch.n_rows, 1.0 if batch.unit is None else batch.unit
     group = group_rows(scores, batch.kind, index if stratify else None)
     strata = index if stratify else np.zeros(n_rows, dtype=np.int64)
@@ -189,6 +193,26 @@ def deal_shares(
     share[order] = _deal_weights(group[order], strata[order], (weight / unit)[order], n_folds)
     share *= np.reshape(unit, (-1, 1))
     return share, group
+
+
+def deal_groups(batch: SimplexBatch, n_folds: int) -> NDArray[np.int64]:
+    """Fold of each row: groups are dealt whole, the heaviest first, to the lightest fold so far.
+
+    Groups of equal weight are dealt in an order of their content, not of their names.
+    """
+    names, codes = np.unique(np.asarray(batch.group), return_inverse=True)
+    hashes = np.zeros(len(names), dtype=np.uint64)
+    of_rows = _rounded(batch.scores, batch.kind, batch.class_index)[1]
+    np.add.at(hashes, codes, of_rows * np.ceil(batch.weight).astype(np.uint64))
+    weight = np.bincount(codes, batch.weight)
+    # As whole numbers, so that the order of rows, which rounds sums otherwise, changes no fold.
+    weight = np.rint(weight / weight.max() * 2.0**30)
+    fold_of_group, load = np.empty(len(names), dtype=np.int64), np.zeros(n_folds)
+    for group in np.lexsort((hashes, -weight)):
+        fold_of_group[group] = load.argmin()
+        load[fold_of_group[group]] += weight[group]
+    fold: NDArray[np.int64] = fold_of_group[codes]
+    return fold
 
 
 def _deal_weights(

@@ -15,6 +15,7 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.rows import row_hashes
+from calibrant._maps.base import require
 from calibrant._row_order import order_rows
 
 if TYPE_CHECKING:
@@ -29,6 +30,29 @@ FEWEST_WAITING = 1 << 14
 """Rows that are gathered at least before they are sorted into those that are kept."""
 
 LARGEST_COUNT = 2.0**31  # whole weights up to here are numbers of repetitions, whose sums are exact
+LARGEST_TOTAL = 2.0**200  # no class weighs more: rows weigh up to 2^100 each
+ROUNDING = 1e-6  # of the weight of a class that decayed, beside that of its rows
+
+
+class SampleState(NamedTuple):
+    """What a sample has counted, in arrays that a model file can hold."""
+
+    rows: Floats
+    """Scores of each kept row, of shape (n_kept, n_classes)."""
+    class_index: Wholes
+    weight: Floats
+    times: Floats
+    """How often each row came."""
+    hashes: Wholes
+    """The 64 bits of the hash by which each row was kept."""
+    bounds: Wholes
+    """The 64 bits of the largest hash that is kept of each class; -1 if every row is."""
+    totals: Floats
+    """Of each class the sum of whole weights, and three numbers whose sum is that of the others."""
+
+
+WHOLE_ARRAYS = ("class_index", "hashes", "bounds")
+"""Fields of a ``SampleState`` that are whole numbers."""
 
 
 class _Entries(NamedTuple):
@@ -322,6 +346,65 @@ class RowSample:
         """Drop the rows above some bounds."""
         self._bounds = bounds
         self._kept, *self._waiting = [rows.below(bounds) for rows in (self._kept, *self._waiting)]
+
+    def state(self) -> SampleState:
+        """Return all that the sample has counted; parameters and ``n_rows`` stand beside it."""
+        self._settle()
+        kept = _Entries.join([self._kept])  # since a decay may have made weights equal
+        rests = [(*parts, 0.0, 0.0)[:3] for parts in self._rests]
+        return SampleState(
+            rows=kept.scores,
+            class_index=kept.class_index.astype(np.int64),
+            weight=kept.weight,
+            times=kept.times,
+            hashes=kept.hashes.view(np.int64),
+            bounds=self._bounds.view(np.int64),
+            totals=np.column_stack([self._counts, rests]),
+        )
+
+    @classmethod
+    def from_state(
+        cls,
+        state: SampleState,
+        classes: Any,
+        *,
+        n_rows: int,
+        scores: str,
+        normalize: str | None,
+        max_cells: int,
+    ) -> RowSample:
+        """Return the sample that has a state; refuse one that no fit could be made of."""
+        sample = cls(classes, scores=scores, normalize=normalize, max_cells=max_cells)
+        n_kept, k = len(state.rows), len(sample.classes)
+        shapes = [array.shape for array in state]
+        wanted = [(n_kept, k), *[(n_kept,)] * 4, (k,), (k, 4)]
+        require(shapes == wanted, f"the arrays have the shapes {shapes}")
+        gate.check_number("n_rows", n_rows, low=n_kept, whole=True)
+        times, totals = state.times, state.totals
+        is_count = np.isfinite(times) & (times >= 1.0) & (times == np.floor(times))
+        require(is_count.all(), "a row came a number of times that is no whole number")
+        require((np.abs(totals) <= LARGEST_TOTAL).all(), "a class has an impossible weight")
+        with np.errstate(over="ignore"):  # infinite weights are refused by the gate
+            weight = state.weight * times
+        batch = gate.check_batch(
+            state.rows,
+            state.class_index,
+            weight,
+            kind=sample._kind,
+            classes=np.arange(k),
+            is_chunk=True,
+        )
+        is_same = np.array_equal(batch.scores, state.rows)
+        require(is_same, "rows without a weight, or not on the simplex to the last digits")
+        kept = np.bincount(state.class_index, weight, k)
+        is_enough = kept <= totals.sum(axis=1) * (1.0 + ROUNDING) + np.finfo(np.float64).tiny
+        require(is_enough.all(), "a class has less weight than its rows")
+        entries = state.hashes.view(np.uint64), state.rows, state.class_index.astype(np.intp)
+        # Whatever the order of the rows, and if one of them is there twice: they are joined anew.
+        sample._kept = _Entries.join([_Entries(*entries, state.weight, times)])
+        sample.n_rows, sample._bounds = int(n_rows), state.bounds.view(np.uint64).copy()
+        sample._counts, sample._rests = totals[:, 0].copy(), [*map(tuple, totals[:, 1:].tolist())]
+        return sample
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()

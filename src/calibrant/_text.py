@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from calibrant._result import Estimate
     from calibrant.metrics import ClassShares
 
@@ -68,6 +70,17 @@ def clean(text: object, longest: int | None = LONGEST_NAME) -> str:
     """Return visible text on one line, of a bounded length if there is a bound."""
     words = visible(" ".join(str(text).split()))
     return words if longest is None else shorten(words, longest)
+
+
+def align(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: its first column on the left, numbers on the right."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for first, *others in zip(*columns, strict=True):
+        cells = first.ljust(widths[0]), *map(str.rjust, others, widths[1:])
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def amount(value: float, scale: float) -> str:

@@ -53,7 +53,7 @@ def check_jobs(name: str, n_jobs: Any) -> None:
 def count_threads(n_jobs: Any = None) -> int:
     """Return how many threads ``n_jobs`` is here: one within a thread of ours or of joblib."""
     check_jobs("n_jobs", n_jobs)
-    from sklearn.utils.parallel import joblib  # the one that scikit-learn asks
+    import joblib
 
     backend, configured = joblib.parallel.get_active_backend()
     has_threads = sys.platform != "emscripten"  # Pyodide cannot start any
@@ -120,17 +120,21 @@ def _attempt(
 
 def _settings() -> tuple[Any, ...]:
     """Return what belongs to the thread that asks, and not to the process."""
-    from sklearn import get_config
+    config = {}
+    if "sklearn" in sys.modules:  # whoever has not imported it has set nothing
+        from sklearn import get_config
 
-    return np.geterr(), get_config(), _has_one_blas_thread.get()
+        config = get_config()
+    return np.geterr(), config, _has_one_blas_thread.get()
 
 
 def _apply_settings(errstate: Any, config: Any, has_one_blas_thread: bool) -> None:
     """Begin a thread with the settings of the one that asked."""
-    from sklearn import set_config
-
     np.seterr(**errstate)
-    set_config(**config)
+    if config:
+        from sklearn import set_config
+
+        set_config(**config)
     if has_one_blas_thread:  # with OpenMP every thread has to say so for itself
         _blas().limit(limits=1)
 

@@ -12,14 +12,24 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn import exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ConvergenceWarning = exceptions.ConvergenceWarning
-DataConversionWarning = exceptions.DataConversionWarning
-NotFittedError = exceptions.NotFittedError
+    from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning  # noqa: PLC0414
+    from sklearn.exceptions import DataConversionWarning as DataConversionWarning  # noqa: PLC0414
+    from sklearn.exceptions import NotFittedError as NotFittedError  # noqa: PLC0414
+
+OF_SCIKIT_LEARN = {"ConvergenceWarning", "DataConversionWarning", "NotFittedError"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a class of scikit-learn, which takes a second to import."""
+    if name in OF_SCIKIT_LEARN:
+        from sklearn import exceptions
+
+        return getattr(exceptions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def in_words(value: Any) -> str:
@@ -238,9 +248,12 @@ class ExportError(ValueError):
 
 
 __all__ = sorted(  # noqa: PLE0605  (a list)
-    name
-    for name, value in globals().items()
-    if isinstance(value, type) and issubclass(value, Exception)
+    OF_SCIKIT_LEARN
+    | {
+        name
+        for name, value in globals().items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
 )
 
 

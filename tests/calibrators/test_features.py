@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from calibrant import (
@@ -217,8 +218,7 @@ INF = np.array([[1.0], [np.inf]] * 200)
         (INF, errors.NonFiniteError, "'x0'.* is inf in row 1, beyond 1e.100; use NaN"),
         ([[10**400]] * 400, errors.NonFiniteError, "in row 0, beyond"),
         (np.zeros((400, 2), dtype=complex), errors.ContainerError, "complex128"),
-        ({"a": 1}, errors.ContainerError, "features is a dict"),
-        (np.full((400, 1), "2026", dtype="M8[D]"), errors.ContainerError, "hours since some day"),
+        ({"a": 1}, errors.ShapeError, "1 row and 1 column"),
         (iter([1]), errors.ContainerError, "list_iterator"),
         (
             pd.DataFrame(np.zeros((400, 2)), columns=["a", "a"]),
@@ -253,6 +253,7 @@ def test_predictions_refuse_features_of_another_kind():
         ({"calibrator": "ts"}, "of scores alone"),
         ({"calibrator": MaskedCalibrator()}, "of scores alone"),
         ({"calibrator": FeatureCalibrator()}, "of scores alone"),
+        ({"learner": TemperatureScaling}, "a classifier with predict_proba"),
         ({"cv": 1}, "cv"),
     ],
 )
@@ -431,6 +432,24 @@ def test_trees_that_lead_upwards_are_refused():
             BoostedTrees(**forged)
     with pytest.raises(errors.ParameterError, match="root is no node"):
         BoostedTrees(**nodes | {"roots": nodes["roots"] - 1})
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_times_are_read_as_seconds(zone):
+    times = pd.Series(pd.date_range("2026-03-01", periods=4, freq="h", tz=zone))
+    times[1] = pd.NaT
+    seconds = read_columns(pd.DataFrame({"when": times}), 4)["when"]
+    np.testing.assert_array_equal(seconds - seconds[0], [0.0, np.nan, 7200.0, 10800.0])
+
+
+def test_another_learner_is_used_but_not_saved():
+    scores, y, features = draw(600)
+    learner = RandomForestClassifier(30, min_samples_leaf=5, random_state=0)
+    found = FeatureCalibrator(learner=learner, cv=3).fit(scores, y, features=features)
+    assert found.report_.learners == ("RandomForestClassifier",)
+    assert found.share_ > 0.5
+    with pytest.raises(errors.ModelFileError, match="learner is a RandomForestClassifier"):
+        model_file.dumps(found)
 
 
 def test_what_cannot_be_exported_is_refused_by_name():

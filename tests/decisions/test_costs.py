@@ -43,19 +43,6 @@ def test_costs_are_those_of_the_definition(seed, n_actions, abstains):
     assert found.predicted.value == pytest.approx(float(predicted), abs=1e-12)
 
 
-def test_weights_are_repetitions_and_rows_have_no_order():
-    weight = np.arange(600) % 3
-    times = np.repeat(np.arange(600), weight)
-    order = np.random.default_rng(0).permutation(600)
-    weighted = expected_cost(LABELS, SCORES, COSTS, sample_weight=weight)
-    repeated = expected_cost(LABELS[times], SCORES[times], COSTS)
-    assert weighted.realised.value == pytest.approx(repeated.realised.value, rel=1e-12)
-    found = expected_cost(LABELS, SCORES, COSTS)
-    again = expected_cost(LABELS[order], SCORES[order], COSTS)
-    assert again.realised == pytest.approx(found.realised, rel=1e-12)
-    assert again.predicted == pytest.approx(found.predicted, rel=1e-12)
-
-
 def test_predictions_that_were_read_cost_the_same():
     weight = np.arange(600) % 3
     read = Predictions.read(LABELS, SCORES, sample_weight=weight)

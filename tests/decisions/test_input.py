@@ -95,6 +95,35 @@ def test_what_is_given_is_not_changed(function):
     assert type(small) is type(function(y, rows))
 
 
+def assert_same_numbers(found, expected):
+    """Fields that are numbers; intervals and spreads depend on how many rows there are."""
+    for field, value in plain(found).items():
+        one, two = (
+            [own["value"]] if isinstance(own, dict) else np.ravel(own)
+            for own in (value, plain(expected)[field])
+        )
+        if field not in {"spread", "target"}:
+            np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-14, err_msg=field)
+
+
+WEIGHTED = ("expected_cost", "value_of_calibration", "decision_curve", "cost_curve")
+
+
+@pytest.mark.parametrize("name", [*WEIGHTED, "risk_coverage"])
+def test_weights_are_repetitions(name):
+    weight = np.arange(400) % 3
+    times = np.repeat(np.arange(400), weight)
+    weighted = FUNCTIONS[name](EVENTS, POSITIVE, sample_weight=weight)
+    assert_same_numbers(weighted, FUNCTIONS[name](EVENTS[times], POSITIVE[times]))
+
+
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS} - {"ConformalSets"}))  # which are of rows
+def test_the_order_of_rows_changes_nothing_but_rounding(name):
+    order, rounded = np.random.default_rng(0).permutation(400), np.round(POSITIVE, 1)  # with ties
+    again = FUNCTIONS[name](EVENTS[order], rounded[order])
+    assert_same_numbers(again, FUNCTIONS[name](EVENTS, rounded))
+
+
 @pytest.mark.parametrize("name", sorted(WITH_PAIR))
 def test_named_costs_want_to_know_the_positive_class(name):
     function, y = FUNCTIONS[name], np.array(["good", "bad"])[EVENTS]

@@ -29,12 +29,6 @@ def two_columns(positive):
     return np.column_stack([1.0 - np.asarray(positive), positive])
 
 
-def numbers(found):
-    """The fields of a result that are numbers, which pytest compares with a tolerance."""
-    fields = found.to_dict().items()
-    return {key: value for key, value in fields if not isinstance(value, str | None)}
-
-
 def test_net_benefit_by_hand():
     """Of ten rows, four at or above 0.4: three events and one other, which costs 2/3."""
     positive = [0.9, 0.8, 0.7, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.1]
@@ -72,28 +66,6 @@ def test_risk_and_coverage_are_those_of_the_definition(rows):
         kept = [1 - label for c, label in zip(confidence, y, strict=True) if c >= threshold - 1e-12]
         assert coverage == pytest.approx(len(kept) / len(rows))
         assert risk == pytest.approx(sum(kept) / len(kept))
-
-
-def test_weights_of_risk_and_coverage_are_repetitions():
-    weight = np.arange(900) % 3
-    times = np.repeat(np.arange(900), weight)
-    weighted = risk_coverage(LABELS, SCORES, sample_weight=weight)
-    repeated = risk_coverage(LABELS[times], SCORES[times])
-    assert weighted.aurc == pytest.approx(repeated.aurc, rel=1e-12)
-    assert weighted.oracle == pytest.approx(repeated.oracle, rel=1e-12)
-    np.testing.assert_allclose(weighted.risk, repeated.risk, rtol=1e-12)
-
-
-@pytest.mark.parametrize("function", [risk_coverage, decision_curve])
-def test_the_order_of_rows_changes_nothing_but_rounding(function):
-    rows, weight = np.round(SCORES, 1), np.random.default_rng(0).random(900)  # with ties
-    rows /= rows.sum(axis=1, keepdims=True)
-    order = np.random.default_rng(1).permutation(900)
-    found = numbers(function(LABELS, rows, sample_weight=weight))
-    again = numbers(function(LABELS[order], rows[order], sample_weight=weight[order]))
-    assert again.keys() == found.keys()
-    for key, value in again.items():
-        assert value == pytest.approx(found[key], rel=1e-12, abs=1e-14, nan_ok=True), key
 
 
 def test_predictions_that_were_read_give_the_numbers_of_rows():
@@ -210,11 +182,9 @@ def test_bad_thresholds_are_refused(thresholds):
         decision_curve(EVENTS, POSITIVE, thresholds=thresholds)
 
 
-def test_decision_curves_of_two_columns_labels_and_weights():
+def test_decision_curves_of_two_columns_and_labels():
     curve = decision_curve(EVENTS, POSITIVE)
     words = np.array(["no", "yes"])[EVENTS]
-    weight = np.arange(900) % 3
-    times = np.repeat(np.arange(900), weight)
     assert curve.kind == 1
     assert decision_curve(words, two_columns(POSITIVE)).kind == "yes"
     for same in (
@@ -222,10 +192,6 @@ def test_decision_curves_of_two_columns_labels_and_weights():
         decision_curve(words, POSITIVE, pos_label="yes"),
     ):
         np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
-    weighted = decision_curve(EVENTS, POSITIVE, sample_weight=weight)
-    repeated = decision_curve(EVENTS[times], POSITIVE[times])
-    for name in ("net_benefit", "treat_all"):
-        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

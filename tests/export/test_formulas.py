@@ -11,7 +11,7 @@ from calibrant._gate._simplex import check_scores, softmax
 from calibrant.export._formula_parts import find_blocks, write_fixed_sum, write_softmax
 from conftest import load_real, real_files
 from export.backends import run_numpy
-from export.cases import assert_same, make
+from export.cases import assert_same, data, make
 from export.numpy_operations import NumpyOperations
 
 
@@ -25,6 +25,14 @@ def test_formula_on_real_rows(case, name):
         warnings.simplefilter("ignore")  # few rows, classes without a label
         calibrator.fit(scores, y)
     assert_same(run_numpy(calibrator, scores, "probabilities"), calibrator, scores, "float64")
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+@pytest.mark.parametrize("case", ["two-class", "platt-ovr", "ir-ovr", "hb-ovr"])
+def test_a_class_without_a_label_has_a_curve_of_another_kind(case):
+    scores, y, rows = data("probabilities", 4)
+    calibrator = make(case).set_params(classes=range(4)).fit(scores[y < 3], y[y < 3])
+    assert_same(run_numpy(calibrator, rows, "probabilities"), calibrator, rows, "float64")
 
 
 def searched(thresholds, x, curve_of=None):

@@ -10,8 +10,8 @@ import pytest
 import calibrant
 from calibrant import errors
 from conftest import simulate
-from export.backends import run_onnx, session
-from export.cases import CASES, KINDS, assert_same, fitted, rows_for, softmax
+from export.backends import run_graph, run_onnx, session
+from export.cases import CASES, KINDS, assert_same, data, fitted, rows_for, softmax
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -53,9 +53,72 @@ def test_metadata(labels):
     assert shape == ["rows", len(labels)]
 
 
-def test_a_type_that_is_not_known_is_refused():
-    with pytest.raises(errors.ParameterError, match="dtype='float16' is not known"):
-        to_onnx(fitted("ts"), dtype="float16")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dtype": "float16"}, "dtype='float16' is not known"),
+        ({"precision": "float16"}, "precision='float16' is not known"),
+        ({"dtype": "float64", "precision": "float32"}, "precision='float32' is for scores of 32"),
+        ({"opset": 15}, r"opset=15 must be a whole number in \[16"),
+    ],
+)
+def test_options_that_do_not_exist_are_refused(options, words):
+    with pytest.raises(errors.ParameterError, match=words):
+        to_onnx(fitted("ts"), **options)
+
+
+SMOOTH = {"ts", "vs", "ms", "dirichlet", "structured", "spline", "matrix", "prior shift"}
+SMOOTH |= {"chain of prior shift"}
+LONG = {TensorProto.DOUBLE, TensorProto.INT64}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", sorted({*CASES} - SMOOTH))
+def test_float32_inside_is_refused_for_methods_with_steps(case, kind):
+    with pytest.raises(errors.ExportError, match=r"too coarse for .*: export with precision="):
+        to_onnx(fitted(case, kind), precision="float32")
+
+
+def check_float32_inside(calibrator, rows, n_classes=4):
+    rows = rows.astype(np.float32)
+    model = to_onnx(calibrator, precision="float32")
+    wanted = calibrator.predict_proba(rows)
+    np.testing.assert_allclose(run_graph(model, rows), wanted, rtol=0, atol=1e-6)
+    casts = {one.i for node in model.graph.node for one in node.attribute if one.name == "to"}
+    types = {one.data_type for one in model.graph.initializer if one.dims != [1]}  # sizes have one
+    assert (casts | types).isdisjoint(LONG)
+    bad = np.full((1, n_classes), np.nan, np.float32)
+    assert np.isnan(run_graph(model, bad)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", sorted(SMOOTH))
+def test_float32_inside_is_for_methods_without_steps(case, kind):
+    check_float32_inside(fitted(case, kind), data(kind, 4)[2])
+
+
+def test_float32_inside_takes_curves_of_two_classes():
+    check_float32_inside(fitted("two-class", n_classes=2), data("probabilities", 2)[2], 2)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ScoresKindWarning")
+@pytest.mark.parametrize("case", ["ts", "vs", "ms", "matrix", "spline"])
+def test_float32_inside_holds_for_large_logits(case):
+    """To 1e-5, where logits times coefficients are up to 100."""
+    calibrator = fitted(case, "logits")
+    rows = np.random.default_rng(0).uniform(-100, 100, (2000, 4)).astype(np.float32)
+    rows *= min(1.0, 1.0 / np.abs(getattr(calibrator, "coef_", np.ones(1))).max())
+    found = run_graph(to_onnx(calibrator, precision="float32"), rows)
+    np.testing.assert_allclose(found, calibrator.predict_proba(rows), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [16, 17, 21])
+@pytest.mark.parametrize("case", ["chain", "auto", "prior shift"])
+def test_other_opsets_give_the_same(case, opset):
+    calibrator, rows = fitted(case), rows_for(fitted(case))
+    model = to_onnx(calibrator, dtype="float64", opset=opset)
+    assert [(one.domain, one.version) for one in model.opset_import] == [("", opset)]
+    assert_same(run_graph(model, rows), calibrator, rows, "float64")
 
 
 # Behind a network
@@ -98,6 +161,25 @@ def test_behind_a_network_in_float32(kind):
     features = FEATURES.astype(np.float32)
     wanted = calibrator.predict_proba(run(model, features)["scores"])
     found = run(merge_onnx(model, calibrator), features)["calibrated"]
+    assert found.dtype == np.float32
+    assert np.abs(found - wanted).max() <= 1e-6
+
+
+def test_behind_a_network_in_float32_alone():
+    calibrator, model = fitted("ts", "logits"), network(TensorProto.FLOAT)
+    features = FEATURES.astype(np.float32)
+    merged = merge_onnx(model, calibrator, precision="float32")
+    wanted = calibrator.predict_proba(run(model, features)["scores"])
+    assert np.abs(run(merged, features)["calibrated"] - wanted).max() <= 1e-6
+    assert TensorProto.DOUBLE not in {one.data_type for one in merged.graph.initializer}
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_behind_a_network_of_16_bits_probabilities_have_32(kind):
+    calibrator, model = fitted("na-fir", kind), network(TensorProto.FLOAT16, kind=kind)
+    features = FEATURES.astype(np.float16)
+    found = run(merge_onnx(model, calibrator), features)["calibrated"]
+    wanted = calibrator.predict_proba(run(model, features)["scores"].astype(np.float32))
     assert found.dtype == np.float32
     assert np.abs(found - wanted).max() <= 1e-6
 
@@ -152,8 +234,8 @@ def test_onnx_compose_takes_the_graph_as_it_is():
     ("model", "message"),
     [
         (network(width=3), r"'scores' has shape \(\?, 3\); the calibrator takes \(rows, 4\)"),
-        (network(TensorProto.FLOAT16), "'scores' is of type float16; .* cast this one"),
-        (network(opset=17), r"opset 17, .*convert_version\(model, 18\)"),
+        (network(TensorProto.INT32), "'scores' is of type int32; .* choose another output"),
+        (network(opset=13), r"opset 13, .*convert_version\(model, 16\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(model, message):

@@ -1,8 +1,11 @@
 """Modules of PyTorch give what ``predict_proba`` gives, and the same wherever they go."""
 
+import getpass
 import json
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ torch = pytest.importorskip("torch")
 
 from calibrant.export import save_pt2, to_torch  # noqa: E402
 
+STEPS = ("fir", "na-fir", "hb-ovr", "no floor")
 SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")
 
 
@@ -80,6 +84,16 @@ def test_derivatives(case):
     assert torch.autograd.gradcheck(both, logits)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_are_numbers(case, kind):
+    """Also where there are exact zeros; those of steps are zero."""
+    rows = torch.tensor(data(kind, 4)[2], requires_grad=True)
+    to_torch(fitted(case, kind))(rows).square().sum().backward()
+    assert rows.grad.isfinite().all()
+    assert case not in STEPS or not rows.grad.any()
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.trace", "ignore:Converting a tensor")  # its own
 @pytest.mark.parametrize("case", ["fir", "scir", "ts"])
 def test_traced_it_takes_any_number_of_rows(case):
@@ -129,6 +143,19 @@ def test_the_file_gives_the_same_for_any_number_of_rows(case, kind, tmp_path):
         program(rows.double())
     with pytest.raises((RuntimeError, AssertionError), match=r"shape|size"):
         program(rows[:, :3])
+
+
+def test_no_path_and_no_user_is_in_the_file(tmp_path):
+    path = tmp_path / "model.pt2"
+    save_pt2(to_torch(fitted("ir-ovr")), path)
+    package = Path(calibrant.__file__).parent
+    traces = {str(p) for p in (tmp_path, package, package.parents[1], Path.home(), Path.cwd())}
+    traces |= {str(Path(torch.__file__).parent), getpass.getuser(), ".py", "/tmp/", "File "}
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        content = [*map(archive.read, names), *map(str.encode, names)]
+    assert any(name.endswith("models/model.json") for name in names)
+    assert [trace for trace in traces if any(trace.encode() in part for part in content)] == []
 
 
 def test_it_is_read_without_calibrant(tmp_path):

@@ -13,28 +13,34 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from calibrant import model_file  # noqa: E402
+from calibrant import TemperatureScaling, model_file  # noqa: E402
 from calibrant.model_file import _format as frame  # noqa: E402
 from calibrators import test_features, test_grouped  # noqa: E402
-from model_file.catalogue import METHODS, fitted, probe  # noqa: E402
+from model_file.catalogue import METHODS, fitted, probe, quietly, scores_of  # noqa: E402
+
+
+def fit_daily():
+    """Return a calibrator with the rows that it was fitted to."""
+    scores, y = scores_of(n_rows=60)
+    return quietly(TemperatureScaling().partial_fit, scores[:30], y[:30])
 
 
 def main():
     """Write the files that are missing."""
-    folder = HERE / f"{frame.MAJOR}.{frame.MINOR}"
-    folder.mkdir(exist_ok=True)
-    for method in (*METHODS, "grouped", "features"):
-        path = folder / f"{method}.calibrant"
+    for method in (*METHODS, "grouped", "features", "daily"):
+        minor = frame.WITH_MORE if method == "daily" else frame.MINOR
+        path = HERE / f"{frame.MAJOR}.{minor}" / f"{method}.calibrant"
+        path.parent.mkdir(exist_ok=True)
         if path.exists():
             continue
-        own = {"grouped": test_grouped.fit, "features": test_features.fit}
+        own = {"grouped": test_grouped.fit, "features": test_features.fit, "daily": fit_daily}
         calibrator = own[method]() if method in own else fitted(method)
         rows = probe(calibrator, n_rows=3)
         names = [*["north", "east", "south", "west"] * 3][: len(rows)]
         groups = {"groups": names} if method == "grouped" else {}
         if method == "features":
             groups = {"features": [[30.0 * i, name] for i, name in enumerate(names)]}
-        model_file.save(calibrator, path)
+        model_file.save(calibrator, path, sample=method == "daily")
         expected = {
             "sha256": model_file.describe(path)["sha256"],
             "classes": calibrator.classes_.tolist(),

@@ -144,7 +144,7 @@ TABLE = {
     ("length", "ts"): {"header too long": attributes(length=2**20)},
     ("version", "ts"): {
         "newer major": attributes(major=3, header=b"\xff" * 64),
-        "newer minor": attributes(minor=1),
+        "newer minor": attributes(minor=2),
     },
     ("features", "ts"): {"feature required": header(requires=["entanglement"])},
     ("json", "ts"): {

@@ -59,7 +59,7 @@ from calibrant import (  # noqa: E402
 )
 from calibrant._cli.main import run  # noqa: E402
 from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
-from calibrant.metrics import _significance as significance  # noqa: E402
+from calibrant.metrics import _null as null  # noqa: E402
 from calibrant.scale import RowSample  # noqa: E402
 from calibrant.study import Annealing  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
@@ -89,7 +89,7 @@ OPTIONS = {
 """Ways through the solvers, where there are others than the one by default."""
 
 na_fit.MOST_FACTORED = 10  # larger Hessians are multiplied with
-significance.MOST_ROWS_DRAWN = 100  # of more, labels in bins are drawn as normal
+null.MOST_ROWS_DRAWN = 100  # of more, labels in bins are drawn as normal
 
 
 def small(n_rows, n_classes, seed=0):

@@ -12,9 +12,17 @@ from sklearn.metrics import roc_auc_score
 
 from array_chunks import ArrayChunks
 from calibrant import errors
-from calibrant.metrics import _binary as binary
-from calibrant.metrics import _significance as significance
-from calibrant.metrics import binary_summary, calibration_test, evaluate, positive_ece
+from calibrant.metrics import _null as null
+from calibrant.metrics import _recalibration as recalibration
+from calibrant.metrics import (
+    binary_summary,
+    calibration_test,
+    class_shares,
+    evaluate,
+    positive_ece,
+    reliability_curve,
+    smooth_ece,
+)
 
 N_ROWS = 20_000
 MIDDLES = {0.01: -5.3, 0.05: -3.55, 0.40: -0.52}
@@ -52,10 +60,16 @@ def test_each_miscalibration_is_seen_and_named(share, name):
     said = says(z)
     test = calibration_test(y, said, n_resamples=300)
     assert test.p_value < 0.01
-    found = evaluate(y, said, n_resamples=0)
+    found = evaluate(y, said, n_resamples=200)
     assert finding in found.binary.findings
     sentence = {"reversed": "are reversed: AUC 0."}.get(finding, finding)
     assert sentence in str(found)
+    assert found.positive_ece.low > 0.0
+    assert smooth_ece(y, said) > test.null_mean
+    curve = reliability_curve(y, said, strategy="quantile", n_resamples=200)
+    assert (curve.kind, curve.p_value < 0.01) == (1, True)
+    outside = (curve.frequency < curve.consistency_low) | (curve.frequency > curve.consistency_high)
+    assert curve.weight[outside].sum() > 0.3 * N_ROWS
 
 
 @pytest.mark.slow
@@ -124,7 +138,7 @@ def test_chunks_and_many_rows_are_tested_alike(has_weights, monkeypatch):
     assert 0.01 < by_rows.p_value < 0.9
     chunks = ArrayChunks(np.column_stack([1 - said, said]), y, sample_weight=w, n_rows=900)
     by_chunks = calibration_test(chunks, n_resamples=2000)
-    monkeypatch.setattr(significance, "MOST_ROWS_DRAWN", 10)
+    monkeypatch.setattr(null, "MOST_ROWS_DRAWN", 10)
     by_sums = calibration_test(y, said, sample_weight=w, n_resamples=2000)
     for other in (by_chunks, by_sums):
         assert other.statistic == pytest.approx(by_rows.statistic, rel=1e-9)
@@ -183,8 +197,8 @@ def test_many_distinct_predictions_are_merged_without_a_trace(monkeypatch):
     said = expit(1.5 * z)
     said[:3] = 0.0, 1.0, 1e-9
     merged, whole = binary_summary(y, said), None
-    assert len(said) < binary.MOST_CELLS_PROFILED
-    monkeypatch.setattr(binary, "MOST_CELLS_PROFILED", 100)
+    assert len(said) < recalibration.MOST_CELLS_PROFILED
+    monkeypatch.setattr(recalibration, "MOST_CELLS_PROFILED", 100)
     whole = binary_summary(y, said)
     for name in ("slope", "intercept"):
         assert getattr(merged, name) == pytest.approx(getattr(whole, name), abs=2e-4)
@@ -252,8 +266,23 @@ def test_accuracy_comes_last_where_one_class_is_frequent():
     assert next(iter(even.estimates())) == "accuracy"
 
 
-def test_three_classes_have_no_summary():
+def test_honest_predictions_are_left_alone():
+    """At the stated rate: of 60 tests at 5 %, more than 8 are rejected once in 250 times."""
+    rejected = np.zeros(2)
+    for seed in range(60):
+        z, y = log_odds(600, -1.0, seed, spread=1.5)
+        test = calibration_test(y, expit(z), n_resamples=99)
+        rejected += [test.p_value < 0.05, class_shares(y, expit(z)).p_holm.min() < 0.05]
+    assert rejected.max() <= 8
+
+
+def test_three_classes_have_no_positive_one():
     y, said = np.arange(30) % 3, np.full((30, 3), 1 / 3)
-    assert evaluate(y, said, n_resamples=0).binary is None
-    with pytest.raises(errors.ShapeError, match="binary_summary needs two"):
-        binary_summary(y, said)
+    found = evaluate(y, said, n_resamples=0)
+    assert (found.binary, found.positive_ece) == (None, None)
+    assert calibration_test(y, said, n_resamples=9).metric == "confidence"
+    with pytest.raises(errors.ParameterError, match="metric='positive' is for two classes"):
+        calibration_test(y, said, metric="positive")
+    for function, words in ((positive_ece, "use confidence_ece"), (binary_summary, "needs two")):
+        with pytest.raises(errors.ShapeError, match=words):
+            function(y, said)

@@ -65,6 +65,7 @@ def test_bad_weights_are_refused(w):
         lambda: metrics.confidence_ece(Y, PROBA, n_bins=0),
         lambda: metrics.confidence_ece(Y, PROBA, n_bins=2.5),
         lambda: metrics.confidence_ece(Y, PROBA, strategy="kmeans"),
+        lambda: metrics.classwise_ece(Y, PROBA, norm="l3"),
         lambda: metrics.classwise_ece(Y, PROBA, n_bins=True),
         lambda: metrics.thresholded_ece(Y, PROBA, n_bins="15"),
         lambda: metrics.negative_log_likelihood(Y, PROBA, min_probability=-1e-9),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
 
-from calibrant.metrics import _significance as significance
+from calibrant.metrics import _null as null
 from calibrant.metrics import calibration_test, confidence_ece, reliability_curve
 from conftest import simulate
 from metrics.cases import weighted
@@ -93,7 +93,7 @@ def test_consistency_bars_hold_calibrated_frequencies_at_their_level():
 def test_many_rows_in_bins_of_equal_mass_are_not_drawn_one_by_one(monkeypatch):
     proba, y = simulate(3000, 2)
     expected = reliability_curve(y, proba, strategy="quantile")
-    monkeypatch.setattr(significance, "MOST_ROWS_DRAWN", 2999)
+    monkeypatch.setattr(null, "MOST_ROWS_DRAWN", 2999)
     found = reliability_curve(y, proba, strategy="quantile")
     assert found.ece == expected.ece
     np.testing.assert_array_equal(found.edges, expected.edges)

@@ -9,17 +9,19 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import stats
 from scipy.sparse import csr_matrix
 
 from calibrant import errors
 from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
 from calibrant.metrics._features import LEVELS, bin_feature
-from calibrant.metrics._segments import (
-    _merge_rows,
+from calibrant.metrics._segment_search import (
+    _normal_scores,
     _pairs_of_conditions,
-    _step_down,
+    _Scan,
     _sums_of_conditions,
+    merge_rows,
 )
 
 
@@ -60,13 +62,13 @@ def test_a_planted_segment_is_found_and_described():
     assert (rows & PLANTED).sum() > 0.6 * (rows | PLANTED).sum()
     assert worst.predicted < 0.2 < worst.observed.low < worst.observed.value < worst.observed.high
     assert worst.p_value <= FOUND.alpha
-    assert abs(worst.n_rows - rows.sum() / 2) < 4 * np.sqrt(rows.sum())
+    assert worst.n_rows == rows.sum()
     assert {c.feature for c in worst.conditions} == {"age", "plan"}
     said, seen = round(100 * worst.predicted), round(100 * worst.observed.value)
     line = str(FOUND).splitlines()[0]
     assert line.startswith(f"{worst.condition}:")
     assert f"says {said} %, is {seen} % (" in line
-    assert f"{worst.n_rows:.0f} rows, p = 0.002" in line
+    assert f"{worst.n_rows:.0f} rows, p < 0.001" in line
     assert worst.describe().split() == line.split()
 
 
@@ -137,13 +139,41 @@ def test_the_largest_error_is_that_of_brute_force():
     assert found.error_p_value == pytest.approx((drawn >= found.error).mean(), abs=0.05)
 
 
-def test_step_down_corrects_the_largest_for_all_and_the_last_for_itself():
-    null = np.random.default_rng(0).normal(size=(999, 3))
-    z = np.array([1.0, 4.5, 2.0])
-    found = _step_down(z, null)
-    assert found[1] == (1 + (null.max(axis=1) >= 4.5).sum()) / 1000
-    assert found[0] == max((1 + (null[:, 0] >= 1.0).sum()) / 1000, found[2])
-    assert found[1] <= found[2] <= found[0]
+@pytest.mark.parametrize(
+    ("n", "p", "sign"),
+    [(400, 0.02, 1), (400, 0.12, 1), (400, 0.12, -1), (100, 0.5, 1), (100, 0.9, -1)],
+)
+def test_statistics_are_normal_scores_of_the_exact_tail(n, p, sign):
+    """A segment of equal predictions has a binomial number of events."""
+    variance, third = n * p * (1 - p), n * p * (1 - p) * (1 - 2 * p)
+    for wanted in (2.0, 3.0, 4.0):
+        gap = round(n * p + sign * wanted * variance**0.5) - n * p
+        hits = n * p + gap
+        of_point = stats.binom.pmf(hits, n, p)
+        beyond = stats.binom.sf(hits, n, p) if sign > 0 else stats.binom.cdf(hits - 1, n, p)
+        found = _normal_scores(*(np.array([number]) for number in (gap, variance, third)))[0]
+        exact = stats.norm.isf(beyond + 0.5 * of_point)
+        assert exact - 0.4 <= found <= exact + 0.15  # of few events it is careful
+
+
+def test_statistics_of_all_segments_are_those_of_brute_force():
+    source = Predictions.read(Y, P)
+    by_name = columns_by_name(FRAME, len(Y))
+    binned = [bin_feature(name, x, source.weight, 50) for name, x in by_name.items()]
+    events, features = merge_rows(source.events(1), binned)
+    scan = _Scan.of(events, features, 50, 2)
+    p, hits, weight = events
+    found = scan.statistics(weight * (hits - p))
+    conditions = [(own.codes, *held) for own in features for held in own.conditions]
+    for i in np.random.default_rng(0).integers(0, len(found), 30):
+        pair = [conditions[scan.one[i]], conditions[scan.two[i]]]
+        rows = np.all([bins[codes] for codes, _, bins in pair], axis=0)
+        w, q = weight[rows], p[rows]
+        gap, v = w @ (hits[rows] - q), w @ (q * (1 - q))
+        z = abs(gap) / v**0.5
+        skewness = np.sign(gap) * (w @ (q * (1 - q) * (1 - 2 * q))) / v**1.5
+        assert found[i] == pytest.approx(z - skewness * (z**2 - 1) / 6, rel=1e-9)
+        assert scan.is_pair[i] == all(condition is not None for _, condition, _ in pair)
 
 
 def test_right_predictions_have_no_segment():
@@ -238,9 +268,10 @@ def test_a_weight_is_a_repetition_and_the_order_of_rows_changes_nothing():
     assert half.n_rows == 350
 
 
-def test_the_seed_deals_the_halves():
+def test_the_seed_draws_the_labels():
     other = calibration_segments(Y, P, FRAME, random_state=1)
-    assert other.segments[0].n_rows != FOUND.segments[0].n_rows
+    assert other.segments[0].observed != FOUND.segments[0].observed
+    assert other.segments[0].n_rows == FOUND.segments[0].n_rows
     assert calibration_segments(Y, P, FRAME, random_state=0) == FOUND
 
 
@@ -276,7 +307,7 @@ def test_identifiers_and_hard_predictions_do_no_harm():
     ids = pd.DataFrame({"id": [f"row {i}" for i in range(len(Y))]})
     found = calibration_segments(Y, np.full(len(Y), Y.mean()), ids)
     assert not found.segments
-    assert found.n_tested == 2  # all rows, by each half
+    assert found.n_tested == 1  # all rows
     hard = calibration_segments(Y, np.zeros(len(Y)), FRAME)
     assert hard.segments[0].condition == "all rows"
     small = calibration_segments([0, 1], [0.5, 0.5], [[1], [2]])
@@ -325,7 +356,7 @@ def test_parameters_are_checked(told, words):
 def test_rows_of_equal_content_are_one():
     features = [bin_feature("a", np.array([1, 1, 2, 1]), np.ones(4), 1)]
     events = Predictions.read([1, 1, 1, 0], [0.5] * 4).events(1)
-    merged, kept = _merge_rows(events, features)
+    merged, kept = merge_rows(events, features)
     assert merged.weight.tolist() == [1, 2, 1]
     assert kept[1].codes.tolist() == [0, 0, 1]
     assert columns_by_name(pd.Series([1, 2], name="a").to_frame(), 2).keys() == {"a"}

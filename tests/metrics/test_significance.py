@@ -6,9 +6,9 @@ from scipy.stats import kstest
 
 from array_chunks import ArrayChunks
 from calibrant import metrics
-from calibrant.metrics import _significance as significance
+from calibrant.metrics import _null as null
 from calibrant.metrics import calibration_test
-from calibrant.metrics._significance import Draws
+from calibrant.metrics._null import Draws
 from conftest import simulate
 from metrics.cases import weighted
 
@@ -26,11 +26,11 @@ def of_rows(y, proba, **options):
 
 def of_many(y, proba, **options):
     """As of many rows: labels in bins are normal."""
-    most, significance.MOST_ROWS_DRAWN = significance.MOST_ROWS_DRAWN, 10
+    most, null.MOST_ROWS_DRAWN = null.MOST_ROWS_DRAWN, 10
     try:
         return calibration_test(y, proba, **options)
     finally:
-        significance.MOST_ROWS_DRAWN = most
+        null.MOST_ROWS_DRAWN = most
 
 
 @each_metric

@@ -1,5 +1,6 @@
 """Values of metrics: exact fractions, scikit-learn, and the numbers that other programs print."""
 
+import itertools
 import math
 
 import numpy as np
@@ -39,13 +40,15 @@ def values(y, proba, w, n_bins=15, floor=1e-12):
     yield ranked_probability_score(y, proba, **own), reference.ranked(*exact)
     loss = negative_log_likelihood(y, proba, min_probability=floor, **own)
     yield loss, reference.likelihood(*exact, floor)
-    yield classwise_ece(y, proba, **bins), reference.classwise_error(*exact, n_bins)
-    yield thresholded_ece(y, proba, **bins), reference.thresholded_error(*exact, n_bins)
     hits = (y == 1).astype(int).tolist()
-    for strategy in ("uniform", "quantile"):
-        how = {"n_bins": n_bins, "strategy": strategy}
-        ours = confidence_ece(y, proba, strategy=strategy, **bins)
-        yield ours, reference.confidence_error(*exact, n_bins, strategy)
+    for norm, strategy in itertools.product(("l1", "l2", "max"), ("uniform", "quantile")):
+        ours = classwise_ece(y, proba, norm=norm, **bins)
+        yield ours, reference.classwise_error(*exact, n_bins, norm)
+        ours = thresholded_ece(y, proba, norm=norm, **bins)
+        yield ours, reference.thresholded_error(*exact, n_bins, norm)
+        how = {"n_bins": n_bins, "strategy": strategy, "norm": norm}
+        ours = confidence_ece(y, proba, **own, **how)
+        yield ours, reference.confidence_error(*exact, **how)
         ours = metrics.positive_ece(y == 1, two, sample_weight=w, classes=[False, True], **how)
         yield ours, reference.positive_error(two.tolist(), hits, exact[2], **how)
     found = cumulative_differences(y, proba, **own)
@@ -100,9 +103,10 @@ def test_agree_with_other_programs():
 
         from torchmetrics.functional.classification import (
             binary_calibration_error, multiclass_calibration_error)
-        for n_bins in (15, 10):
-            print(multiclass_calibration_error(
-                torch.from_numpy(bold), torch.from_numpy(y), 4, n_bins, "l1").item())
+        for norm in ("l1", "l2", "max"):
+            for n_bins in (15, 10):
+                print(multiclass_calibration_error(
+                    torch.from_numpy(bold), torch.from_numpy(y), 4, n_bins, norm).item())
         print(np.mean([binary_calibration_error(
             torch.from_numpy(bold[:, j]), torch.from_numpy((y == j).astype(int)), 15).item()
             for j in range(4)]))
@@ -111,8 +115,16 @@ def test_agree_with_other_programs():
         print(ECE(15).measure(bold, y), ACE(15).measure(bold, y))
     """
     bold, _, y = recorded()
-    for n_bins, theirs in ((15, 0.13387387990951538), (10, 0.1303950846195221)):
-        assert confidence_ece(y, bold, n_bins=n_bins) == pytest.approx(theirs, rel=2e-6)
+    for norm, n_bins, theirs in (
+        ("l1", 15, 0.13387387990951538),
+        ("l1", 10, 0.1303950846195221),
+        ("l2", 15, 0.15062357485294342),
+        ("l2", 10, 0.1328645944595337),
+        ("max", 15, 0.6744270324707031),
+        ("max", 10, 0.1738448143005371),
+    ):
+        ours = confidence_ece(y, bold, n_bins=n_bins, norm=norm)
+        assert ours == pytest.approx(theirs, rel=2e-6)
     assert classwise_ece(y, bold) == pytest.approx(0.07061195829657048, rel=2e-6)
     assert confidence_ece(y, bold) == pytest.approx(0.1338739122420676, rel=1e-14)
     curve = reliability_curve(y, bold, n_resamples=0)

@@ -26,7 +26,7 @@ def test_a_description_says_what_is_in_the_file(tmp_path):
     assert found["reports"]["solver_report_"]["solver"] == "newton"
     assert found["parts"] == []
     assert found["bytes"] == path.stat().st_size
-    assert found["format"] == "1.0"
+    assert found["format"] == "1.1"
     assert found["library"] == f"calibrant {calibrant.__version__}"
     assert found["sha256"] == digest
 

@@ -15,7 +15,7 @@ def length_of_header(method):
 @pytest.mark.parametrize(
     ("method", "name", "limit", "unread", "unsaved"),
     [
-        ("fir", "MAX_ARRAYS", 4, "arrays", "savable"),
+        ("fir", "MAX_ARRAYS", 9, "arrays", "savable"),
         ("ts", "MAX_HEADER", None, "header", "savable"),
         ("ts", "MAX_CLASSES", 3, "labels", "labels"),
         ("hb-ovr", "MAX_MAPS", 3, "fitted", "fitted"),
@@ -51,7 +51,7 @@ def test_size_of_integers():
 def test_a_newer_version_names_its_writer():
     frame = take_apart(dumps(fitted("ts")))
     frame.major, frame.header["library"] = 2, "calibrant 7.5"
-    with breaks("version", match=r"format 2\.0 .* by calibrant 7\.5;"):
+    with breaks("version", match=r"format 2\..* by calibrant 7\.5;"):
         loads(frame.assemble())
 
 

@@ -10,6 +10,7 @@ from scipy.optimize import approx_fprime
 from calibrant._gate._simplex import check_batch
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._objectives.base import projected_gradient
+from calibrant._objectives.two_class import N_FEATURES, ROWS_AT_ONCE, Base, TwoClassRows
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
 from calibrant._solvers.normalization_aware.prior import build_likelihood
@@ -42,76 +43,77 @@ def rows_of(objective, batch):
     return objective.row_loss(batch, float(batch.weight.sum()))
 
 
-@every_fit
-@with_zeros
-def test_gradients_are_those_of_differences(fit, zeros):
+def of_fit(name, zeros):
+    """Loss and gradient of a fit's rows, the Hessian, and a point beside the minimum."""
     batch = data(200, zeros=zeros)
-    found = fit(batch)
-    point = found.point * 1.1 + 0.05
-    for function in (rows_of(found.objective, batch).value, found.objective.penalty):
-        slope = function(point)[1]
-        numeric = approx_fprime(point, lambda x, function=function: function(x)[0], 1e-7)
-        np.testing.assert_allclose(slope, numeric, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", ["vector", "matrix", "diagonal", "structured"])
-def test_products_with_the_hessian_are_those_of_differences(name):
-    batch = data(200)
     found = FITS[name](batch)
-    rows, point = rows_of(found.objective, batch), found.point * 1.1 + 0.05
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        direction = rng.normal(size=len(point))
-        above, below = (rows.value(point + s * 1e-5 * direction)[1] for s in (1, -1))
+    rows = rows_of(found.objective, batch)
+
+    def hessian(point):
         rows.value(point)
-        numeric = (above - below) / 2e-5
-        np.testing.assert_allclose(rows.hessian_product(direction), numeric, atol=1e-6)
+        if name == "temperature":
+            at = rows.moments(*point)
+            return [[at.beta_beta, at.beta_delta], [at.beta_delta, at.delta_delta]]
+        products = getattr(rows, "hessian_product", None)
+        return rows.hessian if products is None else [products(axis) for axis in np.eye(len(point))]
+
+    return rows.value, hessian, found.point * 1.1 + 0.05
 
 
-def test_the_hessian_of_the_spline_is_that_of_differences():
-    batch = data(200)
-    found = solve_monotone_spline(batch, n_knots=4)
-    rows, point = rows_of(found.objective, batch), found.point * 1.1 + 0.05
-    numeric = np.array(
-        [
-            (rows.value(point + step)[1] - rows.value(point - step)[1]) / 2e-5
-            for step in 1e-5 * np.eye(len(point))
-        ]
-    )
-    rows.value(point)
-    np.testing.assert_allclose(rows.hessian, numeric, atol=1e-6)
+def of_penalty(name):
+    value, _, point = of_fit(name, zeros=False)
+    del value
+    return FITS[name](data(200)).objective.penalty, None, point
 
 
-@with_zeros
-def test_the_moments_of_temperature_scaling_are_those_of_differences(zeros):
-    batch = data(200, zeros=zeros)
-    rows = rows_of(solve_temperature(batch).objective, batch)
-    at = rows.moments(0.7, 0.4)
-    (a, b), (c, d) = (
-        (rows.moments(0.7 + x, 0.4 + y), rows.moments(0.7 - x, 0.4 - y))
-        for x, y in ((1e-6, 0.0), (0.0, 1e-6))
-    )
-    assert (a.loss - b.loss) / 2e-6 == pytest.approx(at.by_beta, abs=1e-8)
-    assert (c.loss - d.loss) / 2e-6 == pytest.approx(at.by_delta, abs=1e-8)
-    assert (a.by_beta - b.by_beta) / 2e-6 == pytest.approx(at.beta_beta, abs=1e-8)
-    assert (a.by_delta - b.by_delta) / 2e-6 == pytest.approx(at.beta_delta, abs=1e-8)
-    assert (c.by_delta - d.by_delta) / 2e-6 == pytest.approx(at.delta_delta, abs=1e-8)
-
-
-def test_the_gradient_of_na_fir_is_that_of_differences():
+def of_na_fir():
     """F(theta) = sum_i w_i log T_i - sum_j b_j theta_j, in theta = log g."""
     likelihood, _ = build_likelihood(data(80), 20.0)
-    theta = np.sort(np.random.default_rng(0).normal(size=likelihood.rows.n_segments))
 
-    def loss(theta):
+    def value(theta):
         values = np.exp(theta)
-        totals, _ = likelihood.at(values)
-        return likelihood.objective(totals, values) * likelihood.total
+        totals, exposures = likelihood.at(values)
+        gradient = values * exposures - likelihood.target
+        return likelihood.objective(totals, values), gradient / likelihood.total
 
-    values = np.exp(theta)
-    _, exposures = likelihood.at(values)
-    numeric = approx_fprime(theta, loss, 1e-6)
-    np.testing.assert_allclose(values * exposures - likelihood.target, numeric, atol=1e-4)
+    return value, None, np.sort(np.random.default_rng(0).normal(size=likelihood.rows.n_segments))
+
+
+def of_two_class(n_rows):
+    rng = np.random.default_rng(1)
+    z, positives = rng.normal(size=n_rows), rng.random(n_rows) / n_rows
+    cells = positives + rng.random(n_rows) / n_rows
+    rows = TwoClassRows([Base(0.3, 0.8)], [1], z, positives, cells, 0.01)
+    ridges, ratio = np.array([[1e-3, 0.1, 0.3, 0.5, 0.5, 0.5]]), np.array([0.2])
+
+    def at(point):
+        return rows.expand(point[None], ridges, ratio)
+
+    point = 0.1 * rng.normal(size=N_FEATURES)
+    return lambda x: (at(x).value[0], at(x).gradient[0]), lambda x: at(x).hessian[0], point
+
+
+SMOOTH = {
+    **{f"{name}{' with zeros' * z}": partial(of_fit, name, z) for name in FITS for z in (0, 1)},
+    "two-class": partial(of_two_class, 40),
+    "two-class of many rows": partial(of_two_class, ROWS_AT_ONCE + 100),
+}
+OTHERS = {f"penalty of {name}": partial(of_penalty, name) for name in FITS} | {"na-fir": of_na_fir}
+
+
+@pytest.mark.parametrize("make", (SMOOTH | OTHERS).values(), ids=SMOOTH | OTHERS)
+def test_gradients_are_those_of_differences(make):
+    value, _, point = make()
+    numeric = approx_fprime(point, lambda x: value(x)[0], 1e-7)
+    np.testing.assert_allclose(value(point)[1], numeric, atol=2e-6)
+
+
+@pytest.mark.parametrize("make", SMOOTH.values(), ids=SMOOTH)
+def test_hessians_are_those_of_differences(make):
+    value, hessian, point = make()
+    steps = 1e-5 * np.eye(len(point))
+    numeric = [(value(point + step)[1] - value(point - step)[1]) / 2e-5 for step in steps]
+    np.testing.assert_allclose(hessian(point), numeric, atol=2e-6)
 
 
 @every_fit

@@ -19,7 +19,13 @@ from calibrant.plots import (
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots._reliability import BARS, CURVE, REFERENCE, UNINFORMATIVE
+from calibrant.plots._reliability import (
+    BARS,
+    CURVE,
+    HEIGHT_OF_SIZES,
+    REFERENCE,
+    UNINFORMATIVE,
+)
 from conftest import simulate
 
 
@@ -89,6 +95,10 @@ def test_a_rare_class_is_seen_on_logarithmic_axes_also_where_it_never_came():
     height, edges, _ = ax.patches[0].get_data()
     area = height * np.diff(np.log(edges))
     assert np.allclose(area[1:], area[1], rtol=0.01)  # where the rows are, by area
+    height, edges, _ = draw_reliability(curve, smallest=1e-2).patches[0].get_data()
+    is_seen = np.diff(edges) > 0
+    assert not is_seen.all()
+    assert height[is_seen].max() == pytest.approx(HEIGHT_OF_SIZES)
 
 
 def test_grid_has_a_panel_for_each_method_and_a_legend():

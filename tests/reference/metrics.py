@@ -73,20 +73,24 @@ def mass_bins(values, weights, n_bins):
     return bins
 
 
-def binned_error(values, hits, weights, bins, n_bins):
+def binned_error(values, hits, weights, bins, n_bins, norm="l1"):
     total = sum(weights)
-    error = Fraction(0)
+    gaps = []
     for b in range(n_bins):
         inside = [i for i in range(len(values)) if bins[i] == b]
         weight = sum(weights[i] for i in inside)
         if weight > 0:
             mean = sum(weights[i] * Fraction(values[i]) for i in inside) / weight
             share = sum(weights[i] for i in inside if hits[i]) / weight
-            error += abs(mean - share) * weight / total
-    return error
+            gaps.append((abs(mean - share), weight / total))
+    if norm == "max":
+        return max(gap for gap, _ in gaps)
+    if norm == "l2":
+        return math.sqrt(sum(gap**2 * share for gap, share in gaps))
+    return sum(gap * share for gap, share in gaps)
 
 
-def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform"):
+def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform", norm="l1"):
     w = exact(weights, len(rows))
     values = [max(row) for row in rows]
     hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
@@ -94,21 +98,21 @@ def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform"):
         bins = [width_bin(v, n_bins) for v in values]
     else:
         bins = mass_bins(values, w, n_bins)
-    return binned_error(values, hits, w, bins, n_bins)
+    return binned_error(values, hits, w, bins, n_bins, norm)
 
 
-def classwise_error(rows, labels, weights=None, n_bins=15):
+def classwise_error(rows, labels, weights=None, n_bins=15, norm="l1"):
     w = exact(weights, len(rows))
     by_class = []
     for j in range(len(rows[0])):
         values = [row[j] for row in rows]
         hits = [label == j for label in labels]
         bins = [width_bin(v, n_bins) for v in values]
-        by_class.append(binned_error(values, hits, w, bins, n_bins))
+        by_class.append(binned_error(values, hits, w, bins, n_bins, norm))
     return sum(by_class) / len(by_class)
 
 
-def thresholded_error(rows, labels, weights=None, n_bins=15):
+def thresholded_error(rows, labels, weights=None, n_bins=15, norm="l1"):
     w = exact(weights, len(rows))
     k = len(rows[0])
     by_class = []
@@ -120,7 +124,7 @@ def thresholded_error(rows, labels, weights=None, n_bins=15):
             hits = [labels[i] == j for i in own]
             weight = [w[i] for i in own]
             bins = mass_bins(values, weight, n_bins)
-            by_class.append(binned_error(values, hits, weight, bins, n_bins))
+            by_class.append(binned_error(values, hits, weight, bins, n_bins, norm))
     return sum(by_class) / len(by_class)
 
 
@@ -168,7 +172,7 @@ def usual_problem(rows, labels):
     return [max(row) for row in rows], [top(r) == y for r, y in zip(rows, labels, strict=True)]
 
 
-def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform"):
+def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform", norm="l1"):
     """ECE of the second of two classes."""
     w = exact(weights, len(rows))
     values, hits = usual_problem(rows, labels)
@@ -176,7 +180,7 @@ def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform"):
         bins = [width_bin(value, n_bins) for value in values]
     else:
         bins = mass_bins(values, w, n_bins)
-    return binned_error(values, hits, w, bins, n_bins)
+    return binned_error(values, hits, w, bins, n_bins, norm)
 
 
 def cumulative_errors(rows, labels, weights=None):

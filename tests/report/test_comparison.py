@@ -326,3 +326,15 @@ def test_wrong_costs_are_refused_before_any_fit():
     with pytest.raises(ParameterError, match="shape"):
         compare(y, bold, y, bold, "ts", costs=[[0, 1]], progress=lambda *told: seen.append(told))
     assert not seen
+
+
+def test_parts_whose_scores_are_distributed_otherwise_are_told():
+    scores, y = simulated_scores(3000)
+    sure = np.arange(3000) >= 1500
+    sure &= scores.max(axis=1) > 0.8
+    alike, other = (
+        compare(y[:1500], scores[:1500], y[rows], scores[rows], "ts", n_resamples=20).warnings
+        for rows in (slice(1500, None), sure)
+    )
+    assert not any("distributed otherwise" in text for text in alike)
+    assert any("was it drawn otherwise, or later?" in text for text in other)

@@ -56,11 +56,15 @@ class AroundWithColumns(Around):
             )
         inner._check_parameters()  # noqa: SLF001  (ours)
 
-    def _fit_beside(self, scores: Any, y: Any, sample_weight: Any, given: Any) -> Self:
+    def _fit_beside(
+        self, scores: Any, y: Any, sample_weight: Any, given: Any, groups: Any = None
+    ) -> Self:
         """Fit to rows in memory and to what is given beside them."""
         if isinstance(scores, RowSample) or as_chunks(scores, y, sample_weight) is not None:
             raise self._not_chunked("fit to arrays in memory")
-        return self._fit_rows(scores, y, sample_weight, given=given, given_weight=sample_weight)
+        return self._fit_rows(
+            scores, y, sample_weight, groups, given=given, given_weight=sample_weight
+        )
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse to add rows: nothing that stood beside earlier rows is kept."""

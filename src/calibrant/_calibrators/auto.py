@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -372,7 +372,7 @@ def _priced_cells(
     """
     batch = search.batch
     n_parts = min(batch.scores.size // CHOSEN.priced_cells, batch.n_rows // CHOSEN.priced_rows)
-    row, fold, weight = batch.deal(1 + n_parts)
+    row, fold, weight = replace(batch, group=None).deal(1 + n_parts)
     row, weight = row[fold == 0], weight[fold == 0]
     share = weight[:, None] * search.held_out[reference].scores[row]
     share /= share.sum()

@@ -23,6 +23,7 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
+from calibrant._calibrators.shift_check import ShiftCheck, compare_scores, summarise
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
@@ -197,7 +198,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"for example {errors.in_words(missing[0])}; {self._unlabelled}"
             )
 
-    def fit(self, scores: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
         """Fit the calibration map.
 
         Parameters
@@ -211,18 +214,28 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             True labels.
         sample_weight : array-like of shape (n_rows,), optional
             Sample weights. Weight 2 counts a row twice, weight 0 not at all.
+        groups : array-like of shape (n_rows,), optional
+            Image, document or patient that each row belongs to. Whatever is chosen by
+            cross-validation is then judged on groups that were held out whole.
 
         Returns
         -------
         self : object
             The fitted calibrator.
         """
-        return self._fit_rows(scores, y, sample_weight)
+        return self._fit_rows(scores, y, sample_weight, groups)
 
-    def _fit_rows(self, scores: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
+    def _fit_rows(
+        self, scores: Any, y: Any, sample_weight: Any, groups: Any = None, **known: Any
+    ) -> Self:
         """Fit to rows in memory, chunks or a sample; ``known`` is passed on to ``_solve``."""
         self._check_parameters()
         chunks = as_chunks(scores, y, sample_weight)
+        if groups is not None and (chunks is not None or isinstance(scores, RowSample)):
+            raise errors.ContainerError(
+                "groups is given with scores in chunks, of which single rows are sampled; pass "
+                "arrays in memory, or leave groups out"
+            )
         if chunks is not None:
             classes = find_classes(None, None, chunks, self.scores, self.classes)
             gate.check_floor(self.min_probability, len(classes))
@@ -236,6 +249,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 scores,
                 y,
                 sample_weight,
+                groups=groups,
                 kind=self.scores,
                 classes=self.classes,
                 normalize=self.normalize,
@@ -271,6 +285,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         # Predictions are compared with the range of the scores.
         score_range = gate.score_range(batch.scores, batch.kind)
         fitted["solver_report_"] = replace(fitted["solver_report_"], score_range=score_range)
+        with threads.few_blas_threads(0):
+            fitted["score_summary_"] = summarise(sample_of(batch))
         replace_state(self, fitted | gate.feature_names(names))
 
     def partial_fit(
@@ -296,8 +312,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them; a pickle
-            keeps it, and a model file does not.
+            The fitted calibrator. Its ``sample_`` holds the rows, or a sample of them;
+            ``model_file.save(calibrator, path, sample=True)`` keeps it.
         """
         self._check_parameters()
         gate.check_number("decay", decay, low=0.0, high=1.0)
@@ -340,7 +356,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 errors.ForgottenRowsWarning(
                     f"this {type(self).__name__} does not hold the rows it was fitted to (fit "
                     "keeps none, nor does a model file), so partial_fit starts again without "
-                    "them; use partial_fit from the start, and pickle the calibrator"
+                    "them; use partial_fit from the start, and save(..., sample=True)"
                 )
             )
 
@@ -373,6 +389,47 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             )
 
+    def check(self, scores: Any) -> ShiftCheck:
+        """Test whether new scores look like those of the calibration set; labels are not needed.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+            Predictions of the same kind as at ``fit``.
+
+        Returns
+        -------
+        check : ShiftCheck
+            ``alarm``, the p-values behind it, and what to do about it, in words: print it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calibrant import TemperatureScaling
+        >>> from calibrant.datasets import simulated_scores
+        >>> scores, y = simulated_scores(2000)
+        >>> calibrator = TemperatureScaling().fit(scores[:1000], y[:1000])
+        >>> calibrator.check(scores[1000:]).alarm
+        False
+        >>> sure = scores[scores.max(axis=1) > 0.9]
+        >>> calibrator.check(sure).alarm
+        True
+        """
+        check_is_fitted(self, "classes_")
+        summary = vars(self).get("score_summary_")
+        if summary is None:
+            raise errors.ContainerError(
+                f"{type(self).__name__} has no summary of the scores of its fit, which parts of "
+                "other calibrators and older files lack; fit it again"
+            )
+        matrix = gate.to_matrix(scores, self._kind)
+        order = self._check_columns(scores, matrix.shape)
+        rows = gate.check_rows(matrix, self._kind, self.normalize)
+        if len(rows) < 2:
+            raise errors.ShapeError("scores has fewer than two rows; pass at least fifty")
+        rows = rows if order is None else np.take(rows, order, axis=1)
+        return compare_scores(summary, gate.softmax(rows) if self.map_.kind == "logits" else rows)
+
     def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
         """Warn if a class is predicted more or less often than it comes, or all rows are alike.
 
@@ -383,12 +440,18 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             return
         some = sample_of(batch)
         rows = Stage(fitted_map, float(self.min_probability))(some.scores)
-        constant, wrong = find_constant(some, rows), find_wrong_share(some, rows)
+        constant = find_constant(some, rows)
         if constant is not None:
             notices.warn(constant)
+        # Rows of one group are alike: by chance, shares differ more than those of single rows.
+        wrong = find_wrong_share(some, rows) if batch.group is None else None
         if wrong is not None:
-            is_shared = fitted_map.same_for_all_classes
-            reason = "has one map for all classes" if is_shared else "does not fix it"
+            reason = "shrinks what it learns of single classes; pass more rows"
+            if fitted_map.same_for_all_classes:
+                reason = (
+                    "has one map for all classes; use a method with parameters for each class, "
+                    "such as AutoCalibrator ('auto') or StructuredScaling ('structured')"
+                )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:

@@ -39,8 +39,7 @@ class ClassShare(NamedTuple):
         return errors.ClassShareWarning(
             f"class {errors.in_words(classes[self.column])} has a mean probability of "
             f"{self.predicted:.3g} after the fit, but a share of {self.observed:.3g} in the "
-            f"calibration set, more than chance explains; {reason}: use a method with parameters "
-            "for each class, such as AutoCalibrator ('auto') or StructuredScaling ('structured')"
+            f"calibration set, more than chance explains; {reason}"
         )
 
 

@@ -163,8 +163,8 @@ class CalibratedClassifier(
             Sample weights, used by the calibrator, and by the estimator if it takes weights.
         **fit_params : dict
             Passed to the estimator. ``groups``, the group of each row, goes to a ``cv`` that splits
-            by them, such as ``GroupKFold()``, and to a calibrator that takes them. With metadata
-            routing, all go to whoever requests them.
+            by them, such as ``GroupKFold()``, and to the calibrator. With metadata routing, all go
+            to whoever requests them.
 
         Returns
         -------
@@ -238,9 +238,8 @@ class CalibratedClassifier(
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
         own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
         to_splitter = own if splits_by_groups(self.cv) else {}
-        to_calibrator = own if calibrator.beside == "groups" else {}
         if own and "groups" not in signature(estimator.fit).parameters:
-            if not (to_splitter or to_calibrator):
+            if not (to_splitter or calibrator.beside == "groups"):
                 raise ParameterError(
                     f"groups is given, but neither cv={in_words(self.cv)} nor the calibrator takes "
                     "it; pass cv=sklearn.model_selection.GroupKFold() to keep the rows of a group "
@@ -257,7 +256,7 @@ class CalibratedClassifier(
             )
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
-        parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=to_calibrator)}
+        parts = {"estimator": Bunch(fit=fit_params), "calibrator": Bunch(fit=own)}
         return Bunch(splitter=Bunch(split=to_splitter), **parts)
 
     def _cross_validate(

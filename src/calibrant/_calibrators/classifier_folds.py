@@ -215,6 +215,9 @@ class Folds:
         rows = rows[is_known]
         own = _check_method_params(self.X, self.calibrator_params, indices=rows)
         own["sample_weight"] = self.weight[rows]
+        is_one = "groups" in own and len(set(own["groups"])) == 1
+        if is_one and copy.beside != "groups":  # none can be held out
+            del own["groups"]
         if copy.beside == "features":
             own["features"] = _safe_indexing(self.X, rows)
         fitted: Calibrator = copy.fit(scores[is_known], self.y[rows], **own)
@@ -259,10 +262,10 @@ class Folds:
 
     def _of_rows(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Return what the calibrator takes besides scores to predict these rows."""
-        cut = _check_method_params(self.X, self.calibrator_params, indices=rows)
         if self.calibrator.beside == "features":
-            cut["features"] = _safe_indexing(self.X, rows)
-        return {name: cut[name] for name in ("groups", "features") if name in cut}
+            return {"features": _safe_indexing(self.X, rows)}
+        cut = _check_method_params(self.X, self.calibrator_params, indices=rows)
+        return {"groups": cut["groups"]} if self.calibrator.beside == "groups" else {}
 
     def run(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> CalibratedPair:
         """Train on some rows and calibrate on others."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from calibrant import _threads as threads
 from calibrant._calibrators.around import AroundWithColumns
@@ -13,12 +14,13 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import stage_of
 from calibrant._calibrators.feature_report import FeatureReport, report_of
 from calibrant._calibrators.feature_search import FeatureSearch, in_order
-from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._calibrators.parameters import choice, fitted, leading, number
 from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
 from calibrant._maps.base import require
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
-from calibrant._solvers.feature_learners import Boosting, Ridge
+from calibrant._solvers.feature_learners import Boosting, OtherClassifier, OtherMap, Ridge
+from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -47,6 +49,9 @@ class FeatureCalibrator(AroundWithColumns):
     ----------
     calibrator : Calibrator, optional
         Calibrator of the scores alone; by default ``AutoCalibrator()``.
+    learner : classifier, optional
+        Classifier with ``predict_proba`` instead of these learners. It reads log-odds of the scores
+        (of several classes, centred logarithms) and the features, NaN where they are missing.
     cv : int, default=5
         Number of folds.
     caution : float, default=20.0
@@ -103,6 +108,7 @@ class FeatureCalibrator(AroundWithColumns):
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"features": True}
     __metadata_request__predict = __metadata_request__predict_proba
 
+    learner: Any = leading(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)
     caution: float = number(default=20.0)
     verbose: bool = choice(default=False)
@@ -116,8 +122,24 @@ class FeatureCalibrator(AroundWithColumns):
     report_: FeatureReport = fitted()
     map_: FeatureMap = fitted()
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        given = self.learner
+        is_instance = not isinstance(given, type) and hasattr(given, "predict_proba")
+        if given is not None and not (is_instance and is_classifier(given)):
+            raise ParameterError(
+                f"learner={in_words(given)} must be a classifier with predict_proba, such as "
+                "sklearn.ensemble.RandomForestClassifier()"
+            )
+
     def fit(
-        self, scores: Any, y: Any = None, sample_weight: Any = None, *, features: Any = None
+        self,
+        scores: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        features: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Fit the calibrator of the scores alone and the learners.
 
@@ -128,13 +150,15 @@ class FeatureCalibrator(AroundWithColumns):
         features : array-like or data frame of shape (n_rows, n_features)
             What else is known of each row: numbers, booleans, text or times; missing values may
             be left as they are.
+        groups : array-like of shape (n_rows,), optional
+            Image, document or patient that each row belongs to, which is held out whole.
 
         Returns
         -------
         self : object
             The fitted calibrator.
         """
-        return self._fit_beside(scores, y, sample_weight, features)
+        return self._fit_beside(scores, y, sample_weight, features, groups)
 
     def _fit_parts(
         self, batch: SimplexBatch, given: Any = None, given_weight: Any = None
@@ -143,15 +167,18 @@ class FeatureCalibrator(AroundWithColumns):
         features = {name: col[used] for name, col in read_columns(given, len(used)).items()}
         columns = learn_columns(features)
         rows = in_order(batch, encode_columns(features, columns))
+        pool: dict[str, Any] = {**LEARNERS}
+        if self.learner is not None:
+            pool = {type(self.learner).__name__: OtherClassifier(self.learner)}
         with progress("FeatureCalibrator", 3, verbose=self.verbose) as start:
             start("scores alone")
             search = FeatureSearch(rows, self.cv)
             score = search.fit_score(self._inner)
             start("learners in folds")
-            search.fit_learners(LEARNERS)
+            search.fit_learners(pool)
             chosen = search.choose(self.caution)
             start("learners")
-            learners = list(threads.each(lambda name: rows.fit(LEARNERS[name]), chosen.names))
+            learners = list(threads.each(lambda name: rows.fit(pool[name]), chosen.names))
         return {
             "calibrator_": score,
             "columns_": columns,
@@ -160,19 +187,21 @@ class FeatureCalibrator(AroundWithColumns):
             "sharpness_": chosen.sharpness,
             "trees_": [learner for learner in learners if isinstance(learner, BoostedTrees)],
             "linear_": [learner for learner in learners if isinstance(learner, LinearLogits)],
+            "_other": [learner for learner in learners if isinstance(learner, OtherMap)],
             "report_": report_of(search, chosen, columns),
             "solver_report_": chosen.report,
         }
 
     def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        learners = (*fitted["trees_"], *fitted["linear_"])
+        ours = (*fitted["trees_"], *fitted["linear_"])
         score, width = fitted["calibrator_"], sum(column.width for column in fitted["columns_"])
         n_outputs = 1 if len(score.classes_) == 2 else len(score.classes_)
-        for learner in learners:
+        for learner in ours:
             is_covered = learner.n_inputs <= width + n_outputs
             require(is_covered, "a learner reads columns that there are not")
             require(learner.n_outputs == n_outputs, "a learner is of other classes")
         numbers = fitted["powers_"], fitted["share_"], fitted["sharpness_"]
+        learners = (*ours, *fitted.get("_other", ()))
         return FeatureMap((stage_of(score),), learners, *numbers)
 
     def _read_beside(self, n_rows: int, given: Any = None) -> tuple[NDArray[Any], ...]:

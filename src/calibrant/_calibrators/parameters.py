@@ -146,7 +146,7 @@ def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
     may predict with an estimator that is fitted again.
     """
     kept = vars(estimator).copy()
-    for name in ("feature_names_in_", "sample_"):  # not every fit sets these
+    for name in ("feature_names_in_", "sample_", "score_summary_"):  # not every fit sets these
         kept.pop(name, None)
     estimator.__dict__ = kept | fitted
 

@@ -83,7 +83,7 @@ def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[
     elif home == "pandas":
         columns = [_of_pandas(features.iloc[:, place]) for place in range(len(names))]
     else:
-        columns = [np.asarray(features[name]) for name in names]
+        columns = [np.atleast_1d(features[name]) for name in names]
     found = {str(name): column for name, column in zip(names, columns, strict=True)}
     if len(found) < len(names):
         raise errors.ColumnNameError(
@@ -114,7 +114,9 @@ def _to_table(features: Any) -> NDArray[Any]:
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:
-    """Return a column of pandas, of whatever type; NA as None or NaN."""
+    """Return a column of pandas, of whatever type; times in UTC, and NA as None or NaN."""
+    if getattr(column.dtype, "tz", None) is not None:
+        return np.asarray(column, dtype="datetime64[us]")
     if column.dtype.kind == "M" or not column.isna().any():
         return np.asarray(column)
     if column.dtype.kind in "biuf":
@@ -130,6 +132,9 @@ def read_columns(features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
 
 def _values(name: str, column: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as float64, anything else as text, or None where it is missing."""
+    if column.dtype.kind == "M":  # seconds since 1970
+        seconds = column.astype("datetime64[us]").astype(np.int64) / 1e6
+        return np.where(np.isnat(column), np.nan, seconds)
     if column.dtype.kind in "OUT":
         values = column.tolist()
         missing = np.array([value is None or value != value for value in values])  # noqa: PLR0124
@@ -141,8 +146,7 @@ def _values(name: str, column: NDArray[Any]) -> NDArray[Any]:
         column = np.where(missing, np.nan, column)
     elif column.dtype.kind not in "biuf":
         raise errors.ContainerError(
-            f"features[{name!r}] has dtype {column.dtype}; pass numbers, booleans or text; of "
-            "times, for instance, the hours since some day"
+            f"features[{name!r}] has dtype {column.dtype}; pass numbers, booleans, text or times"
         )
     try:
         numbers = column.astype(np.float64)

@@ -16,7 +16,7 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._gate._columns import column_order
 from calibrant._gate._containers import fitted_names, to_matrix
-from calibrant._gate._labels import check_labels, check_weights
+from calibrant._gate._labels import check_labels, check_weights, read_groups
 from calibrant._gate._one_column import (
     ONE_COLUMN,
     check_positive,
@@ -71,6 +71,9 @@ class SimplexBatch:
     unit: NDArray[np.float64] | None = None
     """Weight of one repetition of each row, 1 if None: rows of a sample stand for others as well,
     which are no repetitions and stay in the fold of the row."""
+    group: NDArray[np.int64] | None = None
+    """Group of each row, if there are any: rows of one image, document or patient, which are held
+    out together."""
 
     @property
     def n_rows(self) -> int:
@@ -88,7 +91,10 @@ class SimplexBatch:
 
     def merged(self) -> SimplexBatch:
         """Merge equal rows, and sort by content: weights are exactly repetitions."""
-        order, fresh = order_by_columns(self.scores, self.class_index, self.weight)
+        index = self.class_index
+        if self.group is not None:  # equal rows of two groups stay two rows
+            index = index + self.n_classes * self.group
+        order, fresh = order_by_columns(self.scores, index, self.weight)
         starts = np.flatnonzero(fresh)
         merged = self.take(order[starts])
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
@@ -96,7 +102,7 @@ class SimplexBatch:
     def deal(
         self, n_folds: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Deal rows to folds at random by content, stratified by label; see ``deal_shares``."""
+        """Deal rows to folds, by group or at random by content; see ``deal_shares``."""
         return deal_rows(self, n_folds)
 
     def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
@@ -118,6 +124,7 @@ class SimplexBatch:
             class_index=self.class_index[rows],
             weight=self.weight[rows],
             unit=None if self.unit is None else self.unit[rows],
+            group=None if self.group is None else self.group[rows],
         )
 
 
@@ -293,6 +300,7 @@ def check_batch(
     y: Any,
     sample_weight: Any = None,
     *,
+    groups: Any = None,
     kind: str = "probabilities",
     classes: Any = None,
     normalize: str | None = None,
@@ -318,9 +326,15 @@ def check_batch(
         y, n_rows, n_classes, kind, names=names, classes=classes, used=used
     )
     matrix = matrix if order is None else np.take(matrix, order, axis=1)
-    batch = SimplexBatch(matrix, two_column_kind(kind), index, weight, labels)
+    codes = None if groups is None else read_groups(groups, n_rows)[1]
+    batch = SimplexBatch(matrix, two_column_kind(kind), index, weight, labels, group=codes)
     if not np.all(used):
         batch = batch.take(used)
+    if batch.group is not None and np.all(batch.group == batch.group[0]):
+        raise errors.ShapeError(
+            "groups has one group; pass at least two, of which some can be held out, or none",
+            argument="groups",
+        )
     features = find_features(batch) if kind == "logits" and classes is None else None
     if features is not None:
         notices.warn(errors.ScoresKindWarning(features))

@@ -154,3 +154,35 @@ def _logits_of_all(logistic: Any, n_classes: int) -> tuple[Array, Array]:
     every, shifts = np.zeros((len(coef), n_classes)), np.full(n_classes, NEVER)
     every[:, classes], shifts[classes] = coef, intercept
     return every, shifts
+
+
+@dataclass(frozen=True, slots=True)
+class OtherClassifier:
+    """A learner that the user chose: any classifier with ``predict_proba``."""
+
+    classifier: Any
+
+    def fit(
+        self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
+    ) -> OtherMap:
+        """Return the predictions of a fitted copy."""
+        from sklearn.base import clone
+        from sklearn.utils.validation import has_fit_parameter
+
+        copy = clone(self.classifier)
+        weights = {"sample_weight": weight} if has_fit_parameter(copy, "sample_weight") else {}
+        return OtherMap(copy.fit(inputs, labels, **weights), n_classes)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherMap:
+    """The predictions of a fitted classifier, with a column for every class."""
+
+    classifier: Any
+    n_classes: int
+
+    def __call__(self, inputs: Array) -> Array:
+        """Return the probabilities of rows of inputs."""
+        result = np.zeros((len(inputs), self.n_classes))
+        result[:, self.classifier.classes_] = self.classifier.predict_proba(inputs)
+        return result

@@ -45,9 +45,11 @@ def to_points(batch: SimplexBatch, most: int = MOST_POINTS) -> SimplexBatch:
     """Return the rows of two classes as weighted points, at most about ``most`` for each label.
 
     Rows are left as they are if they are few, of more classes, or of two logits, of which methods
-    may read each by itself.
+    may read each by itself; and if they have groups, which a point has not.
     """
     if batch.n_classes != 2 or batch.kind != "probabilities" or batch.n_rows <= 2 * most:
+        return batch
+    if batch.group is not None:
         return batch
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         odds = batch.scores[:, 1] / batch.scores[:, 0]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from calibrant.errors import ConvergenceWarning
+from calibrant import errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +103,7 @@ class SolverReport:
             else f"optimality violated by {self.violation:.2e} after {self.rounds} rounds; the "
             f"tolerance is {self.tolerance:.0e}"
         )
-        warning: Warning = ConvergenceWarning(f"{self.solver}: {problem}")
+        warning: Warning = errors.ConvergenceWarning(f"{self.solver}: {problem}")
         return warning
 
 

@@ -7,16 +7,16 @@ exponentials, since an error of theirs is one of s alone.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import errors
-from calibrant._maps.curves import BoundedLogs, Curve, LogOddsCurve, Terms
+from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, Curve, LogOddsCurve, Terms
 from calibrant._maps.steps import Pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 HALF = 2.0**30
 """Cells are split at this fraction of 1: sums of either part are free of rounding."""
 
-NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
-NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+FLAT_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
+FLAT_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+FLAT_LINES = LogOddsCurve(FARTHEST_LOG_ODDS * np.array([-1.0, 1.0]), np.zeros(2), FLAT_TERMS.logs)
+"""Curves of classes that have one of another kind, whose values are not used."""
 
 
-def _describe(curve: Curve) -> Pieces | Terms:
+def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
+    if isinstance(curve, LogOddsCurve):
+        return curve
     parts: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
     if parts is None:
         raise errors.ExportError(
@@ -40,6 +44,16 @@ def _describe(curve: Curve) -> Pieces | Terms:
         starts, values, slopes = parts
         parts = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
     return parts
+
+
+def refuse_single(ops: Operations, what: str) -> None:
+    """Refuse a graph in float32, in which scores near a threshold or near 1 are other scores."""
+    if ops.is_single:
+        raise errors.ExportError(
+            f"precision='float32' is too coarse for {what}: export with precision='float64', for a "
+            "runtime that has it, such as ONNX Runtime; or fit a method without steps, such as "
+            "'ts', 'structured' or 'spline'"
+        )
 
 
 def find_blocks(
@@ -85,28 +99,32 @@ def find_blocks(
 def write_curves(
     ops: Operations, x: Value, curves: Sequence[Curve], curve_of: Wholes | None = None
 ) -> Value:
-    """Write down the value of the curve of each column, or of the only one without ``curve_of``."""
-    log_odds = [curve for curve in curves if isinstance(curve, LogOddsCurve)]
-    if len(log_odds) == len(curves):
-        return _write_log_odds_lines(ops, x, log_odds, curve_of)
-    parts = [_describe(curve) for curve in curves]
-    is_smooth = np.array([isinstance(one, Terms) for one in parts])
-    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in parts]
-    if not is_smooth.any():
-        return _write_pieces(ops, x, pieces, curve_of)
-    terms = [one if isinstance(one, Terms) else NO_TERMS for one in parts]
-    smooth = _write_terms(ops, x, terms, curve_of)
-    if is_smooth.all():
-        return smooth
-    # Classes that nothing is known of stay as they are, among others.
-    lines = _write_pieces(ops, x, pieces, curve_of)
-    chosen = is_smooth if curve_of is None else is_smooth[curve_of]
-    return ops.where(ops.fitted("is_smooth", chosen), smooth, lines)
+    """Write down the value of the curve of each column, or of the only one without ``curve_of``.
+
+    Most methods have curves of one kind; but classes without a label keep their probabilities,
+    which is a line, whatever the curves of others are.
+    """
+    parts: list[Any] = [_describe(curve) for curve in curves]
+    result: Value = None
+    for name, (flat, write) in _WRITERS.items():
+        is_own = np.array([isinstance(part, type(flat)) for part in parts])
+        if is_own.all():
+            return write(ops, x, parts, curve_of)
+        if not is_own.any():
+            continue
+        own = [part if is_one else flat for part, is_one in zip(parts, is_own, strict=True)]
+        with ops.inside(name):
+            values = write(ops, x, own, curve_of)
+        chosen = is_own if curve_of is None else is_own[curve_of]
+        is_chosen = ops.fitted(f"has_{name}", chosen)
+        result = values if result is None else ops.where(is_chosen, values, result)
+    return result
 
 
 def _write_pieces(
     ops: Operations, x: Value, pieces: list[Pieces], curve_of: Wholes | None
 ) -> Value:
+    refuse_single(ops, "steps")
     block, edges = find_blocks(ops, x, [one.starts for one in pieces], curve_of, above=2.0)
     values, slopes = (  # blocks count from 1
         np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
@@ -123,17 +141,18 @@ def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes
         _of_curve(ops, name, numbers, curve_of)
         for name, numbers in zip("abc", np.array([one[:3] for one in terms]).T, strict=True)
     )
-    log_x, log_rest = _write_logs(ops, x, 1.0 - x, [one.logs for one in terms], curve_of)
+    log_x, log_rest = _write_logs(ops, x, _rest(ops, x), [one.logs for one in terms], curve_of)
     return ops.sigmoid(log_x * a - log_rest * b + c)
 
 
 def _write_log_odds_lines(
     ops: Operations, x: Value, curves: list[LogOddsCurve], curve_of: Wholes | None
 ) -> Value:
-    rest = 1.0 - x
     if curve_of is not None and len(curve_of) == 2:
         # What is left to one of two classes is the other's score, to the last digit.
         rest = ops.matmul(x, ops.fitted("swap", np.array([[0.0, 1.0], [1.0, 0.0]])))
+    else:
+        rest = _rest(ops, x)
     log_x, log_rest = _write_logs(ops, x, rest, [curve.logs for curve in curves], curve_of)
     z = log_x - log_rest
     # The first and the last line are told from the inner end of them: they are long.
@@ -148,17 +167,32 @@ def _write_log_odds_lines(
     return ops.sigmoid(heights + slopes * (z - starts))
 
 
+_WRITERS: dict[str, tuple[Any, Callable[..., Value]]] = {
+    "pieces": (FLAT_PIECES, _write_pieces),
+    "terms": (FLAT_TERMS, _write_terms),
+    "lines": (FLAT_LINES, _write_log_odds_lines),
+}
+"""Kinds of curves, each with one that stands for others, and what writes it down."""
+
+
 def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | None) -> Value:
     """Give a coefficient of each column, or of all."""
     shared = curve_of is None or (numbers == numbers[0]).all()
     return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
 
 
+def _rest(ops: Operations, x: Value) -> Value:
+    """Write down what is left of 1."""
+    refuse_single(ops, "curves of probabilities near 1")
+    return 1.0 - x
+
+
 def _write_logs(
     ops: Operations, x: Value, rest: Value, logs: list[BoundedLogs], curve_of: Wholes | None
 ) -> tuple[Value, Value]:
     """Write down log x and log(1 - x), bounded for each curve."""
-    least_x, least_rest = np.array([(one.low, one.rest) for one in logs]).T
+    bounds = np.maximum([(one.low, one.rest) for one in logs], ops.smallest)
+    least_x, least_rest = bounds.T
     log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", least_x, curve_of)))
     return log_x, ops.log(ops.maximum(rest, _of_curve(ops, "rest", least_rest, curve_of)))
 

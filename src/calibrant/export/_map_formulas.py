@@ -24,6 +24,7 @@ from calibrant._maps.logits import (
 from calibrant._maps.priors import PriorMap
 from calibrant.export._formula_parts import (
     find_blocks,
+    refuse_single,
     write_curves,
     write_division,
     write_log_softmax,
@@ -34,9 +35,6 @@ from calibrant.export._operations import Operations, Value
 
 if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap, Floats
-
-SMALLEST = 2.0**-1022
-"""Smaller numbers have fewer digits."""
 
 
 @singledispatch
@@ -89,7 +87,7 @@ def _logits(map_: LogitMap, ops: Operations, rows: Value) -> Value:
 def _logs(ops: Operations, rows: Value, zero_logit: float) -> Value:
     """Write down the logarithms of probabilities, that of zero bounded."""
     smallest = math.exp(zero_logit)
-    if smallest >= SMALLEST:
+    if smallest >= ops.smallest:
         return ops.log(ops.maximum(rows, smallest))
     # Its logarithm is no longer zero_logit. No infinity in between: derivatives stay numbers.
     positive = rows > smallest
@@ -124,7 +122,7 @@ def _(map_: StructuredMap, ops: Operations, rows: Value) -> Value:
     logits = logits - ops.row_max(logits)
     x = logits * ops.fitted("scale", map_.scale)
     if map_.bound > 0:
-        x = ops.log(ops.softmax(x) + ops.fitted("bound", map_.bound))
+        x = ops.log(ops.softmax(x) + ops.fitted("bound", max(map_.bound, ops.smallest)))
     elif map_.origin is not None:
         x = write_log_softmax(ops, x)
     centre = map_.origin
@@ -172,8 +170,8 @@ def _(map_: SharedSteps, ops: Operations, rows: Value) -> Value:
 
 @write_map.register
 def _(map_: RankedSteps, ops: Operations, rows: Value) -> Value:
-    rows = _probabilities(map_, ops, rows)
-    rows, columns = ops.sort(rows)
+    refuse_single(ops, "steps")
+    rows, columns = ops.sort(_probabilities(map_, ops, rows))
     # The curve of a column is that of its rank; at the last rank, the sum of all is 1.
     step = map_.step_function
     curve_of = np.minimum(np.arange(ops.n_classes), step.n_ranks - 1)

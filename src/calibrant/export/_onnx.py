@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import onnx
-from onnx import TensorProto, checker, compose, helper
+from onnx import TensorProto, checker, compose, defs, helper
 
 from calibrant import __version__, errors
 from calibrant import _gate as gate
-from calibrant.export._onnx_graph import OPSET, OnnxOperations, Tensor
+from calibrant.export._onnx_graph import FIRST_OPSET, OnnxOperations, Tensor
 from calibrant.export._pipeline import (
     check_input,
     describe,
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
 
 ONNX_DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
+OUTPUT_TYPES = {one: one for one in ONNX_DTYPES.values()}
+OUTPUT_TYPES |= dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16), TensorProto.FLOAT)
+"""Type of the probabilities for each type of scores: 16 bits would round them to 1e-3."""
+
 OUTPUT = "calibrated"
 
 NODE_PREFIX = "calibrant/"
@@ -35,6 +39,8 @@ def to_onnx(
     *,
     input: str | None = None,  # noqa: A002  (its name in a graph)
     dtype: str = "float32",
+    precision: str = "float64",
+    opset: int = 18,
 ) -> onnx.ModelProto:
     """Return a calibrator as an ONNX model, with the results of ``predict_proba``.
 
@@ -49,6 +55,13 @@ def to_onnx(
     dtype : {"float32", "float64"}, default="float32"
         Type of the input and output. The graph computes in float64 in both cases, as
         ``predict_proba`` does: a score in float32 is on the same side of every threshold.
+    precision : {"float64", "float32"}, default="float64"
+        Type of real numbers inside the graph. "float32" is for runtimes that silently read float64
+        as float32 (OpenVINO). Its results are within 1e-5 of ``predict_proba``, for logits times
+        coefficients up to 100 in size. Methods with steps, and curves of single probabilities of
+        three classes or more, are refused: their scores would be on another side of a threshold.
+    opset : int, default=18
+        Version of the standard operators, 16 or later; no other operators are used.
 
     Returns
     -------
@@ -56,12 +69,11 @@ def to_onnx(
         One input, named as its kind, of shape (rows, n_classes), or (rows, 1) of one column, and
         one output, ``calibrated``, of shape (rows, n_classes); the number of rows is free.
         ``metadata_props`` have the classes in the order of the columns, the method and the version.
-        It has standard operators of opset 18 alone.
 
     Raises
     ------
     ExportError
-        If the calibrator, or a part of it, has no formula.
+        If the calibrator, or a part of it, has no formula, or none in float32.
 
     Notes
     -----
@@ -87,7 +99,8 @@ def to_onnx(
     calibrator = take_calibrator(calibrator)
     kind = check_input(calibrator, input)
     gate.check_option("dtype", dtype, tuple(ONNX_DTYPES))
-    return _make_model(calibrator, kind, dtype, OPSET)
+    gate.check_number("opset", opset, low=FIRST_OPSET, high=defs.onnx_opset_version(), whole=True)
+    return _make_model(calibrator, kind, ONNX_DTYPES[dtype], precision, opset)
 
 
 def merge_onnx(
@@ -96,25 +109,28 @@ def merge_onnx(
     *,
     input: str | None = None,  # noqa: A002  (its name in a graph)
     output: str | None = None,
+    precision: str = "float64",
 ) -> onnx.ModelProto:
     """Merge a calibrator into a classifier: one model from features to calibrated probabilities.
 
     Parameters
     ----------
     model : onnx.ModelProto or path-like
-        Classifier, from any exporter, of opset 18 or later.
+        Classifier, from any exporter, of opset 16 or later.
     calibrator : Calibrator
         Fitted calibrator of its scores.
     input : {"probabilities", "logits", "positive", "decision"}, optional
         Kind of the scores of the classifier; by default that of the fit.
     output : str, optional
         Name of the scores among the outputs of the classifier, if it has several.
+    precision : {"float64", "float32"}, default="float64"
+        Type of real numbers inside the graph of the calibrator, as in :func:`to_onnx`.
 
     Returns
     -------
     model : onnx.ModelProto
         The inputs are those of the classifier. The outputs are ``calibrated``, of the type of the
-        scores, and those of the classifier other than its scores.
+        scores or float32 if these have 16 bits, and those of the classifier other than its scores.
 
     Raises
     ------
@@ -145,7 +161,7 @@ def merge_onnx(
     kind = check_input(calibrator, input)
     scores = _find_output(model, output)
     dtype = _check_output(scores, n_columns(calibrator, kind))
-    second = _make_model(calibrator, kind, dtype, _opset(model))
+    second = _make_model(calibrator, kind, dtype, precision, _opset(model))
     first = onnx.ModelProto()
     first.CopyFrom(model)
     first.ir_version = second.ir_version = max(first.ir_version, second.ir_version)
@@ -159,18 +175,23 @@ def merge_onnx(
     return merged
 
 
-def _make_model(calibrator: Calibrator, kind: str, dtype: str, opset: int) -> onnx.ModelProto:
+def _make_model(
+    calibrator: Calibrator, kind: str, dtype: int, precision: str, opset: int
+) -> onnx.ModelProto:
+    """Return the graph for scores of a type."""
+    gate.check_option("precision", precision, tuple(ONNX_DTYPES))
+    if precision == "float32" and dtype == TensorProto.DOUBLE:
+        raise errors.ParameterError(
+            "precision='float32' is for scores of 32 bits or fewer; these have 64 (float64)"
+        )
     n_classes, width = calibrator.n_features_in_, n_columns(calibrator, kind)
-    ops = OnnxOperations(n_classes)
-    scores = Tensor(ops, kind, ONNX_DTYPES[dtype])
-    result = write_rows(ops, calibrator, ops.real(scores), kind)
-    ops.node("Cast", [result], to=ONNX_DTYPES[dtype])
+    ops = OnnxOperations(n_classes, opset, ONNX_DTYPES[precision])
+    result = write_rows(ops, calibrator, ops.real(Tensor(ops, kind, dtype)), kind)
+    ops.node("Cast", [result], to=OUTPUT_TYPES[dtype])
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
-    inputs, outputs = (
-        [helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], ["rows", size])]
-        for name, size in ((kind, width), (OUTPUT, n_classes))
-    )
+    inputs = [helper.make_tensor_value_info(kind, dtype, ["rows", width])]
+    outputs = [helper.make_tensor_value_info(OUTPUT, OUTPUT_TYPES[dtype], ["rows", n_classes])]
     constants = list(ops.constants.values())
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(
@@ -199,15 +220,14 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
     return outputs[name]
 
 
-def _check_output(scores: Any, width: int) -> str:
+def _check_output(scores: Any, width: int) -> int:
     """Refuse scores that the calibrator does not take; return their type."""
     tensor = scores.type.tensor_type
-    dtype = next((name for name, one in ONNX_DTYPES.items() if one == tensor.elem_type), None)
-    if dtype is None:
+    if tensor.elem_type not in OUTPUT_TYPES:
         kind = TensorProto.DataType.Name(tensor.elem_type).lower()
         raise errors.ExportError(
-            f"output {scores.name!r} is of type {kind}; scores must be float32 or float64: choose "
-            "another output, or cast this one in the classifier"
+            f"output {scores.name!r} is of type {kind}; scores must be floats of 16, 32 or 64 "
+            "bits: choose another output"
         )
     sizes = [d.dim_value or None for d in tensor.shape.dim]
     if tensor.HasField("shape") and (len(sizes) != 2 or sizes[1] not in (None, width)):
@@ -216,16 +236,16 @@ def _check_output(scores: Any, width: int) -> str:
             f"output {scores.name!r} has shape ({shape}); the calibrator takes (rows, {width}): "
             "fit it to all columns of this output"
         )
-    return dtype
+    return int(tensor.elem_type)
 
 
 def _opset(model: onnx.ModelProto) -> int:
     """Version of the standard operators of a model, which the merged one has as well."""
     versions = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
-    opset = versions[0] if versions else OPSET
-    if opset < OPSET:
+    opset = versions[0] if versions else FIRST_OPSET
+    if opset < FIRST_OPSET:
         raise errors.ExportError(
-            f"the model has opset {opset}, but a calibrator needs {OPSET} or later; convert it "
-            f"first: onnx.version_converter.convert_version(model, {OPSET})"
+            f"the model has opset {opset}, but a calibrator needs {FIRST_OPSET} or later; convert "
+            f"it first: onnx.version_converter.convert_version(model, {FIRST_OPSET})"
         )
     return opset

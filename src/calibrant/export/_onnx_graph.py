@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-OPSET = 18
-"""Version of the standard operators that graphs are written in; later ones read them alike."""
+FIRST_OPSET = 16
+"""The oldest version of the standard operators that has sums over groups."""
 
-CONDITION, WHOLE, REAL = TensorProto.BOOL, TensorProto.INT32, TensorProto.DOUBLE
-TYPES = {CONDITION: np.bool_, WHOLE: np.int32, REAL: np.float64}
+CONDITION, WHOLE = TensorProto.BOOL, TensorProto.INT32
+SINGLE, REAL = TensorProto.FLOAT, TensorProto.DOUBLE
+TYPES = {CONDITION: np.bool_, WHOLE: np.int32, SINGLE: np.float32, REAL: np.float64}
 
 CONDITIONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or")
 """Operators whose result is a condition."""
@@ -63,8 +64,10 @@ class Tensor:
 class OnnxOperations(Operations):
     """Nodes and constants of a graph, as formulas ask for them."""
 
-    def __init__(self, n_classes: int) -> None:
+    def __init__(self, n_classes: int, opset: int, type: int = REAL) -> None:  # noqa: A002
         super().__init__(n_classes)
+        self.opset, self.type, self.is_single = opset, type, type == SINGLE
+        self.smallest = float(np.finfo(TYPES[type]).tiny)
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
 
@@ -97,7 +100,8 @@ class OnnxOperations(Operations):
     def number(self, value: ArrayLike, dtype: Any = np.int64) -> str:
         """Name of a constant that is no part of the fit."""
         name = f"c{len(self.constants)}"
-        self.constants[name] = numpy_helper.from_array(np.asarray(value, dtype), name)
+        with np.errstate(over="ignore"):  # what is beyond float32 is infinite
+            self.constants[name] = numpy_helper.from_array(np.asarray(value, dtype), name)
         return name
 
     def value(self, value: Any, type: int) -> Tensor:  # noqa: A002  (what ONNX calls it)
@@ -117,6 +121,8 @@ class OnnxOperations(Operations):
         array = np.asarray(value)
         if array.dtype.kind == "i":
             array = array.astype(np.int32)
+        if array.dtype == np.float64:
+            array = array.astype(TYPES[self.type])
         if name in FACTORS and array != 1.0 and np.float32(array) == 1.0:
             array = np.full(self.n_classes, array)
         array = np.ascontiguousarray(array)
@@ -128,23 +134,28 @@ class OnnxOperations(Operations):
         return self.node(kind, [x], attributes.get("to", x.type), **attributes)
 
     def reduce(self, kind: str, x: Any) -> Any:
-        """Add a node that makes a column of rows."""
+        """Add a node that makes a column of rows; before opset 18 some had their axes inside."""
+        if self.opset < 18 and kind != "ReduceSum":
+            return self.node(kind, [x], x.type, axes=[1], keepdims=1)
         return self.node(kind, [x, self.number([1])], x.type, keepdims=1)
 
     exp, log, floor = (_method("unary", kind) for kind in ("Exp", "Log", "Floor"))
-    whole, real = _method("unary", "Cast", to=WHOLE), _method("unary", "Cast", to=REAL)
+    whole = _method("unary", "Cast", to=WHOLE)
     softmax = _method("unary", "Softmax", axis=1)
     maximum, minimum = _method("binary", "Max"), _method("binary", "Min")
     row_sum, row_max, row_min = (
         _method("reduce", f"Reduce{kind}") for kind in ("Sum", "Max", "Min")
     )
 
+    def real(self, x: Any) -> Any:
+        return self.unary("Cast", x, to=self.type)
+
     def sigmoid(self, x: Any) -> Any:
         """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
         return self.value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
 
     def where(self, condition: Tensor, a: Any, b: Any) -> Any:
-        values = [self.value(a, REAL), self.value(b, REAL)]
+        values = [self.value(a, self.type), self.value(b, self.type)]
         return self.node("Where", [condition, *values], values[0].type)
 
     def cumulative(self, x: Any) -> Any:

@@ -12,7 +12,7 @@ Value = Any
 """A matrix of rows, a column of one number a row, or a constant: what operations take and return.
 
 Values have the operators ``+ - * /`` and ``> >= < <= == & |``, with each other and with numbers,
-which broadcast as numpy's do. Real values have 64 bits.
+which broadcast as numpy's do. Real values have 64 bits, unless the graph ``is_single``.
 """
 
 
@@ -23,6 +23,8 @@ class Operations:
     alone, once, for rows that are not known yet: nothing in it may depend on what is in a row.
 
     n_classes               number of classes
+    is_single               whether real values have 32 bits, which are too few for steps
+    smallest                smallest positive number that counts as one
     fitted(name, value)     a number or an array of the fit, which has a name there
     inside(name)            puts a name before those of all that is fitted, in a ``with`` statement
     exp(x), log(x), sigmoid(x), floor(x)
@@ -41,6 +43,9 @@ class Operations:
     shift(x)                each row moved to the right by a cell; the first becomes 0
     take(table, index)      entries of a table, a constant of one dimension, by whole numbers
     """
+
+    is_single = False
+    smallest = 2.0**-1022
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY
-from calibrant.export._onnx_graph import OPSET, REAL, OnnxOperations, Tensor
+from calibrant.export._onnx_graph import FIRST_OPSET, REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
@@ -135,12 +135,12 @@ def _set_types(operator: Any) -> None:
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
-    if container.target_opset < OPSET:
+    if container.target_opset < FIRST_OPSET:
         raise errors.ExportError(
             f"target_opset={container.target_opset} lacks operators that calibrators need; pass "
-            f"target_opset={OPSET} or later"
+            f"target_opset={FIRST_OPSET} or later"
         )
-    ops = OnnxOperations(len(model.classes_))
+    ops = OnnxOperations(len(model.classes_), container.target_opset)
     parts, all_scores = [], []
     for i, pair in enumerate(model.calibrated_classifiers_):
         if not pair.is_known.all():

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 REAL, WHOLE = torch.float64, torch.int64
 NUMBER = int | float
 TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+TYPE_CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
 
 
 def to_torch(
@@ -73,7 +74,7 @@ def to_torch(
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised.
 
-    Derivatives with respect to scores are those of the formula; steps have none.
+    Derivatives with respect to scores are those of the formula: of steps they are zero.
 
     Examples
     --------
@@ -217,6 +218,10 @@ class CalibratorModule(nn.Module):
         if not scores.is_floating_point():
             raise errors.ContainerError(f"{self!r} got scores of {scores.dtype}, not floats")
         result: torch.Tensor = self.map(scores.to(REAL)).to(scores.dtype)
+        if scores.requires_grad and torch.is_grad_enabled() and not result.requires_grad:
+            # Steps do not depend on scores as far as torch can see; their derivative is zero.
+            nowhere = torch.zeros_like(result, dtype=torch.bool)
+            result = torch.where(nowhere, scores, result)
         return result
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
@@ -250,9 +255,9 @@ def save_pt2(
 
     Notes
     -----
-    The number of rows is free. What reads the file needs PyTorch alone; ``extra_files`` of
-    ``torch.export.load`` give ``calibrant.classes``, ``calibrant.method`` and
-    ``calibrant.version``.
+    The number of rows is free. What reads the file needs PyTorch alone. It holds no path and no
+    name of a user; ``extra_files`` of ``torch.export.load`` give ``calibrant.classes``,
+    ``calibrant.method`` and ``calibrant.version``.
 
     Examples
     --------
@@ -278,5 +283,17 @@ def save_pt2(
         (scores.to(module._device.device),),  # noqa: SLF001  (ours)
         dynamic_shapes={"scores": {0: torch.export.Dim("rows")}},
     )
+    _forget(program)
     with replace_file(path) as file:
         torch.export.save(program, file, extra_files=module.about)
+
+
+def _forget(program: torch.export.ExportedProgram) -> None:
+    """Drop what tells where a program was made, and on which device it has to run."""
+    program.example_inputs = None
+    for graph_module in program.graph_module.modules():
+        graph_module.meta = {}
+    for node in program.graph.nodes:
+        node.meta = {key: node.meta[key] for key in ("val",) if key in node.meta}
+        if node.target is TYPE_CHECK:
+            node.kwargs = {"dtype": node.kwargs["dtype"]}

@@ -8,7 +8,7 @@ of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi an
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.metrics import cohen_kappa_score
@@ -96,10 +96,33 @@ class JudgeReport(Result):
         )
 
 
+class Judged(NamedTuple):
+    """Labelled and other rows of a judge, checked, and how to calibrate some of the labelled."""
+
+    human: NDArray[np.int64]  # place of the grade of each labelled row among all grades
+    grades: NDArray[Any]
+    labelled: NDArray[Any]
+    other: NDArray[Any]
+    fit: Fit
+
+    def cross_fit(
+        self, clusters: NDArray[np.int64] | None, random_state: Seed
+    ) -> tuple[Floats, Floats]:
+        """Return probabilities of labelled rows by fits without them, and of all other rows."""
+        n, k = len(self.human), len(self.grades)
+        folds = _deal_folds(self.human, clusters, np.random.default_rng(random_state))
+        held_out, averaged = np.empty((n, k)), np.zeros((len(self.other), k))
+        for fold in np.unique(folds):
+            predict = self.fit(np.flatnonzero(folds != fold))
+            held_out[folds == fold] = predict(self.labelled[folds == fold])
+            averaged += predict(self.other) * np.mean(folds == fold)
+        return held_out, averaged
+
+
 def calibrate_judge(
     human: ArrayLike,
     judged: ArrayLike,
-    unlabelled: ArrayLike,
+    unlabelled: ArrayLike | None = None,
     *,
     classes: ArrayLike | None = None,
     values: ArrayLike | None = None,
@@ -118,11 +141,12 @@ def calibrate_judge(
     Parameters
     ----------
     human : array-like of shape (n_labelled,)
-        Human grades: numbers, or other labels together with ``values``.
+        Human grades: numbers, or other labels together with ``values``. Without ``unlabelled``,
+        those of all rows, with None or NaN where there is none.
     judged : array-like of shape (n_labelled,) or (n_labelled, n_grades)
         Grades of the judge for the same rows, on any scale, or its probability of each grade. More
         than 20 different numbers, such as scores from 0 to 1, are put into ten bins of equal count.
-    unlabelled : array-like of shape (n_unlabelled,) or (n_unlabelled, n_grades)
+    unlabelled : array-like of shape (n_unlabelled,) or (n_unlabelled, n_grades), optional
         Grades or probabilities of the judge for the other rows.
     classes : array-like of shape (n_grades,), optional
         All grades that humans could give. The interval must reach each of them, so name them if
@@ -165,25 +189,21 @@ def calibrate_judge(
     """
     gate.check_option("target", target, ("rows", "population"))
     gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
-    if np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,):
-        index, grades, labelled, other, fit = _read_grades(human, judged, unlabelled, classes)
+    if unlabelled is None:
+        is_graded = find_graded(human, np.shape(judged)[0])
+        if clusters is not None:
+            clusters = np.asarray(clusters)[is_graded]
+        unlabelled = np.asarray(judged)[~is_graded]
+        human, judged = np.asarray(human)[is_graded], np.asarray(judged)[is_graded]
+    rows = read_judged(human, judged, unlabelled, classes, scores)
+    index, grades = rows.human, rows.grades
+    if rows.labelled.ndim == 1:
         before, raw = np.ravel(judged), np.ravel(unlabelled)
     else:
-        index, grades, labelled, other, fit = _read_rows(human, judged, unlabelled, classes, scores)
-        before, raw = grades[labelled.argmax(axis=1)], grades[other.argmax(axis=1)]
-    numbers = _read_values(grades, values)
-    n, k = len(index), len(grades)
-    if n < FEWEST_LABELS:
-        raise errors.ShapeError(
-            f"human has {errors.number_of(n, 'row')}; grade at least {FEWEST_LABELS} rows"
-        )
-    drawn = None if clusters is None else _read_clusters(clusters, n)
-    folds = _deal_folds(index, drawn, np.random.default_rng(random_state))
-    held_out, averaged = np.empty((n, k)), np.zeros((len(other), k))
-    for fold in np.unique(folds):
-        predict = fit(np.flatnonzero(folds != fold))
-        held_out[folds == fold] = predict(labelled[folds == fold])
-        averaged += predict(other) * np.mean(folds == fold)
+        before, raw = grades[rows.labelled.argmax(axis=1)], grades[rows.other.argmax(axis=1)]
+    numbers, n = read_values(grades, values), len(index)
+    drawn = None if clusters is None else read_clusters(clusters, n)
+    held_out, averaged = rows.cross_fit(drawn, random_state)
     y = numbers[index]
     mean, plain, power = estimate_mean(
         y, held_out @ numbers, averaged @ numbers, target, confidence_level, numbers, drawn
@@ -193,7 +213,7 @@ def calibrate_judge(
     is_known, all_known = bool((columns[:n] >= 0).all()), bool((columns >= 0).all())
     return JudgeReport(
         n_labelled=n,
-        n_unlabelled=len(other),
+        n_unlabelled=len(rows.other),
         n_clusters=None if drawn is None else int(drawn.max()) + 1,
         classes=grades,
         values=numbers,
@@ -205,11 +225,43 @@ def calibrate_judge(
         power=power,
         target=target,
         confidence_level=float(confidence_level),
-        probabilities=fit(np.arange(n))(other),
+        probabilities=rows.fit(np.arange(n))(rows.other),
     )
 
 
-def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
+def find_graded(human: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Return which rows have a human grade: neither None nor NaN nor an empty text."""
+    stored = np.asarray(human, dtype=object)
+    if stored.shape != (n_rows,):
+        raise errors.ShapeError(
+            f"human has shape {stored.shape}, but judged has {errors.number_of(n_rows, 'row')}; "
+            "pass one grade for each row, None where there is none, or unlabelled="
+        )
+    return np.array([not is_missing(grade) and grade != "" for grade in stored.tolist()], bool)
+
+
+def is_missing(grade: Any) -> bool:
+    """Whether a grade is None, NaN or NA."""
+    return grade is None or type(grade).__name__ == "NAType" or grade != grade  # noqa: PLR0124
+
+
+def read_judged(human: Any, judged: Any, unlabelled: Any, classes: Any, scores: str) -> Judged:
+    """Check grades or probabilities of a judge, and human grades of the labelled rows."""
+    is_single = np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,)
+    rows = (
+        _read_grades(human, judged, unlabelled, classes)
+        if is_single
+        else _read_rows(human, judged, unlabelled, classes, scores)
+    )
+    if len(rows.human) < FEWEST_LABELS:
+        raise errors.ShapeError(
+            f"human has {errors.number_of(len(rows.human), 'grade')}; grade at least "
+            f"{FEWEST_LABELS} rows"
+        )
+    return rows
+
+
+def read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
     """Return the number of the cluster of each labelled row."""
     stored = np.asarray(clusters)
     if stored.shape != (n_rows,):
@@ -227,6 +279,18 @@ def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
     return drawn
 
 
+def read_items(items: Any, n_rows: int) -> NDArray[np.int64]:
+    """Return the number of the item of each row; without items, each row is one."""
+    if items is None:
+        return np.arange(n_rows)
+    stored = np.asarray(items)
+    if stored.shape != (n_rows,):
+        raise errors.ShapeError(
+            f"items has shape {stored.shape}; pass the item of each of the {n_rows} rows"
+        )
+    return np.unique(stored.astype(str), return_inverse=True)[1]
+
+
 def _deal_folds(
     index: NDArray[np.int64], drawn: NDArray[np.int64] | None, rng: Any
 ) -> NDArray[np.int64]:
@@ -239,9 +303,7 @@ def _deal_folds(
     return folds
 
 
-def _read_rows(
-    human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str
-) -> tuple[NDArray[np.int64], NDArray[Any], Floats, Floats, Fit]:
+def _read_rows(human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str) -> Judged:
     """Check probabilities of grades; return them, and how to calibrate some of the rows."""
     with errors.naming(_JudgedArguments()):
         batch = gate.check_batch(judged, human, kind=kind, classes=classes)
@@ -256,12 +318,10 @@ def _read_rows(
     def fit(rows: NDArray[np.int64]) -> Callable[[Floats], Floats]:
         return fit_part(StructuredScaling(), batch.take(rows)).predict_proba
 
-    return batch.class_index, batch.classes, batch.scores, other, fit
+    return Judged(batch.class_index, batch.classes, batch.scores, other, fit)
 
 
-def _read_grades(
-    human: Any, judged: Any, unlabelled: Any, classes: Any
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any], Fit]:
+def _read_grades(human: Any, judged: Any, unlabelled: Any, classes: Any) -> Judged:
     """Check single grades; return the bins of the judge's, and how to count some rows in a table.
 
     A bin is a grade; of many numbers, as scores are, each bin has as many of the judge's.
@@ -285,7 +345,7 @@ def _read_grades(
         table /= table.sum(axis=1, keepdims=True)
         return lambda given: table[given]
 
-    return index, grades, places[: len(labelled)], places[len(labelled) :], fit
+    return Judged(index, grades, places[: len(labelled)], places[len(labelled) :], fit)
 
 
 def _read_human(
@@ -329,7 +389,7 @@ def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
 
     grades = both.tolist()
     for row, grade in enumerate(grades):
-        if grade is None or type(grade).__name__ == "NAType" or grade != grade:  # noqa: PLR0124
+        if is_missing(grade):
             raise error(row, "a missing grade")
     texts = [i for i, grade in enumerate(grades) if not isinstance(grade, int | float | np.number)]
     if texts and len(texts) < len(grades):
@@ -337,7 +397,7 @@ def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
     return both.astype(str if texts else float)
 
 
-def _read_values(grades: NDArray[Any], values: Any) -> Floats:
+def read_values(grades: NDArray[Any], values: Any) -> Floats:
     """Return the numeric value of each grade."""
     if values is None and grades.dtype.kind not in "iufb":
         raise errors.ParameterError(

@@ -3,8 +3,6 @@
 from calibrant._predictions import Predictions
 from calibrant.metrics._binary import binary_summary
 from calibrant.metrics._calibration_error import ClassBins as ClassBins
-from calibrant.metrics._calibration_error import ProblemBins as ProblemBins
-from calibrant.metrics._calibration_error import bin_edges as bin_edges
 from calibrant.metrics._calibration_error import check_bins as check_bins
 from calibrant.metrics._calibration_error import (
     classwise_ece,
@@ -16,11 +14,11 @@ from calibrant.metrics._calibration_error import errors_in as errors_in
 from calibrant.metrics._cumulative import ClassShares as ClassShares
 from calibrant.metrics._cumulative import class_shares, cumulative_differences
 from calibrant.metrics._cumulative import holm as holm
+from calibrant.metrics._estimates import Confusion as Confusion
+from calibrant.metrics._estimates import warn_of_mismatch as warn_of_mismatch
 from calibrant.metrics._evaluation import LARGEST_SHARE as LARGEST_SHARE
-from calibrant.metrics._evaluation import Confusion as Confusion
 from calibrant.metrics._evaluation import Evaluation as Evaluation
 from calibrant.metrics._evaluation import evaluate
-from calibrant.metrics._evaluation import warn_of_mismatch as warn_of_mismatch
 from calibrant.metrics._groups import SIGNIFICANT as SIGNIFICANT
 from calibrant.metrics._groups import GroupTable as GroupTable
 from calibrant.metrics._intervals import Seed as Seed
@@ -30,6 +28,8 @@ from calibrant.metrics._intervals import share_interval as share_interval
 from calibrant.metrics._intervals import standard_error as standard_error
 from calibrant.metrics._intervals import student as student
 from calibrant.metrics._intervals import student_interval as student_interval
+from calibrant.metrics._reliability import ReliabilityCurve as ReliabilityCurve
+from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._scores import LogLoss as LogLoss
 from calibrant.metrics._scores import (
     accuracy,
@@ -41,8 +41,7 @@ from calibrant.metrics._scores import (
 from calibrant.metrics._segments import SegmentTable as SegmentTable
 from calibrant.metrics._segments import calibration_segments
 from calibrant.metrics._significance import CalibrationTest as CalibrationTest
-from calibrant.metrics._significance import ReliabilityCurve as ReliabilityCurve
-from calibrant.metrics._significance import calibration_test, reliability_curve
+from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._smooth import smooth_ece
 from calibrant.metrics._table import METRICS as METRICS
 from calibrant.metrics._table import Metric as Metric

@@ -10,16 +10,15 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._predictions import EventCells, log_odds, read_rows, usual_column
+from calibrant._predictions import EventCells, read_rows, usual_column
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._solvers.logistic import FREE, minimise_logistic
 from calibrant._text import percents
 from calibrant.metrics._intervals import check_level
+from calibrant.metrics._recalibration import find_separation, fit_recalibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,18 +29,13 @@ if TYPE_CHECKING:
     from calibrant._predictions import Predictions
     from calibrant.scale import Chunks
 
-FEWEST_OF_A_CLASS, FEWEST_IF_PREDICTED = 20, 15
-"""Rows of each class from which on the intervals hold: docs/evidence/intervals.md. Fewer are enough
-if as many were predicted, or samples that happen to have more positives would be chosen."""
+FEWEST_OF_A_CLASS = 20
+"""Rows of each class from which on the intervals hold: docs/evidence/intervals.md."""
 
-MOST_CELLS_PROFILED, WIDTH = 1 << 12, 0.01
-"""Distinct predictions from which ends of profile intervals are computed as they are: of more,
-those within ``WIDTH`` in their log-odds are taken together."""
+FEWEST_IF_PREDICTED = 15
+"""The same if as many were predicted: else samples that happen to have more would be chosen."""
 
 ALPHA = 0.05  # level of the findings, which Bonferroni's correction divides by the number of tests
-FEWEST_DEGREES = 4.0  # degrees of freedom of profile intervals at least
-FARTHEST = 1e4  # a slope or intercept beyond this is infinite
-LONGEST_STEP = 10.0  # of Newton's method for profiles
 SHOWN = {
     "auc": ("AUC", ".3f"),
     "predicted_over_observed": ("predicted/observed", ".3f"),
@@ -188,12 +182,7 @@ def binary_summary(
 
 def summarise_rows(rows: Predictions, level: float) -> BinarySummary:
     """Return the summary of predictions for two classes."""
-    (positive,) = rows.classes[1:].tolist()
-    return summarise(EventCells.of_rows(rows.events(1)), positive, level)
-
-
-def summarise(cells: EventCells, positive: Any, level: float) -> BinarySummary:
-    """Return the summary of the distinct predictions of the positive class."""
+    cells, positive = EventCells.of_rows(rows.events(1)), rows.classes[1:].tolist()[0]
     with threads.few_blas_threads(0):  # whose number would change the last bits
         n_rows = float(cells.weight.sum())
         n_positive = float(cells.hits.sum())
@@ -203,10 +192,10 @@ def summarise(cells: EventCells, positive: Any, level: float) -> BinarySummary:
         why = _why_missing(cells, n_positive, n_negative, fewest, positive)
         quantile = math.nan if "rows" in why else level
         auc, ratio = _auc(cells, n_positive, n_negative), _ratio(cells, said, seen, n_rows)
-        slope, intercept, of_one = _recalibration(cells, quantile)
+        slope, intercept, slope_p_value = fit_recalibration(cells, quantile)
         # Where classes are separated the AUC has no standard error, but the slope tells as much.
-        of_half = of_one if slope.value == -math.inf else auc.p_value(0.5)
-        tests = of_half, ratio.p_value(1.0), of_one
+        auc_p_value = slope_p_value if slope.value == -math.inf else auc.p_value(0.5)
+        tests = auc_p_value, ratio.p_value(1.0), slope_p_value
         is_off = [p < ALPHA / len(tests) and "rows" not in why for p in tests]
         findings = ["reversed"] if is_off[0] and auc.value < 0.5 else []
         if is_off[1]:
@@ -240,7 +229,7 @@ def _why_missing(
         return {"rows": f"No AUC, slope and intercept: {other} is of class {name}."}
     if len(cells.values) == 1:
         why = {"equal": "No slope and intercept: all predictions are equal."}
-    elif _separation(cells):
+    elif find_separation(cells):
         why = {
             "separable": "No intercept, and no interval of the AUC: the predictions separate "
             "the classes."
@@ -257,7 +246,11 @@ def _why_missing(
 
 
 class Transformed(NamedTuple):
-    """A number, and the scale on which it has nearly Student's distribution."""
+    """A number, and the scale on which it has nearly Student's distribution.
+
+    With t its quantile and s the standard error on that scale, the interval of a value v is
+    backward(forward(v) -+ t s).
+    """
 
     value: float
     forward: Callable[[float], float]
@@ -270,7 +263,7 @@ class Transformed(NamedTuple):
     def estimate(self, level: float) -> Estimate:
         """Return the number with its interval; none without a standard error or a level."""
         if not (self.error > 0.0 and math.isfinite(self.error)) or math.isnan(level):
-            return Estimate(self.value, math.nan, math.nan)
+            return Estimate(self.value)
         reach = float(stdtrit(self.n_free, (1.0 + level) / 2.0)) * self.error if level else 0.0
         middle = self.forward(self.value)
         ends = (float(self.backward(middle + side * reach)) for side in (-1, 1))
@@ -329,156 +322,3 @@ def _ratio(cells: EventCells, said: float, seen: float, n_rows: float) -> Transf
 def _degrees(variance: float, doubt: float) -> float:
     """Degrees of freedom by Satterthwaite: those of a variance that is as uncertain."""
     return max(2.0 * variance**2 / doubt, 1.0) if doubt > 0.0 else 1e9
-
-
-def _recalibration(cells: EventCells, level: float) -> tuple[Estimate, Estimate, float]:
-    """Return slope and intercept with their intervals, and the p-value of a slope of 1."""
-    nothing = Estimate(math.nan, math.nan, math.nan)
-    x = log_odds(cells.values)
-    if x[0] == x[-1] or not 0.0 < cells.hits.sum() < cells.weight.sum():
-        return nothing, nothing, math.nan
-    model = Recalibration(x, cells.weight, cells.hits)
-    side = _separation(cells)
-    if side:
-        slope, best = Estimate(side * math.inf, math.nan, math.nan), model.supremum()
-        reach = float(stdtrit(FEWEST_DEGREES, (1.0 + level) / 2.0))
-        if math.isfinite(reach):
-            end = _find_end(model.slope_deviance(best), 0.0, -side, 1.0, reach)
-            slope = Estimate(slope.value, *sorted((end, slope.value)))
-        return slope, nothing, model.p_value(best, FEWEST_DEGREES)
-    negative = np.maximum(cells.weight - cells.hits, 0.0)
-    theta, _ = minimise_logistic(x[None], cells.hits, negative, FREE)
-    b, a = map(float, theta)
-    slope, intercept = (Estimate(value, math.nan, math.nan) for value in (b, a))
-    best, n_free = model.log_likelihood(a + b * model.x), model.degrees(a, b)
-    reach = float(stdtrit(n_free, (1.0 + level) / 2.0))
-    if math.isfinite(reach):  # not NaN for no level, nor infinite for a level of 1
-        steps = model.standard_errors(a, b)
-        of_slope, of_intercept = model.slope_deviance(best), model.intercept_deviance(best, b)
-        slope = Estimate(b, *(_find_end(of_slope, b, s, steps[0], reach) for s in (-1, 1)))
-        ends = (_find_end(of_intercept, a, s, steps[1], reach) for s in (-1, 1))
-        intercept = Estimate(a, *ends)
-    return slope, intercept, model.p_value(best, n_free)
-
-
-def _separation(cells: EventCells) -> int:
-    """Return 1 if no negative row is above a positive one, -1 if none is below, else 0."""
-    x = log_odds(cells.values)
-    positive, negative = x[cells.hits > 0.0], x[cells.hits < cells.weight]
-    if negative[-1] <= positive[0]:
-        return 1
-    return -1 if positive[-1] <= negative[0] else 0
-
-
-def _find_end(
-    deviance: Callable[[float], float], start: float, side: int, step: float, reach: float
-) -> float:
-    """Return where a convex deviance reaches ``reach`` squared, from ``start`` on one side."""
-    if reach == 0.0:
-        return start
-
-    def excess(value: float) -> float:
-        return deviance(value) - reach**2
-
-    inner, outer = start, start + side * reach * step
-    if excess(start) > 0.0:  # the optimum is at infinity on the other side
-        side, inner, outer = -side, start, start - side * reach * step
-    is_inside = excess(start) <= 0.0
-    while (excess(outer) <= 0.0) == is_inside:
-        inner, outer = outer, start + 2.0 * (outer - start)
-        if abs(outer) > FARTHEST:
-            return side * math.inf
-    # Weights over many orders leave so few digits of a deviance that its sign may change.
-    if (excess(inner) > 0.0) == (excess(outer) > 0.0):
-        return inner
-    return float(brentq(excess, inner, outer, xtol=1e-10, rtol=1e-10))
-
-
-class Recalibration:
-    """The model logit(q) = a + b x of the log-odds x, and its profile likelihoods."""
-
-    def __init__(self, x: Floats, weight: Floats, hits: Floats) -> None:
-        if len(x) > MOST_CELLS_PROFILED:
-            # Neighbours within WIDTH are one; so close, they only differ in the last digits.
-            key = np.floor(x / WIDTH)
-            first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-            weight, mass, hits = (np.add.reduceat(v, first) for v in (weight, weight * x, hits))
-            x = mass / weight
-        self.x, self.weight, self.hits = x, weight, hits
-        self._middle = float(weight @ x) / float(weight.sum())
-
-    def log_likelihood(self, log_odds: Floats) -> float:
-        """Return the log-likelihood of some log-odds q."""
-        return float(self.hits @ log_odds - self.weight @ np.logaddexp(0.0, log_odds))
-
-    def supremum(self) -> float:
-        """Return the least upper bound of the likelihood where the classes are separated.
-
-        Only predictions that have both labels cost anything, and they are all equal.
-        """
-        both = (self.hits > 0.0) & (self.hits < self.weight)
-        parts = [float(self.hits[both].sum()), float((self.weight - self.hits)[both].sum())]
-        return sum(part * math.log(part / sum(parts)) for part in parts if part > 0.0)
-
-    def standard_errors(self, a: float, b: float) -> tuple[float, float]:
-        """Return those of slope and intercept, from the curvature."""
-        q = expit(a + b * self.x)
-        curvature = self.weight * q * (1.0 - q)
-        total = float(curvature.sum())
-        middle = float(curvature @ self.x) / total
-        of_slope = 1.0 / float(curvature @ (self.x - middle) ** 2)
-        return math.sqrt(of_slope), math.sqrt(1.0 / total + middle**2 * of_slope)
-
-    def slope_deviance(self, best: float) -> Callable[[float], float]:
-        """Return the deviance as a function of the slope, minimised over the intercept."""
-        x, one = self.x - self._middle, np.ones_like(self.x)
-        odds = logit(float(self.hits.sum()) / float(self.weight.sum()))
-        return self._profile(best, lambda b: b * x, one, float(odds))
-
-    def intercept_deviance(self, best: float, slope: float) -> Callable[[float], float]:
-        """Return the deviance as a function of the intercept, minimised over the slope."""
-        return self._profile(best, lambda a: np.full_like(self.x, a), self.x, slope)
-
-    def degrees(self, a: float, b: float) -> float:
-        """Return the degrees of freedom of the root of a deviance, in Student's distribution.
-
-        Rows whose label is nearly certain say little of a slope: they count as fewer rows.
-        """
-        q = expit(a + b * self.x)
-        return max(4.0 * float(self.weight @ (q * (1.0 - q))), FEWEST_DEGREES)
-
-    def p_value(self, best: float, n_free: float) -> float:
-        """Return the p-value of a slope of 1, by the likelihood ratio."""
-        root = math.sqrt(max(self.slope_deviance(best)(1.0), 0.0))
-        return float(2.0 * stdtr(n_free, -root))
-
-    def _profile(
-        self, best: float, offset: Callable[[float], Floats], feature: Floats, start: float
-    ) -> Callable[[float], float]:
-        last = start
-
-        def deviance(value: float) -> float:
-            nonlocal last  # the optimum moves little from one value to the next
-            base = offset(value)
-            last = self._maximise(base, feature, last)
-            return 2.0 * (best - self.log_likelihood(base + last * feature))
-
-        return deviance
-
-    def _maximise(self, offset: Floats, feature: Floats, start: float) -> float:
-        """Return the factor of a feature with the highest likelihood: Newton within a bracket."""
-        low, high, t = -math.inf, math.inf, start
-        for _ in range(100):
-            q = expit(offset + t * feature)
-            gradient = float((self.hits - self.weight * q) @ feature)
-            curvature = float((self.weight * q * (1.0 - q)) @ feature**2)
-            low, high = (t, high) if gradient > 0.0 else (low, t)
-            # Where probabilities are all near 0 or 1 there is no curvature: then a unit at a time.
-            step = gradient / curvature if curvature > 0.0 else math.copysign(1.0, gradient)
-            new = t + min(max(step, -LONGEST_STEP), LONGEST_STEP)
-            if not low < new < high:
-                new = 0.5 * (low + high) if math.isfinite(low + high) else new
-            if abs(new - t) <= 1e-9 * (1.0 + abs(t)) or abs(new) > FARTHEST:
-                return new
-            t = new
-        return t

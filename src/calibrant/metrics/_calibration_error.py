@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import EventRows, Predictions, Source
+    from calibrant._predictions import EventRows, Predictions, Rule
     from calibrant.scale import Chunks
 
 BIN_STRATEGIES = ("uniform", "quantile")
+ERROR_NORMS = ("l1", "l2", "max")
 
 ON_EDGE = 1e-9  # distance to the edge of a bin, in bins, that is rounding
 
@@ -30,6 +31,7 @@ def confidence_ece(
     *,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
+    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -54,6 +56,9 @@ def confidence_ece(
         Bins of equal width, (low, high] with 0 in the first, as in scikit-learn's
         ``calibration_curve``; or of equal mass, where ties are not split: equal predictions go to
         the bin of the midpoint of their cumulative weight.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean gap over rows (ECE), root of the mean squared gap (RMS calibration error), or largest
+        gap of a bin (maximum calibration error, MCE).
 
     Returns
     -------
@@ -77,8 +82,9 @@ def confidence_ece(
     >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
+    check_bins(n_bins, strategy, norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return problem_error(source, None, n_bins, strategy)
+    return measure(source, binned_error(None, int(n_bins), strategy, norm))
 
 
 def positive_ece(
@@ -87,6 +93,7 @@ def positive_ece(
     *,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "quantile",
+    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -106,6 +113,8 @@ def positive_ece(
         Bins of equal mass, where ties are not split: equal predictions go to the bin of the
         midpoint of their cumulative weight. Or of equal width, (low, high] with 0 in the first: of
         a rare class nearly all rows are in the first of these, where errors of all kinds cancel.
+    norm : {"l1", "l2", "max"}, default="l1"
+        As in :func:`confidence_ece`.
 
     Returns
     -------
@@ -125,6 +134,7 @@ def positive_ece(
     >>> round(positive_ece(y, positive), 3), round(confidence_ece(y, positive), 3)
     (0.25, 0.05)
     """
+    check_bins(n_bins, strategy, norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
     column = usual_column(len(source.classes))
     if column is None:
@@ -133,7 +143,7 @@ def positive_ece(
             "confidence_ece or classwise_ece, or pass the column of one class and y_true == that "
             "class"
         )
-    return problem_error(source, column, n_bins, strategy)
+    return measure(source, binned_error(column, int(n_bins), strategy, norm))
 
 
 def classwise_ece(
@@ -141,6 +151,7 @@ def classwise_ece(
     y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
+    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -152,7 +163,7 @@ def classwise_ece(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, classes, pos_label
+    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
         As in :func:`confidence_ece`.
 
     Returns
@@ -171,9 +182,9 @@ def classwise_ece(
     >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins)
+    check_bins(n_bins, norm=norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, ClassBins(int(n_bins)))
+    return measure(source, ClassBins(int(n_bins), norm))
 
 
 def thresholded_ece(
@@ -181,6 +192,7 @@ def thresholded_ece(
     y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
+    norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Any = None,
@@ -192,7 +204,7 @@ def thresholded_ece(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, classes, pos_label
+    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
         As in :func:`confidence_ece`.
 
     Returns
@@ -216,27 +228,31 @@ def thresholded_ece(
     >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins)
+    check_bins(n_bins, norm=norm)
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return thresholded_error(source.in_memory(), int(n_bins))
+    return measure(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
 
 
-def check_bins(n_bins: Any, strategy: Any = "uniform") -> None:
+def check_bins(n_bins: Any, strategy: Any = "uniform", norm: Any = "l1") -> None:
     """Refuse options of binned errors that are not documented."""
     check_number("n_bins", n_bins, low=1, whole=True)
     check_option("strategy", strategy, BIN_STRATEGIES)
+    check_option("norm", norm, ERROR_NORMS)
 
 
-def problem_error(source: Source, column: int | None, n_bins: int, strategy: str) -> float:
+def binned_error(column: int | None, n_bins: int, strategy: str, norm: str = "l1") -> Rule:
     """Return the error of the confidence, or of the class of a column, in bins of some kind."""
-    check_bins(n_bins, strategy)
     if strategy == "uniform":
-        return measure(source, ProblemBins(int(n_bins), column))
-    events = source.in_memory().events(column)
-    return float(errors_in(sums_in_bins(events, find_bins(events, int(n_bins), strategy))))
+        return ProblemBins(n_bins, column, norm)
+
+    def of_rows(rows: Predictions) -> float:
+        events = rows.events(column)
+        return float(errors_in(sums_in_bins(events, find_bins(events, n_bins, strategy)), norm))
+
+    return of_rows
 
 
-def thresholded_error(rows: Predictions, n_bins: int) -> float:
+def thresholded_error(rows: Predictions, n_bins: int, norm: str = "l1") -> float:
     """Return the mean error of the classes over predictions of at least 1 / n_classes."""
     least = (1.0 - 1e-12) / rows.n_classes  # a uniform row counts whichever way it was rounded
     result = []
@@ -244,7 +260,8 @@ def thresholded_error(rows: Predictions, n_bins: int) -> float:
         events = rows.events(column)
         events = events.take(events.values >= least)
         if len(events.values):
-            result.append(errors_in(sums_in_bins(events, find_bins(events, n_bins, "quantile"))))
+            sums = sums_in_bins(events, find_bins(events, n_bins, "quantile"))
+            result.append(errors_in(sums, norm))
     return float(np.mean(result))
 
 
@@ -257,6 +274,7 @@ class ProblemBins(Statistic):
 
     n_bins: int
     column: int | None = None
+    norm: str = "l1"
 
     def sums(self, rows: Predictions) -> Floats:
         """Return sums of shape (n_bins, 3)."""
@@ -265,7 +283,7 @@ class ProblemBins(Statistic):
 
     def value(self, sums: Floats) -> float:
         """Return the calibration error."""
-        return float(errors_in(sums))
+        return float(errors_in(sums, self.norm))
 
 
 @dataclass(frozen=True)
@@ -273,6 +291,7 @@ class ClassBins(Statistic):
     """Sums in bins of equal width of every class's binary problem: (n_classes, n_bins, 3)."""
 
     n_bins: int
+    norm: str = "l1"
 
     def sums(self, rows: Predictions) -> Floats:
         """Return sums of shape (n_classes, n_bins, 3)."""
@@ -283,7 +302,7 @@ class ClassBins(Statistic):
 
     def value(self, sums: Floats) -> float:
         """Return the mean error of the classes."""
-        return float(errors_in(sums).mean())
+        return float(errors_in(sums, self.norm).mean())
 
 
 def bin_edges(n_bins: int) -> Floats:
@@ -331,12 +350,18 @@ def sums_in_bins(events: EventRows, bins: NDArray[Any], n_bins: int = 0) -> Floa
     return np.stack([np.bincount(bins, part, n_bins) for part in parts], axis=1)
 
 
-def errors_in(sums: Floats) -> Floats:
+def errors_in(sums: Floats, norm: str = "l1") -> Floats:
     """Return calibration errors from sums of shape (..., n_bins, 3).
 
-    The error of a problem is sum_b |values_b - hits_b| / sum_b weight_b.
+    With the gap g_b = |values_b - hits_b| / weight_b of bin b and its share s_b of all weight, the
+    error of a problem is sum_b s_b g_b ("l1"), sqrt(sum_b s_b g_b^2) ("l2") or max_b g_b ("max").
     """
     weight, hits, values = (sums[..., column] for column in range(3))
+    gaps = np.abs(values - hits)  # times the weight, which is 0 in empty bins
     total = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
-    result: Floats = np.abs(values - hits).sum(axis=-1) / total
-    return result
+    if norm == "l1":
+        return np.asarray(gaps.sum(axis=-1) / total)
+    relative = np.divide(gaps, weight, out=np.zeros_like(gaps), where=weight > 0)
+    if norm == "max":
+        return np.asarray(relative.max(axis=-1))
+    return np.asarray(np.sqrt((gaps * relative).sum(axis=-1) / total))

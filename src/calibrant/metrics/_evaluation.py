@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from calibrant import _notices as notices
 from calibrant import _threads as threads
-from calibrant import errors
-from calibrant._gate import MOST_CLASSES_CROSSED, check_number, check_option, find_mismatch
-from calibrant._predictions import Predictions, Statistic, read, usual_column
+from calibrant._gate import check_number, check_option
+from calibrant._predictions import Predictions, read
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
-from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
+from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins
+from calibrant.metrics._estimates import Intervals, warn_of_mismatch
 from calibrant.metrics._groups import judge_groups
 from calibrant.metrics._intervals import (
     check_level,
-    error_interval,
-    log_interval,
-    mean_and_error,
-    model_labels,
-    share_interval,
-    tell_enough,
 )
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
-from calibrant.metrics._significance import Draws, test_problem
-from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
+from calibrant.metrics._table import METRICS, headline, metrics_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant._predictions import Source
     from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._intervals import Seed
-    from calibrant.metrics._significance import CalibrationTest
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8
@@ -225,9 +212,9 @@ def evaluate(
     with threads.jobs(n_jobs), threads.few_blas_threads(0):
         by_group = None
         if groups is not None:
-            by_group = _judge_groups(source, groups, sample_weight, intervals)
+            by_group = judge_groups(source, groups, sample_weight, intervals)
         names = [*metrics_of(n_classes, ordered=ordered)]
-        estimates, sums = intervals.estimates(source, names)
+        estimates, confusion = intervals.estimates(source, names)
     rows = source.in_memory()
     return Evaluation(
         **estimates,
@@ -238,7 +225,7 @@ def evaluate(
         confidence_level=float(confidence_level),
         by_group=by_group,
         binary=summarise_rows(rows, float(confidence_level)) if n_classes == 2 else None,
-        largest_share=_largest_share(sums.get("confusion"), source.classes),
+        largest_share=_largest_share(confusion, source.classes),
         strategy=strategy,
         n_sampled=None if rows.n_counted is None else rows.n_rows,
         missing=_why_missing(estimates, headline(n_classes).id) if level else (),
@@ -254,33 +241,6 @@ def _largest_share(confusion: Floats | None, classes: NDArray[Any]) -> float:
     return float(weights.sum(axis=1).max() / weights.sum())
 
 
-def warn_of_mismatch(confusion: Floats, classes: NDArray[Any]) -> None:
-    """Warn if the labels fit other columns better, by the sums of ``Confusion``."""
-    mismatch = find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
-    if mismatch is not None:
-        notices.warn(mismatch)
-
-
-def _judge_groups(
-    source: Source, groups: Any, sample_weight: Any, intervals: Intervals
-) -> GroupTable:
-    """Return metrics of each group; refuse chunks."""
-    if not isinstance(source, Predictions):
-        raise errors.ContainerError(
-            "y_proba is in chunks, which groups= does not support; compute it, or evaluate the "
-            "rows of each group separately"
-        )
-    if sample_weight is not None:  # rows without a weight are not there
-        groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
-    names = [*GROUP_METRICS, headline(source.n_classes).id]
-    return judge_groups(
-        source,
-        groups,
-        judge=lambda rows: intervals.estimates(rows, names)[0],
-        test=intervals.test if intervals.n_resamples > 0 else None,
-    )
-
-
 def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
     """Say which metrics have no interval, and why."""
     without = [name for name, estimate in estimates.items() if math.isnan(estimate.low)]
@@ -294,79 +254,3 @@ def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
         for why, names in reasons.items()
         if names
     )
-
-
-@dataclass(frozen=True)
-class Confusion(Statistic):
-    """Weight and number of rows of every (label, prediction): (n_classes, n_classes, 2)."""
-
-    def sums(self, rows: Predictions) -> Floats:
-        """Return both."""
-        k = rows.n_classes
-        cell = rows.class_index * k + rows.rows.argmax(axis=1)
-        parts = (np.bincount(cell, weight, k * k) for weight in (rows.weight, None))
-        return np.stack([*parts], axis=1).reshape(k, k, 2).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Options of metrics and their intervals; a ``level`` of None is no intervals."""
-
-    n_bins: int
-    strategy: Literal["uniform", "quantile"] | None
-    level: float | None
-    n_resamples: int
-    random_state: Seed
-
-    def estimates(
-        self, source: Source, names: list[str]
-    ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
-        """Return some metrics, each with its interval if it has one, and sums over all rows."""
-        rules = {name: METRICS[name].rule(self.n_bins, self.strategy) for name in names}
-        counted = {name: rule for name, rule in rules.items() if isinstance(rule, Statistic)}
-        if len(source.classes) <= MOST_CLASSES_CROSSED:
-            counted["confusion"] = Confusion()
-        sums = source.add_up(counted)
-        result = {}
-        for name, rule in rules.items():
-            if isinstance(rule, Statistic):
-                value = rule.value(sums[name])
-            else:
-                value = rule(source.in_memory())
-            result[name] = Estimate(value, math.nan, math.nan)
-        if self.level is None:
-            return result, sums
-        rows = source if isinstance(source, Predictions) else None
-        labels = None if rows is None else model_labels(rows)
-        for name in ROW_MEANS.keys() & rules.keys():
-            mean, error, n_equal = mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
-            if name == "accuracy":
-                result[name] = share_interval(mean, n_equal, self.level)
-            else:
-                largest = math.inf if name == "negative_log_likelihood" else 1.0
-                result[name] = log_interval(mean, error, n_equal, self.level, largest)
-        name = headline(len(source.classes)).id
-        if tell_enough(source.in_memory()):
-            _, low, high = self._error_interval(source.in_memory(), name, self.level)
-            result[name] = Estimate(result[name].value, low, high)
-        return result, sums
-
-    def test(self, rows: Predictions, n_resamples: int) -> CalibrationTest:
-        """Test the rows of a group."""
-        # Drawing labels alone is exact also of fewer rows than there are bins.
-        draws = Draws(rows.n_rows, n_resamples, self.random_state, replace=False)
-        metric = "positive" if rows.n_classes == 2 else "confidence"
-        return test_problem(rows, metric, self.n_bins, self.strategy, draws)
-
-    def _error_interval(self, rows: Predictions, name: str, level: float) -> Estimate:
-        """Return the calibration error that predictions are judged by, with its interval."""
-        events = rows.events(usual_column(rows.n_classes))
-        bins = find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name])
-        return error_interval(
-            events,
-            bins,
-            self.n_bins,
-            level=level,
-            n_resamples=self.n_resamples,
-            random_state=self.random_state,
-        )

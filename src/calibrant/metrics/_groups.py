@@ -10,21 +10,28 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._gate import read_groups
+from calibrant._predictions import Predictions
 from calibrant._result import Estimate, Result, doc, result
+from calibrant._text import align
 from calibrant.metrics._cumulative import holm
 from calibrant.metrics._table import METRICS, headline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from calibrant._predictions import Predictions
-    from calibrant.metrics._significance import CalibrationTest
+    from calibrant._predictions import Source
+    from calibrant.metrics._estimates import Intervals
 
-FEW_ROWS, SIGNIFICANT = 100, 0.05
+GROUP_METRICS = ("accuracy", "negative_log_likelihood", "brier_score")
+"""Metrics of a group, beside its calibration error."""
+
+FEW_ROWS = 100  # number of rows below which a group says little
+SIGNIFICANT = 0.05  # level at which a group counts as wrong
+
 FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
 """Resamples of the test of each group: Holm's correction for many groups needs small p-values."""
 
-MOST_PRINTED = 20
+MOST_PRINTED = 20  # number of groups that are printed
 
 
 @result()
@@ -79,47 +86,44 @@ class GroupTable(Result):
     def __str__(self) -> str:
         rows = [["group", "rows", "NLL", METRICS[self.metric].title, "interval", "p (Holm)", ""]]
         for g in self.rows[:MOST_PRINTED]:
-            nll, error = g.estimates["negative_log_likelihood"].value, g.estimates[self.metric]
-            p = "-" if math.isnan(g.p_value) else f"{g.adjusted_p_value:.3g}"
+            nll, error = g.estimates["negative_log_likelihood"], g.estimates[self.metric]
             interval = "" if math.isnan(error.low) else f"{error.low:.4f} to {error.high:.4f}"
-            numbers = [str(g.n_rows), f"{nll:.4f}", f"{error.value:.4f}", interval, p]
-            rows.append([errors.in_words(g.group), *numbers, "few rows" if g.has_few_rows else ""])
-        width = max(len(row[0]) for row in rows) + 2
-        lines = []
-        for name, *numbers, p, few in rows:
-            columns = "".join(map(str.rjust, numbers, (8, 9, 10, 19)))
-            lines.append(f"{name:<{width}}{columns}  {p:<8}  {few}".rstrip())
-        left = len(self.rows) - MOST_PRINTED
-        return "\n".join([*lines, *[f"and {left} more: to_dict() has all"] * (left > 0)])
+            p_value = "-" if math.isnan(g.p_value) else f"{g.adjusted_p_value:.3g}"
+            numbers = [f"{g.n_rows}", f"{nll.value:.4f}", f"{error.value:.4f}", interval, p_value]
+            rows.append([errors.in_words(g.group), *numbers, "few rows" * g.has_few_rows])
+        n_left = len(self.rows) - MOST_PRINTED
+        return "\n".join([*align(rows), *[f"and {n_left} more: to_dict() has all"] * (n_left > 0)])
 
 
 def judge_groups(
-    predictions: Predictions,
-    groups: Any,
-    judge: Callable[[Predictions], dict[str, Estimate]],
-    test: Callable[[Predictions, int], CalibrationTest] | None,
+    source: Source, groups: Any, sample_weight: Any, intervals: Intervals
 ) -> GroupTable:
-    """Judge the rows of each group by themselves, and test whether they are calibrated.
-
-    ``test(rows, n_resamples)`` tests the rows of a group; None is for no tests.
-    """
-    names, codes = read_groups(groups, predictions.n_rows)
-    metric = headline(predictions.n_classes).id
+    """Judge the rows of each group by themselves, and test whether they are calibrated."""
+    if not isinstance(source, Predictions):
+        raise errors.ContainerError(
+            "y_proba is in chunks, which groups= does not support; compute it, or evaluate the "
+            "rows of each group separately"
+        )
+    if sample_weight is not None:  # rows without a weight are not there
+        groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
+    names, codes = read_groups(groups, source.n_rows)
+    metric = headline(source.n_classes).id
     n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
-    result = []
+    judged = []
     for g in np.unique(codes).tolist():
-        rows = predictions.take(codes == g)
+        rows = source.take(codes == g)
         p_value = excess = math.nan
-        if test is not None:
-            tested = test(rows, n_draws)
-            p_value, excess = tested.p_value, tested.statistic - tested.null_mean
+        if intervals.n_resamples > 0:
+            test = intervals.test(rows, n_draws)
+            p_value, excess = test.p_value, test.statistic - test.null_mean
+        estimates, _ = intervals.estimates(rows, [*GROUP_METRICS, metric])
         name = names[g : g + 1].tolist()[0]
-        result.append(GroupMetrics(name, rows.n_rows, judge(rows), p_value, p_value, excess))
-    adjusted = holm(np.array([g.p_value for g in result])).tolist()
-    result = [replace(g, adjusted_p_value=p) for g, p in zip(result, adjusted, strict=True)]
+        judged.append(GroupMetrics(name, rows.n_rows, estimates, p_value, p_value, excess))
+    adjusted = holm(np.array([group.p_value for group in judged])).tolist()
+    judged = [replace(g, adjusted_p_value=p) for g, p in zip(judged, adjusted, strict=True)]
 
-    def place(g: GroupMetrics) -> tuple[bool, bool, float]:
-        error = g.estimates[metric].value if math.isnan(g.excess) else g.excess
-        return not g.adjusted_p_value <= SIGNIFICANT, g.has_few_rows, -error
+    def place(group: GroupMetrics) -> tuple[bool, bool, float]:
+        error = group.estimates[metric].value if math.isnan(group.excess) else group.excess
+        return not group.adjusted_p_value <= SIGNIFICANT, group.has_few_rows, -error
 
-    return GroupTable(tuple(sorted(result, key=place)), metric)
+    return GroupTable(tuple(sorted(judged, key=place)), metric)

@@ -127,7 +127,7 @@ def student_interval(sums: Floats, level: float, low: float, high: float) -> Est
     """Return a mean with Student's interval, inside of [low, high]; one row has none."""
     mean, error, n_free = student(sums)
     if sums[-1] < 2:
-        return Estimate(mean, math.nan, math.nan)
+        return Estimate(mean)
     if error == 0.0:
         return Estimate(mean, mean, mean)
     reach = float(stdtrit(n_free, 0.5 + 0.5 * level)) * error
@@ -160,7 +160,7 @@ def log_interval(
     mean: float, error: float, n_equal: float, level: float, largest: float
 ) -> Estimate:
     """Return Student's interval on the scale of the logarithm; none if the error is too large."""
-    nothing = Estimate(mean, math.nan, math.nan)
+    nothing = Estimate(mean)
     if not 0.0 < mean < math.inf or n_equal < 2.0:
         return nothing
     relative = error / mean

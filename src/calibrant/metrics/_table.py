@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from calibrant._predictions import Predictions, Statistic, usual_column
+from calibrant._predictions import Predictions, Rule, measure, usual_column
 from calibrant.metrics._calibration_error import (
     ClassBins,
-    ProblemBins,
-    problem_error,
+    binned_error,
     thresholded_error,
 )
 from calibrant.metrics._scores import ROW_MEANS
 
-Rule = Statistic | Callable[[Predictions], float]
-"""Sums over rows, or a function of rows where the metric needs their order."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OWN_STRATEGY = {"positive_ece": "quantile", "confidence_ece": "uniform"}
 """Bins of the metrics whose bins a ``strategy`` may choose."""
@@ -70,14 +69,11 @@ class Metric:
         if self.id == "thresholded_ece":
             return lambda rows: thresholded_error(rows, n_bins)
         column = usual_column(2) if self.id == "positive_ece" else None
-        if (strategy or OWN_STRATEGY[self.id]) == "uniform":
-            return ProblemBins(n_bins, column)
-        return lambda rows: problem_error(rows, column, n_bins, "quantile")
+        return binned_error(column, n_bins, strategy or OWN_STRATEGY[self.id])
 
     def compute(self, rows: Predictions, n_bins: int = 15) -> float:
         """Return the metric of rows in memory."""
-        rule = self.rule(n_bins)
-        return rule.value(rule.sums(rows)) if isinstance(rule, Statistic) else rule(rows)
+        return measure(rows, self.rule(n_bins))
 
     def text(self, value: float) -> str:
         """Return a value as it is printed, without its unit."""

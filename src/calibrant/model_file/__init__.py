@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant._calibrators.parameters import stored_names
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
 from calibrant.model_file._format import pack, require, unpack
 from calibrant.model_file._parts import Reader, Writer
 
 if TYPE_CHECKING:
-    from calibrant._calibrators.base import Calibrator
-
     Path = str | os.PathLike[str]
 
 __all__ = ["describe", "dumps", "load", "loads", "save"]
@@ -32,7 +31,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def save(calibrator: Calibrator, path: Path) -> str:
+def save(calibrator: Calibrator, path: Path, *, sample: bool = False) -> str:
     """Write a fitted calibrator to a file, atomically.
 
     Parameters
@@ -41,6 +40,9 @@ def save(calibrator: Calibrator, path: Path) -> str:
         Any fitted calibrator of this package.
     path : path-like
         File to write or replace, usually with the suffix ``.calibrant``.
+    sample : bool, default=False
+        Whether the file also holds ``sample_``, the rows of ``partial_fit``, which goes on from
+        them after ``load``. These are scores and labels: whoever reads the file reads them, too.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def save(calibrator: Calibrator, path: Path) -> str:
     >>> load(path, sha256=digest)
     TemperatureScaling()
     """
-    pieces, digest = _encode(calibrator)
+    pieces, digest = _encode(calibrator, sample=sample)
     with replace_file(path) as file:
         for piece in pieces:
             file.write(piece)
@@ -85,7 +87,8 @@ def load(path: Path, *, sha256: str | None = None) -> Calibrator:
     Returns
     -------
     calibrator : Calibrator
-        Calibrator whose ``predict_proba`` returns the same bytes as the saved one.
+        Calibrator whose ``predict_proba`` returns the same bytes as the saved one; with the rows
+        of ``partial_fit`` if the file holds them.
 
     Raises
     ------
@@ -106,13 +109,15 @@ def load(path: Path, *, sha256: str | None = None) -> Calibrator:
     return Reader(*unpack(_read(path), _check_hex(sha256))).outermost()
 
 
-def dumps(calibrator: Calibrator) -> bytes:
+def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
     """Return the bytes that ``save`` writes.
 
     Parameters
     ----------
     calibrator : Calibrator
         Any fitted calibrator of this package.
+    sample : bool, default=False
+        Whether they also hold ``sample_``, as of ``save``.
 
     Returns
     -------
@@ -126,7 +131,7 @@ def dumps(calibrator: Calibrator) -> bytes:
     >>> loads(dumps(FlattenedIsotonic().fit(*simulated_scores())))
     FlattenedIsotonic()
     """
-    return b"".join(_encode(calibrator)[0])
+    return b"".join(_encode(calibrator, sample=sample)[0])
 
 
 def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
@@ -168,7 +173,8 @@ def describe(path: Path) -> dict[str, Any]:
     description : dict
         ``method``, ``class``, ``parameters``, ``classes``, ``n_classes``, ``fitted`` (plain
         values), ``reports``, ``parts`` (the fitted calibrators inside, described likewise),
-        ``bytes``, ``format``, ``library`` and ``sha256``.
+        ``sample`` (how many rows ``partial_fit`` has counted and kept, None if the file holds
+        none), ``bytes``, ``format``, ``library`` and ``sha256``.
 
     Examples
     --------
@@ -184,10 +190,14 @@ def describe(path: Path) -> dict[str, Any]:
     """
     data = _read(path)
     header, arrays = unpack(data)
+    calibrator: Any = Reader(header, arrays).outermost()
+    sample = vars(calibrator).get("sample_")
+    minor = limits.WITH_MORE if {"sample", "summary"} & header.keys() else limits.MINOR
     return {
-        **_description(Reader(header, arrays).outermost()),
+        **_description(calibrator),
+        "sample": sample and {"n_rows": sample.n_rows, "n_kept": sample.n_kept},
         "bytes": len(data),
-        "format": f"{limits.MAJOR}.{limits.MINOR}",
+        "format": f"{limits.MAJOR}.{minor}",
         "library": header["library"],
         "sha256": hashlib.sha256(data).hexdigest(),
     }
@@ -216,10 +226,17 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | str) else repr(value)
 
 
-def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
+def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memoryview], str]:
+    if isinstance(calibrator, Calibrator):
+        calibrator = take_state(calibrator)  # with its own rows, though it may be fitted again
     writer = Writer()
     writer.part(calibrator, fitted=True)
-    return pack({"parts": writer.parts, "vectors": writer.vectors}, writer.arrays)
+    header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
+    if vars(calibrator).get("score_summary_") is not None:
+        header["summary"] = writer.summary(calibrator)
+    if sample:
+        header["sample"] = writer.sample(calibrator)
+    return pack(header, writer.arrays)
 
 
 def _read(path: Path) -> memoryview:

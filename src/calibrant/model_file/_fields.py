@@ -11,7 +11,6 @@ called because a file names it.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import MISSING, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -103,15 +102,17 @@ FORMS = (
 GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "normalize_output")}
 """Fields of maps that a file has as parameters: the parameter of each."""
 
+STEPS = {StepFunction: "step function", RankedStepFunction: "ranked step function"}
+"""What announces the arrays of a step function."""
+
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
-_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 VECTOR_DTYPES = {
-    int: (*_INTEGERS, "object"),
-    float: ("float16", "float32", "float64", "object"),
-    bool: ("bool", "object"),
-    str: ("str", "object"),
-    bytes: ("bytes", "object"),
+    int: ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "object"],
+    float: ["float16", "float32", "float64", "object"],
+    bool: ["bool", "object"],
+    str: ["str", "object"],
+    bytes: ["bytes", "object"],
 }
 """Which numpy dtypes a vector of each type may have."""
 
@@ -233,10 +234,10 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         require(right, f"{name} is not an array of 64-bit numbers")
         writer.arrays[name] = value
         return "array"
-    if kind in (StepFunction, RankedStepFunction):
+    if kind in STEPS:
         for field in field_types(kind):
             writer.arrays[f"{name}/{field}"] = getattr(value, field)
-        return _announcement(kind)
+        return STEPS[kind]
     if inside[:1] == (Curve,):
         return _write_curves(value, name, writer)
     if origin in (list, tuple):
@@ -271,8 +272,8 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     if origin is np.ndarray:
         _expect(stored, "array", name)
         return reader.take(name, whole=_is_whole(kind), n_dimensions=None)
-    if kind in (StepFunction, RankedStepFunction):
-        _expect(stored, _announcement(kind), name)
+    if kind in STEPS:
+        _expect(stored, STEPS[kind], name)
         arrays = field_types(kind).items()
         return kind(*(reader.take(f"{name}/{f}", whole=_is_whole(of)) for f, of in arrays))
     if inside[:1] == (Curve,):
@@ -304,10 +305,6 @@ def _other_than_none(kind: Any) -> Any:
 
 def _is_whole(kind: Any) -> bool:
     return get_args(get_args(_expanded(kind))[1])[0] is np.int64
-
-
-def _announcement(kind: type) -> str:
-    return re.sub("(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
 
 
 def _expect(stored: Any, word: str, name: str) -> None:

@@ -42,10 +42,15 @@ MAGIC = b"\x89CLBR\r\n\x1a"
 """Not text, and broken by any transfer that changes line ends, as PNG's."""
 
 MAJOR, MINOR = 1, 0
+WITH_MORE = 1
+"""Minor version of files that also hold a summary of the scores of the fit, by which others are
+checked, or the rows of ``partial_fit``."""
+
 DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 _PREFIX = struct.Struct("<8sHHI")
 _DIGEST = 32
 _HEADER = {"library": str} | dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
+_MORE = {"summary": dict, "sample": dict}
 _ARRAY = {"name": str, "dtype": str, "shape": list, "offset": int}
 
 
@@ -59,6 +64,7 @@ def pack(
     header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
+    minor = WITH_MORE if _MORE.keys() & header.keys() else MINOR
     few = len(arrays) <= MAX_ARRAYS
     require(few, f"{len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}", "savable")
     table: list[dict[str, Any]] = []
@@ -77,7 +83,9 @@ def pack(
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
     long = f"the header would have {len(text)} bytes, {MAX_HEADER} at most: shorten class labels"
     require(len(text) <= MAX_HEADER, long, "savable")
-    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
+    size = _PREFIX.size + len(text) + offset + _DIGEST
+    require(size <= MAX_FILE, f"the file would have {size} bytes, more than 1 GiB", "savable")
+    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, minor, len(text)), text, *data]
     sha = hashlib.sha256()
     for piece in pieces:
         sha.update(piece)
@@ -108,12 +116,14 @@ def unpack(
             raise
         library = "an unknown version"  # whose header may be anything
     require(
-        (major, minor) == (MAJOR, MINOR),
+        major == MAJOR and minor <= WITH_MORE,
         f"the file has format {major}.{minor} and was written by {library}; calibrant "
-        f"{__version__} reads format {MAJOR}.{MINOR}: update calibrant, or save the file again",
+        f"{__version__} reads format {MAJOR}.{WITH_MORE}: update calibrant, or save the file "
+        "again",
         "version",
     )
-    fields = take(header, "the header", _HEADER)
+    kinds = _HEADER | _MORE if minor == WITH_MORE else _HEADER
+    fields = take(header, "the header", kinds, optional=_MORE)
     for name in fields["requires"]:  # version 1.0 has nothing that a file may require
         message = f"the file needs {name!r:.80}, and was written by {library}: update calibrant"
         raise ModelFileError(message, "features")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,11 @@ from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
+from calibrant._calibrators.shift_check import MOST_CLASSES, ScoreSummary
 from calibrant._gate import ONE_COLUMN, two_column_kind
 from calibrant._maps.base import CalibrationMap
-from calibrant.errors import ModelFileError, ParameterError
+from calibrant._row_sample import WHOLE_ARRAYS, RowSample, SampleState
+from calibrant.errors import DataError, ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import (
     optional_fields,
@@ -146,6 +149,26 @@ class Writer:
         self._nesting.add(children, calibrator, fitted=fitted)
         return entry
 
+    def summary(self, calibrator: Calibrator) -> dict[str, float]:
+        """Return the entry of the header for the summary of the scores; arrays are added."""
+        summary = calibrator.score_summary_
+        self.arrays |= {f"summary/{name}": array for name, array in summary.arrays().items()}
+        return {"n_rows": summary.n_rows}
+
+    def sample(self, calibrator: Calibrator) -> dict[str, int]:
+        """Return the entry of the header for the rows of ``partial_fit``; arrays are added."""
+        sample, name = vars(calibrator).get("sample_"), type(calibrator).__name__
+        if not isinstance(sample, RowSample) or sample.n_kept == 0:
+            message = f"{name} holds no rows, which only partial_fit keeps; leave out sample=True"
+            raise ModelFileError(message, "savable")
+        is_own = np.array_equal(sample.classes, calibrator.classes_) and (
+            (sample.scores, sample.normalize) == (calibrator.scores, calibrator.normalize)
+        )
+        require(is_own, f"{name}: sample_ has other classes, scores or normalize", "savable")
+        state = sample.state()._asdict()
+        self.arrays |= {f"sample/{field}": array for field, array in state.items()}
+        return {"max_cells": int(sample.max_cells), "n_rows": sample.n_rows}
+
     def _plain(self, value: Any, name: str, depth: int = 0) -> Any:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
         most = limits.MAX_LISTS
@@ -196,15 +219,21 @@ class Reader:
             self._parts.append(self._read_part(i, entry))
             self._unused.add(f"part {i}")
         self._unused.discard(f"part {len(parts) - 1}")
+        self._summary, self._sample = header.get("summary"), header.get("sample")
 
     def outermost(self) -> Calibrator:
         """Return the calibrator that the file is about; everything in the file belongs to it."""
         has_fit = len(self._parts) > 0 and self._parts[-1][1]
         require(has_fit, "the file has no fitted calibrator", "parts")
+        calibrator = self._parts[-1][0]
+        if self._summary is not None:
+            calibrator.score_summary_ = self._read_summary(self._summary, calibrator)
+        if self._sample is not None:
+            calibrator.sample_ = self._read_sample(self._sample, calibrator)
         unused, arrays = min(self._unused, default=""), min(self._arrays, default="")
         require(not self._unused, f"{unused} belongs to nothing", "parts")
         require(not self._arrays, f"array {arrays!r:.80} belongs to nothing", "arrays")
-        return self._parts[-1][0]
+        return calibrator
 
     def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> NDArray[Any]:
         """Return an array, which nothing else may use."""
@@ -237,8 +266,6 @@ class Reader:
         method, parameters, classes, names, stored = take(entry, where, _PART).values()
         if method == "na-fir":
             method, parameters = _without_solver(parameters, where)
-        if method == "features":  # files of 1.0.0 name a learner, which is always None
-            parameters = {name: value for name, value in parameters.items() if name != "learner"}
         cls = find_method(method)
         if cls is None:
             message = f"the method {method!r:.80} is not known to this version; update calibrant"
@@ -281,6 +308,37 @@ class Reader:
             set_fit(calibrator, values)
         except ParameterError as error:  # what the constructors of maps raise
             raise ModelFileError(f"{where}: {error}", "fitted") from None
+
+    def _read_summary(self, entry: dict[str, Any], calibrator: Calibrator) -> ScoreSummary:
+        """Undo ``Writer.summary``."""
+        n_rows = take(entry, "'summary'", {"n_rows": float})["n_rows"]
+        names = [field.name for field in fields(ScoreSummary)[1:]]
+        arrays = [self.take(f"summary/{name}", n_dimensions=None) for name in names]
+        try:
+            summary = ScoreSummary(n_rows, *arrays)
+        except (ParameterError, IndexError, TypeError) as error:
+            raise ModelFileError(f"'summary': {error!s:.300}", "fitted") from None
+        n_groups = min(calibrator.n_features_in_, MOST_CLASSES)
+        require(len(summary.class_shares) == n_groups, "'summary' is of other classes")
+        return summary
+
+    def _read_sample(self, entry: dict[str, Any], calibrator: Calibrator) -> RowSample:
+        """Undo ``Writer.sample``; what no sample has is refused."""
+        numbers = take(entry, "'sample'", {"max_cells": int, "n_rows": int})
+        arrays = [
+            self.take(f"sample/{field}", whole=field in WHOLE_ARRAYS, n_dimensions=None)
+            for field in SampleState._fields
+        ]
+        try:
+            return RowSample.from_state(
+                SampleState(*arrays),
+                calibrator.classes_,
+                scores=calibrator.scores,
+                normalize=calibrator.normalize,
+                **numbers,
+            )
+        except (DataError, ParameterError) as error:
+            raise ModelFileError(f"'sample': {error!s:.300}", "fitted") from None
 
     def _value(self, stored: Any, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""

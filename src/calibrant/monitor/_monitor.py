@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,27 +15,33 @@ from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant.monitor._bets import make_bets, make_block
 from calibrant.monitor._evidence import Evidence
-from calibrant.monitor._history import MeanSequence, Periods
 from calibrant.monitor._reading import (
     batch_digests,
     check_classes,
-    order_for_counting,
+    in_counting_order,
     read_rows,
     read_unlabelled,
 )
-from calibrant.monitor._results import MonitorStatus, report_unlabelled
-from calibrant.monitor._state import from_text, pack, to_text, unpack
+from calibrant.monitor._results import (
+    MeanSequence,
+    MonitorStatus,
+    Periods,
+    report_unlabelled,
+)
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-    from calibrant.monitor._reading import CheckedRows
+    from calibrant.monitor._bets import Floats
     from calibrant.monitor._results import UnlabelledReport
 
 MOST_DIGESTS = 4096
 """Number of digests that are remembered, two of a batch with a name."""
+
+FORMAT, VERSION = "calibrant.monitor", 5
+"""What the first line of a saved monitor says."""
 
 
 def _check_name(name: str, value: Any) -> str | None:
@@ -181,7 +189,7 @@ class CalibrationMonitor:
             self.classes_ = classes
             self._begin(len(classes))
         self._digests = [*self._digests, *digests][-MOST_DIGESTS:]
-        self._count(order_for_counting(rows))
+        self._count(*in_counting_order(rows))
         return self.status()
 
     def update_unlabelled(self, probabilities: ArrayLike) -> UnlabelledReport:
@@ -201,12 +209,12 @@ class CalibrationMonitor:
         p = read_unlabelled(self.classes_, probabilities)
         return report_unlabelled(p, self._sums, self._evidence.n_rows)
 
-    def _count(self, rows: CheckedRows) -> None:
+    def _count(self, p: Floats, label: NDArray[np.int64]) -> None:
         """Add checked rows to all that is kept."""
-        top = rows.p.argmax(axis=1)
-        confidence, hit = rows.p[np.arange(len(top)), top], (top == rows.label).astype(np.float64)
+        top = p.argmax(axis=1)
+        confidence, hit = p[np.arange(len(top)), top], (top == label).astype(np.float64)
         n_before = self._evidence.n_rows
-        path = self._evidence.count(make_block(rows.p, rows.label))
+        path = self._evidence.count(make_block(p, label))
         reached = path >= -math.log(self.alpha)
         if self._alarm_row is None and reached.any():
             self._alarm_row = n_before + int(reached.argmax()) + 1
@@ -214,7 +222,7 @@ class CalibrationMonitor:
         self._confidence.count(confidence)
         self._gap.count(hit - confidence)
         self.periods_.add(confidence, hit, path)
-        self._sums += rows.p.sum(axis=0)
+        self._sums += p.sum(axis=0)
 
     def status(self) -> MonitorStatus:
         """Return the current state of the monitor.
@@ -253,7 +261,7 @@ class CalibrationMonitor:
         """
         with replace_file(path) as file:
             classes = None if self.classes_ is None else self.classes_.tolist()
-            file.write(to_text({"classes": classes} | pack(self)).encode())
+            file.write(_to_text({"classes": classes} | _pack(self)).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: str | None = None) -> CalibrationMonitor:
@@ -279,10 +287,10 @@ class CalibrationMonitor:
         """
         content = Path(path).read_bytes()
         try:
-            state = from_text(content.decode())
+            state = _from_text(content.decode())
             monitor = cls(state["alpha"], classes=state["classes"], run_length=state["run_length"])
             monitor._begin(len(state["_sums"]))
-            unpack(monitor, state)
+            _unpack(monitor, state)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise errors.StatisticsError(
                 f"{path} is not the state of a monitor: {str(error)[:300]}; restore it from a "
@@ -295,3 +303,57 @@ class CalibrationMonitor:
             )
         monitor.model = monitor.model if model is None else model
         return monitor
+
+
+# The state of a monitor as text: JSON, after a line with its checksum
+
+
+def _pack(thing: Any) -> Any:
+    """Return the attributes listed in KEPT, of parts and of dictionaries of parts alike."""
+    if isinstance(thing, np.ndarray):
+        return thing.tolist()
+    if isinstance(thing, dict):
+        return {name: _pack(part) for name, part in thing.items()}
+    if not hasattr(thing, "KEPT"):
+        return thing
+    return {name: _pack(getattr(thing, name)) for name in thing.KEPT}
+
+
+def _unpack(thing: Any, state: dict[str, Any]) -> None:
+    """Set the attributes listed in KEPT of an object, and of its parts, to those of a state."""
+    for name in thing.KEPT:
+        part, value = getattr(thing, name), state[name]
+        if hasattr(part, "KEPT"):
+            _unpack(part, value)
+        elif isinstance(part, dict):
+            for key, each in part.items():
+                _unpack(each, value[key])
+        else:
+            is_array = isinstance(part, np.ndarray)
+            # An empty list of rows has lost how many columns they have.
+            shape = part.shape if is_array and not value else np.shape(value)
+            setattr(thing, name, np.array(value, part.dtype).reshape(shape) if is_array else value)
+
+
+def _to_text(state: dict[str, Any]) -> str:
+    """Return a state as JSON, after a line with its checksum."""
+    text = json.dumps(state, separators=(",", ":"))
+    head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
+    return f"{json.dumps(head)}\n{text}\n"
+
+
+def _from_text(text: str) -> dict[str, Any]:
+    """Read a state back; refuse text that ``_to_text`` has not written."""
+    head, _, body = text.partition("\n")
+    header = json.loads(head)
+    known = {"format": FORMAT, "version": VERSION}
+    if not isinstance(header, dict) or not known.items() <= header.items():
+        raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
+    if header.get("sha256") != _digest(body.rstrip("\n")):
+        raise errors.StatisticsError("its checksum does not match, so it is damaged or was edited")
+    state: dict[str, Any] = json.loads(body)
+    return state
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

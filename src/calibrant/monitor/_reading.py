@@ -118,8 +118,8 @@ def _read_times(time: Any, n_rows: int) -> Floats:
     return stored.astype(np.float64)
 
 
-def order_for_counting(rows: CheckedRows) -> CheckedRows:
-    """Return the rows by their times, and by a hash of their probabilities where these are equal.
+def in_counting_order(rows: CheckedRows) -> tuple[Floats, NDArray[np.int64]]:
+    """Return rows and labels by their times, by a hash of the rows where these are equal.
 
     Files are sorted by label, or by score, and bets would learn that order. One that does not
     depend on labels makes none of them predictable. Equal rows are shuffled by their number.
@@ -133,12 +133,7 @@ def order_for_counting(rows: CheckedRows) -> CheckedRows:
         order = np.argsort(row_hashes(numbered, np.zeros_like(place)), kind="stable")
     if rows.time is not None:
         order = order[np.argsort(rows.time[order], kind="stable")]
-    return CheckedRows(
-        rows.p[order],
-        rows.label[order],
-        None if rows.time is None else rows.time[order],
-        rows.key[order],
-    )
+    return rows.p[order], rows.label[order]
 
 
 def batch_digests(rows: CheckedRows, batch: str | None) -> list[str]:

@@ -32,6 +32,9 @@ CURVE, REFERENCE, BARS = "calibrant-curve", "calibrant-reference", "calibrant-ba
 HEIGHT_OF_SIZES = 0.14
 """Height of the fullest bin, of that of the diagram."""
 
+NARROWEST_BIN = 1e-3
+"""Least width of a bin, of that of the diagram, by which its rows are divided."""
+
 UNINFORMATIVE = 0.75
 """Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
 
@@ -444,8 +447,10 @@ def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: Any) -> None:
     """Draw where the rows are, along the bottom: their share is the area over a bin."""
     edges = np.maximum(curve.edges, ax.get_xlim()[0])
     widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)
-    density = curve.weight / np.maximum(widths, 1e-3 * widths.sum())
-    height = HEIGHT_OF_SIZES * density / density.max()
+    # Bins of zeros, and those below the first number of logarithmic axes, have no width to be seen.
+    density = np.where(widths > 0.0, curve.weight, 0.0)
+    density /= np.maximum(widths, NARROWEST_BIN * widths.sum())
+    height = HEIGHT_OF_SIZES * density / max(density.max(), np.finfo(np.float64).tiny)
     bars = ax.stairs(height, edges, fill=True, color=colour, alpha=0.2, linewidth=0, zorder=1)
     bars.set_transform(ax.get_xaxis_transform())
 

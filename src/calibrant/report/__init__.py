@@ -11,14 +11,17 @@ from calibrant._lazy import attach
 
 if TYPE_CHECKING:
     from calibrant.report._comparison import compare
+    from calibrant.report._models import ModelAnswers, compare_models
     from calibrant.report._page import build_report, write_report
 
 _HOMES = {
+    "ModelAnswers": "calibrant.report._models",
     "build_report": "calibrant.report._page",
     "compare": "calibrant.report._comparison",
+    "compare_models": "calibrant.report._models",
     "write_report": "calibrant.report._page",
 }
 """The module of every public name."""
 
-__all__ = ["build_report", "compare", "write_report"]
+__all__ = ["ModelAnswers", "build_report", "compare", "compare_models", "write_report"]
 __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -16,10 +16,13 @@ from sklearn.base import clone
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._calibrators.class_balance import sample_of
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
+from calibrant._calibrators.shift_check import compare_scores, summarise
+from calibrant._text import p_words
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.decisions import read_costs
 from calibrant.report._judge import Judge
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
     from calibrant.metrics import Seed
+
+
+CERTAIN = 1e-3
+"""P-value below which a comparison says that its parts are not alike."""
 
 
 def compare(
@@ -184,12 +191,29 @@ def compare(
             },
             sources={str(key): str(value) for key, value in (sources or {}).items()},
             versions=versions(),
-            warnings=warned,
+            warnings=(*warned, *_tell_of_shift(val, test)),
             created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
             seconds=0.0,
         )
         comparison = judge.with_details(comparison, table)
     return replace(comparison, seconds=perf_counter() - started)
+
+
+def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]:
+    """Say so if the scores of the test part are certainly not distributed as those of the fit."""
+    if test.n_rows < 2:
+        return []
+    with threads.few_blas_threads(0):  # whose number would change the last bits
+        check = compare_scores(summarise(sample_of(val)), test.probabilities())
+    if check.p_value >= CERTAIN:
+        return []
+    advice = "was it drawn otherwise, or later?"
+    if check.is_label_shift:
+        advice = "other frequencies of the classes explain it, for which PriorShift corrects"
+    what = (
+        "the scores of the test part are distributed otherwise than those of the calibration part"
+    )
+    return [f"{what} ({p_words(check.p_value)}); {advice}"]
 
 
 def _read_costs(costs: Any, classes: NDArray[Any], is_ordered: bool) -> NDArray[np.float64] | None:

@@ -210,7 +210,8 @@ def reliability_picture(
         head = f"class {name}, {head}"
         error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
         curve = replace(curve, kind="the class")  # whose name is in the caption
-    words = ", ".join(filter(None, (error, p_words(curve.p_value))))
+    chance = p_words(curve.p_value).replace(" ", "\N{NO-BREAK SPACE}")
+    words = ", ".join(filter(None, (error, chance)))
     bins = [
         f"{percent(x, 0)} predicted, {percent(y, 0)} observed"
         for x, y, weight in zip(curve.mean_probability, curve.frequency, curve.weight, strict=True)

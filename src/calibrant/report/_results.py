@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant import _gate as gate
 from calibrant._extras import needed
 from calibrant._result import Estimate, doc, result
-from calibrant._text import escape, money, percent, shorten
+from calibrant._text import align, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
 from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         SegmentTable,
     )
     from calibrant.plots import ClasswiseSummary
+
+BROKEN = {"predicted/observed": ("predicted", "/observed"), "intercept": ("inter-", "cept")}
+"""Headings of columns on two lines."""
 
 LEFT_OUT_OF_TWO = frozenset({"confidence_ece", "classwise_ece", "thresholded_ece"})
 """Metrics that tables of two classes leave out: of two, each is nearly the positive class's error,
@@ -181,25 +184,19 @@ class Comparison:
             best.pop("accuracy", None)  # AUC has its place
         # Units stand under the names: so the table fits into 80 columns.
         columns = [["method", "", *(shorten(method) for method in self.methods)]]
-        for name, text_of_best in best.items():
+        for name, best_text in best.items():
             texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in self.results]
-            stars = (f"{text}*" if text == text_of_best else f"{text} " for text in texts)
+            stars = (f"{text}*" if text == best_text else f"{text} " for text in texts)
             title, _, unit = METRICS[name].heading.partition(", ")
-            columns.append([f" {title} ", f"{unit} ", *stars])
+            columns.append([title, f"{unit} ", *stars])
         for title in self.results[0].binary_texts:
-            first, slash, second = title.partition("/")
-            texts = [result.binary_texts[title][0] for result in self.results]
-            columns.append([f" {first}", f"{slash}{second}", *texts])
-        columns.append([" fit", "s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
-        widths = [max(map(len, column)) for column in columns]
-        lines = [
-            " ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
-            for first, *others in zip(*columns, strict=True)
-        ]
+            heads = BROKEN.get(title, (title, ""))
+            columns.append([*heads, *(result.binary_texts[title][0] for result in self.results)])
+        columns.append(["fit", "s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
         failed = [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
         n_val, n_test = self.settings["n_val"], self.settings["n_test"]
         sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {self.n_classes:,} classes"
-        return "\n".join([*lines, *failed, f"{sizes}; * the best"])
+        return "\n".join([*align(zip(*columns, strict=True)), *failed, f"{sizes}; * the best"])
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"

@@ -145,6 +145,8 @@ def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
     what they have together in a fold, so that no sum depends on which of them came first.
     """
     share, group = deal_shares(batch, N_FOLDS)
+    if batch.group is not None:  # each row is in the fold of its group
+        return np.ascontiguousarray(share[rows.order])
     if np.count_nonzero(share) == 1:  # one row, which cannot be held out
         share[:] = batch.weight[:, None] / N_FOLDS
     order = np.lexsort((*share.T, group))

@@ -1,0 +1,268 @@
+"""Do new scores look like those of the calibration set? A test that needs no labels.
+
+A fit keeps means and covariances of a few bounded numbers of its rows: the bin of the score of the
+predicted class (of the positive one of two), the predicted class, and the probability of each
+class. With D the difference of the means of n rows of the fit and m new ones, and S the pooled
+covariance, Hotelling's
+
+    T^2 = n m / (n + m) D' S^-1 D
+
+is as T^2 of equal distributions if nothing has changed. Where only the frequencies of the classes
+have changed, the new means are a mixture of those of the classes, sum_c q_c mu_c, with some q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._gate import SimplexBatch
+from calibrant._maps.base import require
+from calibrant._result import Result, doc, result
+from calibrant._text import p_words, percent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+N_BINS = 10
+"""Bins of equal mass of the score; of fewer than ``ROWS_FOR_ALL`` new rows, half as many."""
+
+ROWS_FOR_ALL = 400
+
+MOST_CLASSES = 20
+"""Groups that more classes are put into, by the number of their column."""
+
+ROWS_OF_CLASS = 20
+"""New rows for each group of classes: of fewer rows there are fewer groups."""
+
+LEAST_VARIANCE = 1e-3
+"""Directions in which standardised numbers vary less are left out: they are sums of others."""
+
+ALARM = 0.05
+OUTSIDE = 0.01  # share of rows beyond the range of the fit that is worth a word
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreSummary:
+    """What a fit keeps of the scores of its rows.
+
+    Attributes
+    ----------
+    n_rows : float
+        Weight of the rows.
+    edges : ndarray of shape (11,)
+        Smallest score of the predicted class, nine quantiles and the largest score.
+    mean : ndarray of shape (d,)
+    covariance : ndarray of shape (d, d)
+        Of the numbers of a row, see ``_numbers_of``.
+    class_means : ndarray of shape (d, n_groups)
+        Their means in each group of classes.
+    class_shares : ndarray of shape (n_groups,)
+        Share of the rows in each group; 0 of one without a label, whose means are 0.
+    """
+
+    n_rows: float
+    edges: Floats
+    mean: Floats
+    covariance: Floats
+    class_means: Floats
+    class_shares: Floats
+
+    def __post_init__(self) -> None:
+        d, n_groups = len(self.mean), len(self.class_shares)
+        shapes = [array.shape for array in (self.covariance, self.class_means)]
+        require(shapes == [(d, d), (d, n_groups)], f"a summary of scores has shapes {shapes}")
+        is_known = self.edges.shape == (N_BINS + 1,) and d == _n_numbers(n_groups)
+        require(is_known, "a summary of scores has other bins")
+        arrays = self.edges, self.mean, self.covariance, self.class_means, self.class_shares
+        is_finite = all(np.isfinite(array).all() for array in arrays) and self.n_rows > 0.0
+        require(is_finite, "a summary of scores is not finite")
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return the arrays by name, as model files hold them."""
+        names = ("edges", "mean", "covariance", "class_means", "class_shares")
+        return {name: getattr(self, name) for name in names}
+
+
+@result(repr=False)
+class ShiftCheck(Result):
+    """Whether new scores look like those of the calibration set, which labels do not tell."""
+
+    n_rows: int = doc("Number of new rows.")
+    p_value: float = doc("p-value of the test that both have one distribution.")
+    label_shift_p_value: float = doc(
+        "p-value of the test that only the frequencies of the classes have changed."
+    )
+    outside: float = doc("Share of new rows whose score lies beyond those of the fit.")
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the scores are distributed otherwise, at the level of 5 %."""
+        return self.p_value < ALARM
+
+    @property
+    def is_label_shift(self) -> bool:
+        """Whether other frequencies of the classes would explain an alarm."""
+        return self.alarm and self.label_shift_p_value >= ALARM
+
+    @property
+    def why(self) -> str:
+        """What to trust and what to do, in words."""
+        beyond = ""
+        if self.outside > OUTSIDE:
+            beyond = f" {percent(self.outside)} of the rows lie beyond the scores of the fit."
+        told = f"{self.n_rows:,} rows, {p_words(self.p_value)}"
+        if not self.alarm:
+            return (
+                f"The new scores look like those of the calibration set ({told}).{beyond} Whether "
+                "scores still mean the same, only labels tell."
+            )
+        if self.is_label_shift:
+            return (
+                f"The new scores are distributed otherwise ({told}), as they would be if only the "
+                f"classes came with other frequencies.{beyond} Use PriorShift, which estimates "
+                "these; label a hundred rows to be sure."
+            )
+        return (
+            f"The new scores are distributed otherwise ({told}), and other class frequencies alone "
+            f"do not explain it.{beyond} Label a hundred rows and compare; until then trust little "
+            "of what was fitted for single classes: temperature scaling (shared_part_ of "
+            "AutoCalibrator) relies on least."
+        )
+
+    def __repr__(self) -> str:
+        return f"{'alarm' if self.alarm else 'no alarm'}: {self.why}"
+
+
+def summarise(batch: SimplexBatch) -> ScoreSummary:
+    """Return what is kept of the scores of a calibration set."""
+    rows, weight = batch.probabilities(), batch.weight
+    score = _main_score(rows)
+    order = np.argsort(score)
+    total = np.cumsum(weight[order])
+    inner = np.searchsorted(total, total[-1] * np.arange(1, N_BINS) / N_BINS)
+    edges = score[order][np.concatenate([[0], inner, [len(score) - 1]])]
+    numbers, share = _numbers_of(rows, edges), weight / weight.sum()
+    mean = share @ numbers
+    weighted = share[:, None] * numbers
+    n_groups = _n_groups(batch.n_classes)
+    of_group = (batch.class_index % n_groups)[:, None] == np.arange(n_groups)
+    shares = share @ of_group
+    class_means = weighted.T @ of_group / np.where(shares > 0.0, shares, 1.0)
+    covariance = weighted.T @ numbers - np.outer(mean, mean)
+    return ScoreSummary(float(weight.sum()), edges, mean, covariance, class_means, shares)
+
+
+def compare_scores(known: ScoreSummary, rows: Floats) -> ShiftCheck:
+    """Test whether rows on the simplex have the distribution of those of a fit."""
+    numbers, score = _numbers_of(rows, known.edges), _main_score(rows)
+    coarse = _coarse(rows.shape[1], len(rows))
+    n, m = known.n_rows, len(rows)
+    new = numbers.mean(axis=0)
+    own = (numbers - new).T @ (numbers - new)
+    pooled = coarse.T @ ((n * known.covariance + own) / (n + m - 2.0)) @ coarse
+    whitener = _whiten(pooled) / np.sqrt(1.0 / n + 1.0 / m)
+    gap = (new - known.mean) @ coarse @ whitener
+    classes = known.class_means[:, known.class_shares > 0.0]
+    residual = _least_residual(classes.T @ coarse @ whitener, new @ coarse @ whitener)
+    is_outside = (score < known.edges[0]) | (score > known.edges[-1])
+    return ShiftCheck(
+        n_rows=m,
+        p_value=_tail(gap, len(gap), n + m - 2.0),
+        label_shift_p_value=_tail(residual, max(len(gap) - classes.shape[1] + 1, 1), n + m - 2.0),
+        outside=float(is_outside.mean()),
+    )
+
+
+def _n_groups(n_classes: int) -> int:
+    return min(n_classes, MOST_CLASSES)
+
+
+def _n_numbers(n_groups: int) -> int:
+    return N_BINS + (1 if n_groups == 2 else 2 * n_groups)
+
+
+def _main_score(rows: Floats) -> Floats:
+    """Return the probability of the predicted class, or of the positive one of two."""
+    result: Floats = rows[:, 1] if rows.shape[1] == 2 else rows.max(axis=1)
+    return result
+
+
+def _numbers_of(rows: Floats, edges: Floats) -> Floats:
+    """Return the numbers of each row: its bin, its predicted class and its probabilities.
+
+    Bins and classes are zeros and a one. Of two classes the bin and the probability of the positive
+    one say everything.
+    """
+    n_rows, n_classes = rows.shape
+    bins, every = np.searchsorted(edges[1:-1], _main_score(rows), side="left"), np.arange(n_rows)
+    n_groups = _n_groups(n_classes)
+    numbers = np.zeros((n_rows, _n_numbers(n_groups)))
+    if n_classes == 2:
+        numbers[:, -1] = rows[:, 1]
+    else:
+        numbers[every, N_BINS + rows.argmax(axis=1) % n_groups] = 1.0
+        for first in range(0, n_classes, n_groups):  # groups are columns modulo their number
+            some = rows[:, first : first + n_groups]
+            numbers[:, N_BINS + n_groups : N_BINS + n_groups + some.shape[1]] += some
+    numbers[every, bins] = 1.0
+    return numbers
+
+
+def _coarse(n_classes: int, n_new: int) -> Floats:
+    """Return the matrix that merges bins and classes, so that there are few for the new rows."""
+    n_bins = N_BINS if n_new >= ROWS_FOR_ALL else N_BINS // 2
+    bins = _merging(np.arange(N_BINS) * n_bins // N_BINS)
+    if n_classes == 2:
+        return _beside(bins, np.ones((1, 1)))
+    n_groups = _n_groups(n_classes)
+    groups = _merging(np.arange(n_groups) % min(max(n_new // ROWS_OF_CLASS, 2), n_groups))
+    return _beside(_beside(bins, groups), groups)
+
+
+def _beside(first: Floats, second: Floats) -> Floats:
+    """Return the block-diagonal matrix of two."""
+    joined = np.zeros(np.add(first.shape, second.shape))
+    joined[: len(first), : first.shape[1]] = first
+    joined[len(first) :, first.shape[1] :] = second
+    return joined
+
+
+def _merging(group: NDArray[np.int64]) -> Floats:
+    """Return the matrix that adds up numbers by group; the first group is told by the others."""
+    is_in: Floats = (group[:, None] == np.arange(1, group.max() + 1)).astype(np.float64)
+    return is_in
+
+
+def _whiten(covariance: Floats) -> Floats:
+    """Return the matrix after which a vector of this covariance has the unit one."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(scale > 1e-9, scale, np.inf)  # what never varies is left out
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    kept = values > LEAST_VARIANCE
+    result: Floats = vectors[:, kept] / scale[:, None] / np.sqrt(values[kept])
+    return result
+
+
+def _least_residual(corners: Floats, point: Floats) -> Floats:
+    """Return what is left of a point after the nearest mixture of the corners."""
+    from scipy.optimize import nnls  # slow to import
+
+    # A heavy last row keeps the sum of the parts at 1.
+    heavy = 1e3 * max(1.0, float(np.abs(corners).max()))
+    system = np.vstack([corners.T, np.full(len(corners), heavy)])
+    parts, _ = nnls(system, np.append(point, heavy))
+    residual: Floats = point - parts @ corners
+    return residual
+
+
+def _tail(gap: Floats, n_freedom: int, n_pooled: float) -> float:
+    """Return the p-value of Hotelling's T^2 with some degrees of freedom, by its F distribution."""
+    from scipy.stats import f  # slow to import
+
+    rest = max(n_pooled - n_freedom + 1.0, 1.0)
+    return float(f.sf(gap @ gap * rest / (n_pooled * n_freedom), n_freedom, rest))

@@ -1,0 +1,128 @@
+"""Inspect: a scorer that keeps the confidence of a choice, and metrics of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    accuracy,
+    choice,
+    metric,
+    scorer,
+    value_to_float,
+)
+
+from calibrant.metrics import positive_ece
+from calibrant.model_file import load
+
+if TYPE_CHECKING:
+    import os
+
+    from inspect_ai.scorer import Target
+    from inspect_ai.solver import TaskState
+
+LEAST = 1e-6  # probability of a letter that is not among the listed tokens, at most
+
+
+def letter_probabilities(logprobs: Any, n_choices: int) -> list[float] | None:
+    """Return the probability of each letter where the answer was given; None without it.
+
+    A model that reasons first names its answer last: the last token that is a letter counts.
+    """
+    letters = [chr(ord("A") + i) for i in range(n_choices)]
+    for token in reversed(logprobs.content if logprobs is not None else []):
+        if token.token.strip(" ()*:.") in letters:
+            listed = [*(token.top_logprobs or []), token]
+            best = dict.fromkeys(letters, -math.inf)
+            for one in listed:
+                letter = one.token.strip(" ()*:.")
+                if letter in best:
+                    best[letter] = max(best[letter], one.logprob)
+            found = np.exp(np.fromiter(best.values(), float))
+            # What is not listed is less probable than the least that is.
+            floor = min(math.exp(min(one.logprob for one in listed)), LEAST)
+            found = np.maximum(found, floor)
+            return [float(p) for p in found / found.sum()]
+    return None
+
+
+def _confidences(scores: list[SampleScore], name: str) -> tuple[Any, Any]:
+    """Return the confidences of the answers that have one, and whether they were right."""
+    to_float = value_to_float()
+    rows = [((one.score.metadata or {}).get(name), to_float(one.score.value)) for one in scores]
+    kept = [(p, right) for p, right in rows if p is not None]
+    return np.array([p for p, _ in kept]), np.array([right for _, right in kept])
+
+
+@metric
+def calibration_error(of: str = "confidence") -> Metric:
+    """Return the calibration error of a confidence, in bins of equal mass.
+
+    Parameters
+    ----------
+    of : {"confidence", "calibrated"}, default="confidence"
+        Field of the metadata of a score.
+    """
+
+    def compute(scores: list[SampleScore]) -> float:
+        confidence, right = _confidences(scores, of)
+        if len(right) == 0:
+            return math.nan
+        return positive_ece(right > 0.5, confidence, classes=[False, True])
+
+    return compute
+
+
+@metric
+def overconfidence(of: str = "confidence") -> Metric:
+    """Return the mean confidence less the share of right answers.
+
+    Parameters
+    ----------
+    of : {"confidence", "calibrated"}, default="confidence"
+        Field of the metadata of a score.
+    """
+
+    def compute(scores: list[SampleScore]) -> float:
+        confidence, right = _confidences(scores, of)
+        return float(confidence.mean() - right.mean()) if len(right) else math.nan
+
+    return compute
+
+
+@scorer(metrics=[accuracy(), calibration_error(), overconfidence()])
+def confident_choice(calibrator: str | os.PathLike[str] | None = None) -> Scorer:
+    """Score a choice as Inspect does, and keep the probability of the answer beside it.
+
+    Parameters
+    ----------
+    calibrator : path-like, optional
+        Model file of a calibrator of P(right), fitted to one column: the score then also has its
+        probability, ``calibrated``. Fit it to the log of an earlier run:
+        ``calibrant fit run.eval -o right.calibrant``.
+
+    Notes
+    -----
+    The model has to give log-probabilities: ``GenerateConfig(logprobs=True, top_logprobs=20)``.
+    """
+    plain, fitted = choice(), None if calibrator is None else load(calibrator)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        result = await plain(state, target)
+        logprobs = state.output.choices[0].logprobs if state.output.choices else None
+        found = letter_probabilities(logprobs, len(state.choices))
+        if found is None or result.answer in (None, ""):
+            return result
+        metadata = {"confidence": max(found), "probabilities": found}
+        if fitted is not None:
+            metadata["calibrated"] = float(fitted.predict_proba([max(found)])[0, 1])
+        result.metadata = (result.metadata or {}) | metadata
+        return result
+
+    return score

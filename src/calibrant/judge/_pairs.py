@@ -1,0 +1,315 @@
+"""A judge that compares two answers: calibrated wins, position bias and strengths of models."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit
+
+from calibrant import _gate as gate
+from calibrant import errors
+from calibrant._result import Estimate, Result, doc, result
+from calibrant.judge._interval import estimate_mean
+from calibrant.judge._judge import find_graded, read_items, read_judged
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from calibrant.metrics import Seed
+
+    Floats = NDArray[np.float64]
+
+WINS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+"""Verdicts, and what each is worth to the model that was shown first."""
+
+PRIOR_GAMES = 0.5
+"""Precision of a normal prior of each strength, which keeps a model that always wins finite."""
+
+ROUNDS, STEP = 100, 1e-10
+
+
+@result(repr=False)
+class PairReport(Result):
+    """Strengths of models by calibrated verdicts of a judge; ``print`` shows a table."""
+
+    models: tuple[str, ...] = doc("Names of the models, the strongest first.")
+    strengths: tuple[Estimate, ...] = doc("Log-odds of winning against the average model.")
+    labelled_strengths: tuple[Estimate, ...] = doc("The same, estimated from the labels alone.")
+    n_games: tuple[int, ...] = doc("Comparisons that each model is in.")
+    n_labelled: int = doc("Comparisons with a human verdict.")
+    n_rows: int = doc("All comparisons.")
+    position_bias: Estimate = doc(
+        "By how much the judge's wins of the answer shown first exceed those that humans see."
+    )
+    consistency: float = doc(
+        "Share of the items judged in both orders with one winner; NaN if there are none."
+    )
+    win_probability: NDArray[Any] = doc(
+        "Calibrated chance of the answer shown first, a tie counting one half, of every row."
+    )
+    confidence_level: float = doc("Confidence level of the intervals.")
+
+    def __repr__(self) -> str:
+        width = max(len("model"), *map(len, self.models))
+        lines = [f"{'model':<{width}}  {'strength':>24}  {'labels alone':>24}   games"]
+        for name, ours, plain, n in zip(
+            self.models, self.strengths, self.labelled_strengths, self.n_games, strict=True
+        ):
+            lines.append(f"{name:<{width}}  {_brief(ours)}  {_brief(plain)}  {n:>6,}")
+        value, low, high = (100 * number for number in self.position_bias)
+        lines.append(
+            f"\n{self.n_labelled:,} of {self.n_rows:,} comparisons have a human verdict; "
+            f"{100 * self.confidence_level:g} % intervals"
+        )
+        lines.append(
+            f"position bias: the judge prefers the first answer by {value:.1f} points "
+            f"[{low:.1f}, {high:.1f}] more than humans"
+        )
+        if not math.isnan(self.consistency):
+            lines.append(f"judged in both orders, {100 * self.consistency:.0f} % have one winner")
+        return "\n".join(lines)
+
+
+def _brief(estimate: Estimate) -> str:
+    return f"{estimate.value:>+6.2f} [{estimate.low:>+6.2f}, {estimate.high:>+6.2f}]"
+
+
+def judge_pairs(
+    first: ArrayLike,
+    second: ArrayLike,
+    human: ArrayLike,
+    judged: ArrayLike,
+    *,
+    items: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    random_state: Seed = 0,
+) -> PairReport:
+    """Estimate strengths of models from a judge's verdicts, corrected by some of humans.
+
+    The verdicts of the judge are calibrated to those of humans by the place in which an answer was
+    shown, which removes its preference for the first or the second.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n_rows,)
+        Models whose answers were shown first and second.
+    human : array-like of shape (n_rows,)
+        Human verdict of a random sample of the rows: "first", "second" or "tie"; None, NaN or an
+        empty text for the others.
+    judged : array-like of shape (n_rows,) or (n_rows, 3)
+        Verdict of the judge for every row, or its probabilities that the first answer wins, the
+        second one does, and of a tie.
+    items : array-like of shape (n_rows,), optional
+        Question that each row is about. Rows of one question, such as both orders of two answers,
+        are alike.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+    random_state : int or numpy Generator, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    PairReport
+        Strengths with intervals, the position bias, and a calibrated probability for every row.
+
+    Notes
+    -----
+    The Bradley-Terry model says that a beats b with probability 1 / (1 + exp(b - a)). With x the
+    row that is +1 at the first model and -1 at the second, and s what the verdict is worth to the
+    first (1, 1/2 or 0), its strengths solve
+
+        sum_i x_i 1 / (1 + exp(-x_i' beta)) + r beta = sum_i x_i s_i,
+
+    with a small ridge r. The sum on the right is that of all human verdicts; it is estimated by
+    prediction-powered inference (Angelopoulos, Duchi and Zrnic, 2023), as the sum of calibrated
+    verdicts plus that of the residuals of the labelled rows. The intervals are those of the
+    linearised equation, for the strengths that human verdicts of all these rows would give.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.judge import judge_pairs
+    >>> rng = np.random.default_rng(0)
+    >>> strength, n = np.array([0.8, 0.0, -0.8]), 2000
+    >>> a, gap = rng.integers(0, 3, n), rng.integers(1, 3, n)
+    >>> b = (a + gap) % 3
+    >>> wins = rng.random(n) < 1 / (1 + np.exp(strength[b] - strength[a]))
+    >>> truth = np.where(wins, "first", "second").astype(object)
+    >>> judged = np.where(rng.random(n) < 0.7, truth, "first")  # prefers what it saw first
+    >>> human = np.where(rng.random(n) < 0.1, truth, None)
+    >>> report = judge_pairs(np.array(list("xyz"))[a], np.array(list("xyz"))[b], human, judged)
+    >>> report.models
+    ('x', 'y', 'z')
+    >>> report.position_bias.low > 0.05
+    True
+    """
+    gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
+    rows = _read_pairs(first, second, judged)
+    n_rows = len(rows.games)
+    is_graded = find_graded(human, n_rows)
+    verdicts = np.asarray(human, dtype=object)[is_graded]
+    _check_verdicts(verdicts, "human")
+    given = rows.judged[is_graded], rows.judged[~is_graded]
+    read = read_judged(verdicts.astype(str), *given, sorted(WINS), "probabilities")
+    item = read_items(items, n_rows)
+    clusters = None if items is None else np.unique(item[is_graded], return_inverse=True)[1]
+    held_out, averaged = read.cross_fit(clusters, random_state)
+    worth = np.array([WINS[str(grade)] for grade in read.grades])
+    graded = np.empty(n_rows)
+    graded[is_graded], graded[~is_graded] = held_out @ worth, averaged @ worth
+    y = np.zeros(n_rows)
+    y[is_graded] = worth[read.human]
+    tuned, alone = (
+        _strengths(rows.games, y, graded, is_graded, item, confidence_level, power)
+        for power in (_power(y[is_graded], graded[is_graded]), 0.0)
+    )
+    mean, _, _ = estimate_mean(
+        y[is_graded],
+        graded[is_graded],
+        graded[~is_graded],
+        "rows",
+        confidence_level,
+        worth,
+        clusters,
+    )
+    of_judge = float(rows.worth.mean())
+    order = np.argsort([-strength.value for strength in tuned], kind="stable").tolist()
+    return PairReport(
+        models=tuple(str(rows.models[i]) for i in order),
+        strengths=tuple(tuned[i] for i in order),
+        labelled_strengths=tuple(alone[i] for i in order),
+        n_games=tuple(int(n) for n in np.abs(rows.games).sum(axis=0)[order]),
+        n_labelled=int(is_graded.sum()),
+        n_rows=n_rows,
+        position_bias=Estimate(of_judge - mean.value, of_judge - mean.high, of_judge - mean.low),
+        consistency=_consistency(rows, items),
+        win_probability=graded,
+        confidence_level=float(confidence_level),
+    )
+
+
+class Pairs(NamedTuple):
+    """Comparisons, checked."""
+
+    models: NDArray[Any]
+    games: Floats  # +1 at the model shown first, -1 at the second: one row for each comparison
+    judged: NDArray[Any]
+    worth: Floats  # of the judge's verdict to the first
+
+
+def _read_pairs(first: Any, second: Any, judged: Any) -> Pairs:
+    """Check the models and the verdicts of the judge."""
+    n_rows = len(np.asarray(judged))
+    shown = [np.asarray(side).astype(str) for side in (first, second)]
+    for name, side in zip(("first", "second"), shown, strict=True):
+        if side.shape != (n_rows,):
+            raise errors.ShapeError(
+                f"{name} has shape {side.shape}, but judged has {errors.number_of(n_rows, 'row')}; "
+                "pass one model for each row"
+            )
+    same = np.flatnonzero(shown[0] == shown[1])
+    if len(same):
+        raise errors.LabelError(
+            f"first[{same[0]}] and second[{same[0]}] are both {shown[0][same[0]]!r}; drop rows in "
+            "which a model is compared with itself"
+        )
+    models, codes = np.unique(np.concatenate(shown), return_inverse=True)
+    games = np.zeros((n_rows, len(models)))
+    games[np.arange(n_rows), codes[:n_rows]] = 1.0
+    games[np.arange(n_rows), codes[n_rows:]] = -1.0
+    if np.ndim(judged) == 2:
+        rows = gate.check_scores(judged, "probabilities")
+        if rows.shape[1] != len(WINS):
+            raise errors.ShapeError(
+                f"judged has {errors.number_of(rows.shape[1], 'column')}; pass the probabilities "
+                "that the first answer wins, that the second does, and of a tie"
+            )
+        return Pairs(models, games, rows, rows[:, 0] + 0.5 * rows[:, 2])
+    verdicts = np.asarray(judged, dtype=object)
+    _check_verdicts(verdicts, "judged")
+    worth = np.array([WINS[str(verdict)] for verdict in verdicts])
+    return Pairs(models, games, verdicts.astype(str), worth)
+
+
+def _check_verdicts(verdicts: NDArray[Any], argument: str) -> None:
+    for row, verdict in enumerate(verdicts.tolist()):
+        if str(verdict) not in WINS:
+            raise errors.LabelError(
+                f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given; use "
+                "'first', 'second' and 'tie'"
+            )
+
+
+def _power(y: Floats, graded: Floats) -> float:
+    """Return the weight of calibrated verdicts that leaves the least variance."""
+    centred = graded - graded.mean()
+    size = float(centred @ centred)
+    return min(max(float(centred @ y) / size, 0.0), 1.0) if size > 0.0 else 0.0
+
+
+def _strengths(
+    games: Floats,
+    y: Floats,
+    graded: Floats,
+    is_graded: NDArray[np.bool_],
+    item: NDArray[np.int64],
+    level: float,
+    power: float,
+) -> list[Estimate]:
+    """Return the strengths of the models, and intervals, by the equation of ``judge_pairs``."""
+    n_rows, n, k = len(games), int(is_graded.sum()), games.shape[1]
+    rest = games[is_graded] * (y - power * graded)[is_graded, None]
+    other = power * games[~is_graded].T @ graded[~is_graded] + (n_rows - n) * rest.mean(axis=0)
+    total = games[is_graded].T @ y[is_graded] + other
+    beta, hessian = _solve(games, total)
+    # The residuals of an item vary together; the sum over unlabelled rows is known but for their
+    # mean residual, of which n of the N are drawn.
+    codes = np.unique(item[is_graded], return_inverse=True)[1]
+    n_items = int(codes.max()) + 1
+    if n_items < k + 3:
+        raise errors.ShapeError(
+            f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models; pass those "
+            f"of at least {k + 3}, and of fifty if possible"
+        )
+    sums = np.zeros((n_items, k))
+    np.add.at(sums, codes, rest - rest.mean(axis=0))
+    scale = (n_rows - n) * n_rows / n**2 * n_items / (n_items - 2)
+    inverse = np.linalg.inv(hessian)
+    variance = np.diag(inverse @ (scale * sums.T @ sums) @ inverse)
+    reach = stats.t.ppf(0.5 + level / 2, n_items - k) * np.sqrt(np.maximum(variance, 0.0))
+    beta -= beta.mean()
+    ends = zip(beta.tolist(), (beta - reach).tolist(), (beta + reach).tolist(), strict=True)
+    return [Estimate(*numbers) for numbers in ends]
+
+
+def _solve(games: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """Return the strengths and the Hessian there, by Newton's method."""
+    beta, ridge = np.zeros(games.shape[1]), PRIOR_GAMES * np.eye(games.shape[1])
+    for _ in range(ROUNDS):
+        p = expit(games @ beta)
+        hessian = (games * (p * (1.0 - p))[:, None]).T @ games + ridge
+        step = np.linalg.solve(hessian, games.T @ p + ridge @ beta - total)
+        # The loss is convex; where rows are certain a whole step may be too long.
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), STEP))
+        beta = beta - step
+        if np.abs(step).max() < STEP:
+            break
+    return beta, hessian
+
+
+def _consistency(rows: Pairs, items: Any) -> float:
+    """Return how often a pair of answers that was judged in both orders has one winner."""
+    if items is None:
+        return math.nan
+    one, two = rows.games.argmax(axis=1), rows.games.argmin(axis=1)
+    winner = np.sign(rows.worth - 0.5) * np.where(one < two, 1.0, -1.0)
+    seen: dict[tuple[Any, ...], float] = {}
+    agreed = []
+    for item, a, b, sign in zip(np.asarray(items).tolist(), one, two, winner, strict=True):
+        seen[item, a, b] = sign
+        if (item, b, a) in seen:
+            agreed.append(seen[item, b, a] == sign)
+    return float(np.mean(agreed)) if agreed else math.nan

@@ -1,0 +1,134 @@
+"""``check`` tests whether new scores look like those of the calibration set."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calibrant import AutoCalibrator, Chain, PriorShift, TemperatureScaling, errors
+from calibrant._calibrators.shift_check import compare_scores, summarise
+from calibrant._gate import check_batch
+from calibrant.model_file import dumps, loads
+from hostile_files.frame import take_apart
+from model_file.catalogue import breaks
+
+
+def draw(n_rows, n_classes, seed=0, share=None):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(n_classes, n_rows, p=share)
+    z = rng.normal(0, 1, (n_rows, n_classes))
+    z[np.arange(n_rows), y] += 2.0
+    p = np.exp(1.5 * z)
+    return p / p.sum(axis=1, keepdims=True), y
+
+
+def fit(n_classes=4, n_rows=1500, seed=100):
+    scores, y = draw(n_rows, n_classes, seed)
+    return TemperatureScaling(classes=np.arange(n_classes)).fit(scores, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 30])
+@pytest.mark.parametrize("n_new", [60, 500])
+def test_the_level_is_that_of_the_test(n_classes, n_new):
+    """Of 400 honest sets, 5 % by chance: 3.0 to 7.5 % with a probability of 98 %."""
+    alarms = []
+    for seed in range(400):
+        scores, y = draw(800 + n_new, n_classes, seed)
+        batch = check_batch(scores[:800], y[:800], classes=np.arange(n_classes))
+        alarms.append(compare_scores(summarise(batch), scores[800:]).p_value < 0.05)
+    assert 0.025 <= np.mean(alarms) <= 0.08
+
+
+def test_it_is_hotellings_test_of_the_numbers_of_the_rows():
+    """Of two classes, few rows: bins in pairs, and the probability of the positive class."""
+    scores, y = draw(300, 2)
+    new = draw(100, 2, seed=1)[0]
+    edges = np.sort(scores[:, 1])[(300 * np.arange(1, 10) / 10).astype(int) - 1]
+
+    def numbers(p):
+        pair = np.searchsorted(edges, p, side="left") // 2
+        return np.column_stack([*(pair == b for b in range(1, 5)), p]).astype(float)
+
+    a, b = numbers(scores[:, 1]), numbers(new[:, 1])
+    pooled = (299 * np.cov(a.T) + 99 * np.cov(b.T)) / 398
+    gap = b.mean(axis=0) - a.mean(axis=0)
+    square = gap @ np.linalg.solve(pooled, gap) / (1 / 300 + 1 / 100)
+    expected = stats.f.sf(square * (398 - 4) / (398 * 5), 5, 398 - 4)
+    found = TemperatureScaling().fit(scores, y).check(new)
+    assert found.p_value == pytest.approx(expected, rel=0.02)
+
+
+def test_other_frequencies_of_classes_are_told_from_other_scores():
+    calibrator = fit()
+    shares = [0.7, 0.1, 0.1, 0.1]
+    frequencies = calibrator.check(draw(1000, 4, seed=3, share=shares)[0])
+    assert frequencies.alarm
+    assert frequencies.label_shift_p_value > 0.01
+    assert "PriorShift" in frequencies.why
+    scores = draw(4000, 4, seed=4)[0]
+    sure = calibrator.check(scores[scores.max(axis=1) > 0.8])
+    assert sure.alarm
+    assert sure.label_shift_p_value < 1e-6
+    assert "Label a hundred rows" in repr(sure)
+
+
+def test_scores_beyond_those_of_the_fit_are_told():
+    scores, y = draw(1000, 2)
+    inside = (scores[:, 1] > 0.05) & (scores[:, 1] < 0.95)
+    calibrator = TemperatureScaling().fit(scores[inside], y[inside])
+    found = calibrator.check(scores)
+    assert found.outside == pytest.approx(1 - inside.mean(), abs=0.01)
+    assert "beyond the scores of the fit" in found.why
+
+
+@pytest.mark.parametrize("kind", ["logits", "positive", "decision"])
+def test_every_kind_of_scores_and_composition_has_it(kind):
+    scores, y = draw(1200, 2)
+    log_odds = np.log(scores[:, 1] / scores[:, 0])
+    given = {"logits": np.log(scores), "positive": scores[:, 1], "decision": log_odds}[kind]
+    usual = TemperatureScaling().fit(scores[:800], y[:800]).check(scores[800:])
+    found = AutoCalibrator(scores=kind, classes=[0, 1]).fit(given[:800], y[:800])
+    assert found.check(given[800:]).p_value == pytest.approx(usual.p_value, rel=1e-6)
+    chain = Chain([TemperatureScaling(), PriorShift()]).fit(scores[:800], y[:800])
+    assert chain.check(scores[800:]).p_value == pytest.approx(usual.p_value, rel=1e-9)
+
+
+def test_neither_order_nor_repeats_of_the_fit_matter():
+    scores, y = draw(500, 3)
+    new = draw(200, 3, seed=1)[0]
+    expected = TemperatureScaling().fit(scores, y).check(new)
+    order = np.random.default_rng(0).permutation(500)
+    found = TemperatureScaling().fit(scores[order], y[order]).check(new)
+    assert found.p_value == pytest.approx(expected.p_value, rel=1e-9)
+    weight = 1.0 + (np.arange(500) < 100)
+    twice = np.concatenate([np.arange(500), np.arange(100)])
+    weighted = TemperatureScaling().fit(scores, y, weight).check(new)
+    repeated = TemperatureScaling().fit(scores[twice], y[twice]).check(new)
+    assert weighted.p_value == pytest.approx(repeated.p_value, rel=1e-9)
+
+
+def test_files_hold_it_and_older_ones_do_not():
+    calibrator, new = fit(), draw(100, 4, seed=9)[0]
+    expected = calibrator.check(new)
+    assert loads(dumps(calibrator)).check(new) == expected
+    del calibrator.score_summary_
+    with pytest.raises(errors.ContainerError, match="fit it again"):
+        loads(dumps(calibrator)).check(new)
+    with pytest.raises(errors.ShapeError, match="at least fifty"):
+        fit().check(new[:1])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("edges", np.zeros(4)),
+        ("mean", np.zeros(3)),
+        ("covariance", np.full((18, 18), np.nan)),
+        ("class_means", np.zeros((18, 3))),
+        ("class_shares", np.zeros(3)),
+    ],
+)
+def test_forged_summaries_are_refused(name, values):
+    frame = take_apart(dumps(fit()))
+    frame.replace_array(f"summary/{name}", values)
+    with breaks("fitted", match="summary"):
+        loads(frame.assemble())
