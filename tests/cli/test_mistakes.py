@@ -162,7 +162,7 @@ MISTAKES = {
     "export m -o model.bin": (2, "model.bin must end with .onnx or .pt2"),
     "export m -o m.pt2 --behind n.onnx": (2, "--behind is for ONNX"),
     "export m -o m.onnx --behind n.onnx --dtype float64": (2, "leave it out"),
-    "export broken -o m.onnx": (3, "broken: the file is cut off"),
+    "export broken -o m.onnx": (3, "broken: the file is"),
     "inspect val.csv": (3, "val.csv: the file is not a calibrant model file"),
     "monitor m val.csv": (2, "Missing option '--state'"),
     "monitor m val.csv --state s --time-column x": (3, "no column 'x' (--time-column)"),

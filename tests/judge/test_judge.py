@@ -263,6 +263,10 @@ def test_the_command_on_probabilities(tmp_path):
     code, out, _ = run("judge", tmp_path / "a.csv", tmp_path / "b.csv", "--json")
     assert code == 0
     assert json.loads(out)["mean"]["value"] == pytest.approx(found.mean.value, abs=1e-9)
+    table = pd.read_csv(tmp_path / "a.csv").assign(doc=np.arange(100) // 5)
+    table.to_csv(tmp_path / "a.csv", index=False)  # numbers that are no scores
+    words = ["judge", tmp_path / "a.csv", tmp_path / "b.csv", "--clusters", "doc", "--json"]
+    assert json.loads(run(*words)[1])["n_clusters"] == 20
 
 
 BY_GRADE = ["--grade", "judge", "--label-column", "human"]

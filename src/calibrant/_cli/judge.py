@@ -84,7 +84,7 @@ def judge(
     kind = "probabilities"
     explained: AbstractContextManager[None] = nullcontext()
     if grade is None:
-        first, others = _read_scores(labelled, unlabelled, request)
+        first, others = _read_scores(labelled, unlabelled, request, clusters)
         human, own, classes, kind = first.y, first.rows.scores, first.classes, first.rows.kind
         explained = first.explained()
     else:
@@ -122,7 +122,7 @@ def judge(
 
 
 def _read_scores(
-    labelled: Path, unlabelled: Path, request: Request
+    labelled: Path, unlabelled: Path, request: Request, clusters: str | None
 ) -> tuple[Aligned, NDArray[Any]]:
     """Read both files of scores, whose columns are matched by their names."""
     import numpy as np
@@ -131,7 +131,8 @@ def _read_scores(
     from calibrant._gate import column_order
     from calibrant.errors import naming
 
-    first = read(labelled, request)
+    more = {} if clusters is None else {clusters: "--clusters"}
+    first = read(labelled, replace(request, more=more))
     # The scores of the labelled rows name those of the others, which may have clusters, too.
     fitted = first.rows.place.names or ()
     second = read_prediction_file(
