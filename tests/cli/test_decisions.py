@@ -156,7 +156,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, call, tmp_path):
     for field, words in commands.items():
         words = [*words, "--json", "--costs"]
         told = call(*[*words, risks / "costs.json"], code=3).err
-        assert "costs.json: costs has 'false_positive' and 'false_negative'" in told
+        assert "costs.json: costs are 'false_positive' and 'false_negative'" in told
         assert "'bad', 'good'" in told
         assert "--positive" in told
         found = [
@@ -177,7 +177,7 @@ def test_costs_by_name_want_to_know_the_positive_class(risks, call, tmp_path):
     call(*words, risks / "costs.json", "--positive", "good")
     assert (pd.read_csv(tmp_path / "out.csv")["decision"] != decided).any()
     assert (
-        "--positive='fair' is not one of the classes 'bad', 'good'"
+        "'bad', 'good' do not tell their class 'fair'"
         in call(*[*words, risks / "costs.json", "--positive", "fair"], code=3).err
     )
 

@@ -122,7 +122,10 @@ MISTAKES = {
     "evaluate two.csv --costs words.json": (3, "words.json: 'x' is not a number"),
     "evaluate two.csv --costs list.json": (3, "is neither CSV"),
     "evaluate two.csv --costs other.csv": (3, "other.csv: costs has the rows 'good'"),
-    "evaluate two.csv --costs costs.json": (3, "not known which of the classes 'bad', 'good'"),
+    "evaluate two.csv --costs costs.json": (
+        3,
+        "'bad', 'good' do not tell which of them is positive",
+    ),
     "compare val.csv val.npz --groups x": (3, "no column 'x' (--groups)"),
     "fit val.csv -m nothing -o o": (3, "'nothing'"),
     "fit val.csv -o no/such/place": (3, "No such file"),

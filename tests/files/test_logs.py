@@ -253,6 +253,7 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
     path = write(tmp_path / "a.jsonl", *rows)
     log = read_prediction_file(path)
     assert (log.is_stated, log.place.names) == (True, ["false", "true"])
+    assert "in percent" in open_source(path, Request()).note
     np.testing.assert_array_equal(log.scores[:, 1], sure / 100)
     np.testing.assert_array_equal(log.labels == "true", right)
     found = json.loads(run("evaluate", path, "--json", "--resamples", 0).stdout)

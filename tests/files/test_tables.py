@@ -94,12 +94,17 @@ def test_a_missing_cell_is_no_number(tmp_path):
             align(found).check()
 
 
-def test_headers_and_rows_longer_than_fields_and_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 100)
+def test_rows_of_very_many_columns(tmp_path):
     names = ",".join(f"class_{i:05d}" for i in range(12_000))
     row = ",".join(["0.0200000000000000000000000"] * 12_000)
     found = read_text(tmp_path, f"label,{names}\nclass_00007,{row}\n")
     assert found.scores.shape == (1, 12_000)
+
+
+def test_a_row_longer_than_a_block_is_refused_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 100)
+    with pytest.raises(PredictionFileError, match="close the quotes that are open"):
+        read_text(tmp_path, GOOD + f'"{"x" * 500},0.1,0.8,0.1\n')
 
 
 def test_line_breaks_in_quotes_are_read_beyond_any_block(tmp_path, monkeypatch):

@@ -100,5 +100,5 @@ def _plain(error: Exception) -> str:
     if isinstance(error, ImportError) and missing(error):
         return f"this needs {missing(error)}; {advice()}"
     # Rooms name these arguments of costs and grades, which are options here.
-    text = re.sub(r"\bpos_label=", "--positive=", str(error))
-    return re.sub(r"\bpass (classes|values)=(?! \()", r"pass --\1", text) or type(error).__name__
+    text = re.sub(r"\bpass (classes|values)=(?! \()", r"pass --\1", str(error))
+    return text or type(error).__name__

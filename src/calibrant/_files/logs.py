@@ -60,7 +60,7 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     if None in labels and any(label is not None for label in labels):
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
-    titles = " and ".join(dict.fromkeys(log.reader.title for log in logs))
+    titles = " and ".join(dict.fromkeys(log.title for log in logs))
     what = "the options" if by_name else "the positions of the options, whose texts differ"
     note = f"{path}: {titles}; classes {some(columns, 12)} are {what}"
     if n_narrow:

@@ -106,6 +106,12 @@ class Log:
             "or 'logits', or choose their field with --columns"
         )
 
+    @property
+    def title(self) -> str:
+        """Name of the layout, with the unit of confidences."""
+        is_percent = self.reader.read is read_confidence and self.is_percent
+        return self.reader.title + (" in percent" if is_percent else "")
+
     def questions(self) -> list[Question]:
         """Return what every record holds."""
         return [self.reader.read(record, self) for record in self.records]

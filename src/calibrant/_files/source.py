@@ -38,7 +38,10 @@ def decoding(where: Path | str) -> Iterator[None]:
     except (DataError, MemoryLimitError, ImportError):
         raise
     except Exception as error:
-        fault = "it is damaged or has another format; write it again, or rename it to its suffix"
+        fault = (
+            "it is damaged or has another format; write it again, or rename it to the suffix of "
+            "its format"
+        )
         if isinstance(error, UnicodeDecodeError):
             fault = "it is not UTF-8 text; save it as UTF-8"
         elif isinstance(error, OSError) and error.errno is not None:

@@ -42,7 +42,6 @@ BLOCK_BYTES = 1 << 24
 CHUNK_BYTES = 1 << 23
 """Bytes of the columns of a Parquet or Arrow table that are read at a time."""
 
-LONGEST_NUMBER = 64
 NUMBERS = ("floating", "integer", "decimal", "boolean")
 """Types of Arrow that scores may have."""
 
@@ -278,15 +277,16 @@ class TextTable:
         from pyarrow import csv
 
         n_rows = 0
-        # One thread, which tells the row of a fault; a block must hold a row.
-        block = max(BLOCK_BYTES, LONGEST_NUMBER * len(self.names))
         types = {name: pa.float64() if name in numbers else pa.string() for name in columns}
         missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
         try:
             for batch in csv.open_csv(
                 str(self.path),
                 csv.ReadOptions(
-                    use_threads=False, block_size=block, skip_rows=1, column_names=self.names
+                    use_threads=False,  # else it does not tell the row of a fault
+                    block_size=BLOCK_BYTES,
+                    skip_rows=1,
+                    column_names=self.names,
                 ),
                 csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
                 csv.ConvertOptions(

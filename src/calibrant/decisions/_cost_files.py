@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from calibrant._gate import tells_positive
 from calibrant.decisions._cost_tables import CostTable, read_costs
-from calibrant.errors import LabelError, ParameterError
+from calibrant.errors import LabelError, ParameterError, some_in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +26,15 @@ def read_cost_file(
     costs, pos_label = _read(path), None
     if isinstance(costs, dict):
         by_text = {str(label): label for label in classes.tolist()}
-        pos_label = by_text.get(positive, positive) if positive is not None else None
-        if is_single and positive is None:
-            pos_label = classes[-1]
+        is_told = is_single or len(classes) != 2 or tells_positive(classes)
+        if positive not in by_text and (positive is not None or not is_told):
+            wrong = "which of them is positive" if positive is None else f"their class {positive!r}"
+            raise ParameterError(
+                f"{path}: costs are 'false_positive' and 'false_negative', but the classes "
+                f"{some_in_words(classes)} do not tell {wrong}; name the positive class with "
+                "--positive, or write the costs as CSV with a named row for each true class"
+            )
+        pos_label = by_text.get(str(positive), classes[-1] if is_single else None)
     try:
         return read_costs(costs, classes, pos_label=pos_label)
     except (LabelError, ParameterError) as error:
