@@ -25,6 +25,7 @@ MODULES = {
     "calibrant.report": (),
     "calibrant.study": ("calibrant.study.probmetrics",),
     "calibrant.monitor": (),
+    "calibrant.hooks": (),
     "calibrant.judge": (),
     "calibrant.datasets": (),
     "calibrant.errors": (),

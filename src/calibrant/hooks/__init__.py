@@ -11,7 +11,7 @@ from calibrant._lazy import attach
 
 if TYPE_CHECKING:
     from calibrant.hooks._frames import register_accessor
-    from calibrant.hooks._huggingface import module_path
+    from calibrant.hooks._hub import module_path
     from calibrant.hooks._inspect import calibration_error, confident_choice, overconfidence
     from calibrant.hooks._lm_eval import add_calibration, register_filter
 
@@ -19,7 +19,7 @@ _HOMES = {
     "add_calibration": "calibrant.hooks._lm_eval",
     "calibration_error": "calibrant.hooks._inspect",
     "confident_choice": "calibrant.hooks._inspect",
-    "module_path": "calibrant.hooks._huggingface",
+    "module_path": "calibrant.hooks._hub",
     "overconfidence": "calibrant.hooks._inspect",
     "register_accessor": "calibrant.hooks._frames",
     "register_filter": "calibrant.hooks._lm_eval",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from calibrant._result import Estimate, doc, result
 from calibrant._text import p_words
@@ -165,7 +165,7 @@ def find_segments(
         family = int(len(proposed.conditions) > 1)
         size, segment = _judge(events, proposed, float(bounds[family]))
         exceeds = 1 + np.count_nonzero(largest[:, family] >= size - ROUNDING)
-        chance = min(exceeds / (1 + len(largest)), n_segments[family] * norm.sf(size))
+        chance = min(exceeds / (1 + len(largest)), n_segments[family] * ndtr(-size))
         if chance <= alpha / 2.0:
             wrong.append((size, proposed, replace(segment, p_value=float(min(2.0 * chance, 1.0)))))
     return list(_unexplained(events, wrong)), int(n_segments.sum())
@@ -221,7 +221,7 @@ def _judge(events: EventRows, proposed: ProposedSegment, bound: float) -> tuple[
     third = float(spread @ (1.0 - 2.0 * p))
     size = _normal_scores(*(np.array([number]) for number in (gap, wider, third)))[0]
     share = min(max(mean + gap / n_rows, 0.0), 1.0)
-    observed = share_interval(share, n_rows, 1.0 - 2.0 * float(norm.sf(bound)))
+    observed = share_interval(share, n_rows, 1.0 - 2.0 * float(ndtr(-bound)))
     return float(size), Segment(proposed.conditions, mean, observed, n_rows, 1.0)
 
 

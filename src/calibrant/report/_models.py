@@ -41,7 +41,7 @@ Price, 2012): where they never differ, nothing shows that they never will."""
 class ModelAnswers:
     """Answers of one model to one task.
 
-    Attributes
+    Parameters
     ----------
     scores : array-like of shape (n_rows, n_classes), or (n_rows,)
         Probabilities of the options; or, in one column, that the answer is right.

@@ -11,13 +11,13 @@ def module_path() -> str:
     Returns
     -------
     path : str
-        Directory of the module, whose metrics are ``confidence_ece``, ``classwise_ece``,
+        File of the module, whose metrics are ``confidence_ece``, ``classwise_ece``,
         ``negative_log_likelihood`` and ``brier_score``.
 
     Examples
     --------
     >>> from calibrant.hooks import module_path
-    >>> module_path().endswith("calibration")
+    >>> module_path().endswith("calibration.py")
     True
     """
-    return str(Path(__file__).with_name("calibration"))
+    return str(Path(__file__).with_name("calibration.py"))
