@@ -6,9 +6,11 @@ Any other module that cannot be imported is an error, a test module above all: w
 
 from importlib.util import find_spec
 
-EXPORT, SCALE = "src/calibrant/export", "src/calibrant/scale"
+EXPORT, SCALE, HOOKS = (f"src/calibrant/{room}" for room in ("export", "scale", "hooks"))
 STUDY = "src/calibrant/study"
 MODULES = {
+    "evaluate": [f"{HOOKS}/_hub/calibration.py"],
+    "inspect_ai": [f"{HOOKS}/_inspect.py"],
     "mlflow": [f"{EXPORT}/*mlflow*.py"],
     "onnx": [f"{EXPORT}/*onnx*.py", "tools/measure_runtimes.py"],
     "probmetrics": [f"{STUDY}/*probmetrics.py"],

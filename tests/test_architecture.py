@@ -129,14 +129,14 @@ BUDGETS = {
     "_objectives": 1_250,
     "_solvers": 4_400,
     "_calibrators": 5_700,
-    "metrics": 3_900,
+    "metrics": 3_950,
     "plots report": 3_200,
-    "decisions monitor judge": 3_850,
+    "decisions monitor judge": 3_870,
     "scale": 1_200,
-    "model_file": 1_350,
+    "model_file": 1_370,
     "export": 2_150,
     "_files _cli": 4_400,
-    "hooks": 450,
+    "hooks": 530,
     "study": 3_950,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md

@@ -68,6 +68,19 @@ def calibration_error(of: str = "confidence") -> Metric:
     ----------
     of : {"confidence", "calibrated"}, default="confidence"
         Field of the metadata of a score.
+
+    Returns
+    -------
+    metric : Metric
+        A metric of Inspect.
+
+    Examples
+    --------
+    >>> from inspect_ai.scorer import SampleScore, Score
+    >>> from calibrant.hooks import calibration_error
+    >>> sure = [Score(value=v, metadata={"confidence": 0.9}) for v in (1, 1, 1, 0)]
+    >>> round(calibration_error()([SampleScore(score=score) for score in sure]), 3)
+    0.15
     """
 
     def compute(scores: list[SampleScore]) -> float:
@@ -87,6 +100,19 @@ def overconfidence(of: str = "confidence") -> Metric:
     ----------
     of : {"confidence", "calibrated"}, default="confidence"
         Field of the metadata of a score.
+
+    Returns
+    -------
+    metric : Metric
+        A metric of Inspect.
+
+    Examples
+    --------
+    >>> from inspect_ai.scorer import SampleScore, Score
+    >>> from calibrant.hooks import overconfidence
+    >>> sure = [Score(value=v, metadata={"confidence": 0.9}) for v in (1, 1, 1, 0)]
+    >>> round(overconfidence()([SampleScore(score=score) for score in sure]), 3)
+    0.15
     """
 
     def compute(scores: list[SampleScore]) -> float:
@@ -107,9 +133,23 @@ def confident_choice(calibrator: str | os.PathLike[str] | None = None) -> Scorer
         probability, ``calibrated``. Fit it to the log of an earlier run:
         ``calibrant fit run.eval -o right.calibrant``.
 
+    Returns
+    -------
+    scorer : Scorer
+        A scorer of Inspect.
+
     Notes
     -----
     The model has to give log-probabilities: ``GenerateConfig(logprobs=True, top_logprobs=20)``.
+
+    Examples
+    --------
+    >>> from inspect_ai import Task
+    >>> from inspect_ai.dataset import MemoryDataset, Sample
+    >>> from inspect_ai.solver import multiple_choice
+    >>> from calibrant.hooks import confident_choice
+    >>> questions = [Sample(input="2 + 2?", choices=["3", "4"], target="B")]
+    >>> task = Task(MemoryDataset(questions), solver=multiple_choice(), scorer=confident_choice())
     """
     plain, fitted = choice(), None if calibrator is None else load(calibrator)
 

@@ -40,6 +40,20 @@ def add_calibration(
     -------
     results : dict
         The same dictionary, which ``lm_eval.utils.make_table`` prints.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.hooks import add_calibration
+    >>> scores, y = simulated_scores(300)
+    >>> samples = [
+    ...     {"filtered_resps": [[float(value), False] for value in row], "target": int(label)}
+    ...     for row, label in zip(np.log(scores), y, strict=True)
+    ... ]
+    >>> results = add_calibration({"results": {"task": {}}, "samples": {"task": samples}})
+    >>> results["results"]["task"]["nll,calibrated"] < results["results"]["task"]["nll,none"]
+    True
     """
     for task, samples in (results.get("samples") or {}).items():
         rows = [_scores(sample) for sample in samples]
@@ -90,6 +104,11 @@ def register_filter(name: str = "calibrant") -> None:
     ----------
     name : str, default="calibrant"
         Name of the filter in the configuration of a task.
+
+    Examples
+    --------
+    >>> from calibrant.hooks import register_filter
+    >>> register_filter()  # doctest: +SKIP
     """
     from lm_eval.api.filter import Filter
     from lm_eval.api.registry import register_filter as register
