@@ -33,9 +33,13 @@ TITLES = {  # of licences, as older metadata write them
     "python software foundation license": "PSF-2.0",
 }
 READ = {  # in the licence files of packages whose metadata do not tell
+    "agent-client-protocol": "Apache-2.0",
     "cuda-toolkit": "LicenseRef-NVIDIA-Proprietary",  # no file, but a list of NVIDIA's packages
     "huey": "MIT",
     "skops": "MIT",
+    "tiktoken": "MIT",
+    "tqdm": "MPL-2.0 AND MIT",
+    "word2number": "MIT",
 }
 HEAD = """# Licences
 
@@ -112,8 +116,15 @@ def closure(wanted: list[Requirement], packages: dict, environment: dict) -> set
 
 
 def link(about: dict) -> str:
-    """Return the name of a package with its page on the index."""
-    return f"[{about['name']}](https://pypi.org/project/{canonicalize_name(about['name'])}/)"
+    """Return the name of a package with a link to its own page, if its metadata name one."""
+    named = (text.partition(", ") for text in about.get("project_url", ()))
+    pages = {title.strip().lower().replace(" ", ""): url.strip() for title, _, url in named}
+    kinds = ("homepage", "home", "documentation", "docs", "source", "sourcecode", "repository")
+    kinds += ("code", "github", "bugtracker")
+    own = (about.get("home_page") or "", *(pages.get(kind, "") for kind in kinds))
+    url = next((url for url in own if url.startswith("http") and "pypi" not in url), None)
+    name = canonicalize_name(about["name"])
+    return f"[{name}]({url})" if url else name
 
 
 def verdict(licences: dict[str, str]) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Wholes = NDArray[np.int64]
 
 MAX_CELLS = 1 << 24  # cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes
+ROWS_OF_A_CLASS = 64  # that are kept at least by default, on average over more than 512 classes,
+MAX_CELLS_OF_MANY = 1 << 26  # in at most 512 MiB
 UNBOUNDED = np.uint64(2**64 - 1)  # bound on the hashes of a class of which every row is kept
 FEWEST_WAITING = 1 << 14
 """Rows that are gathered at least before they are sorted into those that are kept."""
@@ -136,8 +138,9 @@ class RowSample:
         Kind of the scores, as of a calibrator.
     normalize : {None, "rows"}, default=None
         "rows" divides each row by its sum.
-    max_cells : int, default=2**24
-        Largest number of scores that are kept; each takes 8 bytes.
+    max_cells : int, optional
+        Largest number of scores that are kept; each takes 8 bytes. The default is 2^24, and for
+        more than 512 classes as many as 64 rows of each have, but at most 2^26.
 
     Attributes
     ----------
@@ -165,10 +168,14 @@ class RowSample:
         *,
         scores: str = "probabilities",
         normalize: str | None = None,
-        max_cells: int = MAX_CELLS,
+        max_cells: int | None = None,
     ) -> None:
         self.classes, self.scores, self.normalize = np.asarray(classes), scores, normalize
         n_classes = len(self.classes)
+        if max_cells is None:
+            # A map with a number for each class loses 1 / (2 rows of a class) nats to sampling.
+            of_many = min(ROWS_OF_A_CLASS * n_classes**2, MAX_CELLS_OF_MANY)
+            max_cells = max(MAX_CELLS, of_many)
         gate.check_number("max_cells", max_cells, low=n_classes, whole=True)
         self.max_cells = max_cells
         self._room = max_cells // n_classes  # rows

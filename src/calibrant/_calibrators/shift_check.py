@@ -14,19 +14,16 @@ have changed, the new means are a mixture of those of the classes, sum_c q_c mu_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._gate import SimplexBatch
 from calibrant._maps.base import require
 from calibrant._result import Result, doc, result
 from calibrant._text import p_words, percent
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 N_BINS = 10
 """Bins of equal mass of the score; of fewer than ``ROWS_FOR_ALL`` new rows, half as many."""

@@ -11,6 +11,7 @@ from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import CalibratedPair
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types
+from calibrant._calibrators.shift_check import ScoreSummary
 
 
 def trusted_types() -> list[str]:
@@ -44,7 +45,7 @@ def trusted_types() -> list[str]:
     every = saved_methods(study=True).values()
     methods = [cls for cls in every if cls.__module__.startswith("calibrant.")]
     result: set[type] = {CalibratedClassifier, CalibratedPair, *methods}
-    asked: list[Any] = [getattr(maps, name) for name in maps.__all__]
+    asked: list[Any] = [ScoreSummary, *(getattr(maps, name) for name in maps.__all__)]
     asked += [kind for cls in methods for kind in fitted_types(cls).values()]
     while asked:
         kind = asked.pop()

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._gate import distinct_labels, library
-from calibrant._row_sample import MAX_CELLS, RowSample
+from calibrant._row_sample import RowSample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -106,7 +106,7 @@ class Chunks(ABC):
         *,
         scores: str = "probabilities",
         normalize: str | None = None,
-        max_cells: int = MAX_CELLS,
+        max_cells: int | None = None,
     ) -> RowSample:
         """Return the rows of all chunks, or a sample of them that fits into memory.
 
