@@ -14,8 +14,8 @@ p, whichever makes the sum smaller: a wrong shape of all predictions is no error
 
 The statistic is compared with the largest of all segments when labels are drawn from the
 predictions: the chance that any segment is reported whose predictions are right is then alpha,
-however many there are (Westfall and Young). Half of alpha is for segments of one condition, of
-which there are fewer.
+however many there are (Westfall and Young). That of two conditions, of which there are more, has to
+be larger by a constant.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ MOST_FEATURES = 30
 """Number of features whose conditions are combined: those with the largest errors of their own."""
 
 COST_OF_CONDITION = 1.0  # standard deviations that a further condition has to add to an error
+SECOND_CONDITION = 0.4  # by how much the statistic of two conditions has to be larger than of one
 LARGEST_PART = 0.9  # share of the rows of one condition that a second one may keep at most
 UNEXPLAINED = 3.0
 """Standard deviations of error, beside that of segments reported before, to be reported, too."""
@@ -66,6 +67,7 @@ N_SEARCHES = 239  # number of draws of labels in which the largest statistic is 
 NORMAL_VARIANCE = 50.0  # variance of a sum from which on it counts as large
 LEAST_VARIANCE = 1.0  # variance of a sum at least: that of a few rows is no evidence
 SMALLEST_PART = 0.05  # variance of a row that others are divided by, of the mean of all, at least
+UNCERTAIN = 2.0  # standard errors of the slope of all predictions that may be none
 ENOUGH = 2.0  # standard deviations of its gap from which on small predictions may decide
 LARGEST_SKEWNESS = 2.0
 ROUNDING = 1e-6  # slack of comparisons of statistics
@@ -121,8 +123,7 @@ class _Errors(NamedTuple):
     residual: Floats  # w (y - p)
     drift: Floats | None  # w (q - p)
     scale: Floats  # 1 / sqrt(p (1 - p)), bounded
-    variance: Floats  # w p (1 - p)
-    third: Floats  # w p (1 - p) (1 - 2 p)
+    moments: tuple[Floats, ...]  # variance, third cumulant, and the same of what is scaled
 
     @classmethod
     def of(cls, events: EventRows, residual: Floats | None = None) -> _Errors:
@@ -131,15 +132,12 @@ class _Errors(NamedTuple):
         variance = weight * p * (1.0 - p)
         least = SMALLEST_PART * variance.sum() / weight.sum()
         scale = 1.0 / np.sqrt(np.maximum(p * (1.0 - p), max(least, 1e-12)))
-        third = variance * (1.0 - 2.0 * p)
-        if residual is not None:
-            return cls(residual, None, scale, variance, third)
-        return cls(weight * (hits - p), _drift(events), scale, variance, third)
-
-    def moments(self) -> tuple[Floats, ...]:
-        """Return variance and third cumulant of each row, and the same of scaled errors."""
-        scale = self.scale
-        return self.variance, self.third, self.variance * scale**2, self.third * scale**3
+        third, drift, wider = variance * (1.0 - 2.0 * p), None, variance
+        if residual is None:
+            residual, drift = weight * (hits - p), _drift(events)
+            q = p + drift / weight  # whose variance is larger where predictions are too extreme
+            wider = np.maximum(variance, weight * q * (1.0 - q))
+        return cls(residual, drift, scale, (variance, third, wider * scale**2, third * scale**3))
 
     def gaps(self) -> list[Floats]:
         """Return the error of each row, and what is scaled: it, and without the drift."""
@@ -151,29 +149,30 @@ class _Errors(NamedTuple):
     def statistic(self, rows: NDArray[np.bool_], wider: float = 0.0) -> float:
         """Return the statistic of a segment, whose gap may vary more than its predictions say."""
         gaps = [own[rows].sum(keepdims=True) for own in self.gaps()]
-        moments = [own[rows].sum(keepdims=True) for own in self.moments()]
+        moments = [own[rows].sum(keepdims=True) for own in self.moments]
         moments[0] += wider
         return float(_statistics(gaps, moments)[0])
 
 
 def _drift(events: EventRows) -> Floats:
-    """Return w (q - p) with q = expit(a + b x), x the log-odds of p, b fitted and the mean of p.
+    """Return w (q - p), as far as it is certain, with q = expit(a + b x) and the mean of p.
 
-    It is zero where nothing tells of a slope.
+    Here x is the log-odds of p, and b is fitted. An error of some rows may look like a slope: what
+    is within UNCERTAIN standard errors of none is none.
     """
     p, hits, weight = events
-    x, positives = log_odds(p), weight * hits
+    x, positives, variance = log_odds(p), weight * hits, weight * p * (1.0 - p)
+    nothing: Floats = np.zeros(len(p))
     if np.ptp(x) == 0.0 or not 0.0 < positives.sum() < weight.sum():
-        return np.zeros(len(p))
+        return nothing
     (b, _), _ = minimise_logistic(x[None], positives, weight - positives, FREE, tol=1e-6)
+    squares = variance @ (x - variance @ x / variance.sum()) ** 2
+    certain = 1.0 - UNCERTAIN**2 / max((b - 1.0) ** 2 * squares, 1e-12)
+    if certain <= 0.0:
+        return nothing
     far, total = 1.0 + np.abs((1.0 - b) * x).max(), weight @ p
-
-    def excess(a: float) -> float:
-        return float(weight @ expit(a + b * x) - total)
-
-    if excess(-far) >= 0.0 or excess(far) <= 0.0:
-        return np.zeros(len(p))
-    drift: Floats = weight * (expit(brentq(excess, -far, far) + b * x) - p)
+    a = brentq(lambda a: float(weight @ expit(a + b * x) - total), -far, far)
+    drift: Floats = certain * weight * (expit(a + b * x) - p)
     return drift
 
 
@@ -202,7 +201,7 @@ class _Scan(NamedTuple):
         )
         nothing = np.empty(0, np.intp)
         scan = cls(codes.astype(np.int32), holds.astype(np.float64), nothing, nothing, [])
-        n_rows, *sums = scan.sums(weight, *errors.moments())
+        n_rows, *sums = scan.sums(weight, *errors.moments)
         one, two = _pairs_of_conditions(n_rows, min_rows, max_conditions)
         return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
 
@@ -259,18 +258,16 @@ def find_segments(
     errors = _Errors.of(events)
     best = _best_features(features, errors)
     scan = _Scan.of(errors, events.weight, best, min_rows, max_conditions)
-    n_segments = np.bincount(scan.is_pair.astype(np.int64), minlength=2)
-    # The statistic that only half of alpha of all draws reach, for one condition and for two.
-    bounds = np.quantile(largest, 1.0 - alpha / 2.0, axis=0)
+    bound = float(np.quantile(largest, 1.0 - alpha))
     wrong = []
     for proposed in _propose(events.weight, errors, best, scan):
-        family = int(len(proposed.conditions) > 1)
-        size, segment = _judge(events, errors, proposed, float(bounds[family]))
-        exceeds = 1 + np.count_nonzero(largest[:, family] >= size - ROUNDING)
-        chance = min(exceeds / (1 + len(largest)), n_segments[family] * ndtr(-size))
-        if chance <= alpha / 2.0:
-            wrong.append((size, proposed, replace(segment, p_value=float(min(2.0 * chance, 1.0)))))
-    return list(_unexplained(errors, wrong)), int(n_segments.sum())
+        more = SECOND_CONDITION * (len(proposed.conditions) > 1)
+        size, segment = _judge(events, errors, proposed, bound + more)
+        exceeds = 1 + np.count_nonzero(largest >= size - more - ROUNDING)
+        chance = min(exceeds / (1 + len(largest)), 2.0 * len(scan.one) * float(ndtr(-size)))
+        if chance <= alpha:
+            wrong.append((size, proposed, replace(segment, p_value=chance)))
+    return list(_unexplained(errors, wrong)), len(scan.one)
 
 
 def _draw_largest(
@@ -280,7 +277,7 @@ def _draw_largest(
     max_conditions: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the largest statistics of segments of one condition and of two, by draw of labels.
+    """Return the largest statistic of all segments, by draw of labels.
 
     Of many rows some are enough: the statistics are nearly normal for any number of them, and
     depend on each other in the same way.
@@ -294,7 +291,7 @@ def _draw_largest(
     p, _, weight = events
     whole = np.floor(weight + 1e-9).astype(np.int64)
     scans: dict[tuple[int, ...], _Scan] = {}
-    largest = np.full((N_SEARCHES, 2), -np.inf)
+    largest = np.full(N_SEARCHES, -np.inf)
     known = _Errors.of(events, weight * 0.0)
     for draw in range(N_SEARCHES):
         residual = rng.binomial(whole, p) + (rng.random(len(p)) < p) * (weight - whole) - weight * p
@@ -304,11 +301,9 @@ def _draw_largest(
         if key not in scans:
             scans[key] = _Scan.of(errors, weight, best, min_rows, max_conditions)
         scan = scans[key]
-        statistic = scan.statistics(errors)
-        for family in (False, True):
-            largest[draw, int(family)] = statistic[scan.is_pair == family].max(initial=-np.inf)
-    bounded: Floats = np.maximum(largest, -1e9)  # where there are no segments of two conditions
-    return bounded
+        size = scan.statistics(errors) - SECOND_CONDITION * scan.is_pair
+        largest[draw] = size.max(initial=-1e9)
+    return largest
 
 
 def _judge(
@@ -338,7 +333,7 @@ def _best_features(features: list[BinnedFeature], errors: _Errors) -> list[Binne
         holds = np.array([bins for _, bins in own.conditions], dtype=np.float64)
         gap, spread = (
             holds @ np.bincount(own.codes, terms, own.n_bins)
-            for terms in (errors.residual, errors.variance)
+            for terms in (errors.residual, errors.moments[0])
         )
         sizes.append(float(np.max(np.abs(gap) / _sd(spread))))
     best = np.sort(np.argsort(-np.array(sizes), kind="stable")[:MOST_FEATURES])
@@ -397,8 +392,10 @@ def _propose(
 
 def _without(errors: _Errors, rows: NDArray[np.bool_]) -> _Errors:
     """Return errors without that of a segment: a common shift of the log-odds of its rows."""
-    shift = errors.residual[rows].sum() / max(errors.variance[rows].sum(), LEAST_VARIANCE)
-    return errors._replace(residual=errors.residual - np.where(rows, shift * errors.variance, 0.0))
+    shift = errors.residual[rows].sum() / max(errors.moments[0][rows].sum(), LEAST_VARIANCE)
+    return errors._replace(
+        residual=errors.residual - np.where(rows, shift * errors.moments[0], 0.0)
+    )
 
 
 def _pairs_of_conditions(
