@@ -24,8 +24,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag
 from scipy.optimize import brentq
+from scipy.sparse import block_diag
 from scipy.special import expit, ndtr
 
 from calibrant._kernels.metrics import add_pairs
@@ -63,7 +63,7 @@ MOST_ROWS_DRAWN = 20_000
 """Number of rows above which sums of large variance are drawn from a normal distribution, and
 largest statistics by the labels of some of the rows."""
 
-N_SEARCHES = 239  # number of draws of labels in which the largest statistic is looked for
+N_SEARCHES = 199  # number of draws of labels in which the largest statistic is looked for
 NORMAL_VARIANCE = 50.0  # variance of a sum from which on it counts as large
 LEAST_VARIANCE = 1.0  # variance of a sum at least: that of a few rows is no evidence
 SMALLEST_PART = 0.05  # variance of a row that others are divided by, of the mean of all, at least
@@ -180,7 +180,7 @@ class _Scan(NamedTuple):
     """All segments of some features: pairs of conditions, and sums over their rows."""
 
     codes: NDArray[np.int32]  # bins of each row, numbered on from feature to feature
-    holds: Floats  # whether each condition holds in each bin
+    holds: Any  # whether each condition (row) holds in each bin: a sparse matrix
     one: Wholes
     two: Wholes
     moments: list[Floats]
@@ -196,11 +196,9 @@ class _Scan(NamedTuple):
     ) -> _Scan:
         starts = np.cumsum([0, *(own.n_bins for own in features[:-1])])
         codes = np.column_stack([own.codes for own in features]) + starts
-        holds = block_diag(
-            *(np.transpose([bins for _, bins in own.conditions]) for own in features)
-        )
+        holds = block_diag([np.array([bins for _, bins in own.conditions]) for own in features])
         nothing = np.empty(0, np.intp)
-        scan = cls(codes.astype(np.int32), holds.astype(np.float64), nothing, nothing, [])
+        scan = cls(codes.astype(np.int32), holds.tocsr().astype(np.float64), nothing, nothing, [])
         n_rows, *sums = scan.sums(weight, *errors.moments)
         one, two = _pairs_of_conditions(n_rows, min_rows, max_conditions)
         return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
@@ -212,11 +210,11 @@ class _Scan(NamedTuple):
 
     def sums(self, *terms: Floats) -> list[Floats]:
         """Return sums over the rows where two conditions hold, of every pair of conditions."""
-        n = len(self.holds)
+        n = self.holds.shape[1]
         pairs = np.zeros((n, n, len(terms)))
         add_pairs(self.codes, np.column_stack(terms), pairs)
         upper = (pairs[:, :, t] for t in range(len(terms)))
-        return [self.holds.T @ (own + np.triu(own, 1).T) @ self.holds for own in upper]
+        return [self.holds @ (self.holds @ (own + np.triu(own, 1).T)).T for own in upper]
 
     def statistics(self, errors: _Errors) -> Floats:
         """Return the statistic of every segment."""
