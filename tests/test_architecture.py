@@ -129,7 +129,7 @@ BUDGETS = {
     "_objectives": 1_250,
     "_solvers": 4_400,
     "_calibrators": 5_700,
-    "metrics": 3_950,
+    "metrics": 3_990,
     "plots report": 3_200,
     "decisions monitor judge": 3_870,
     "scale": 1_200,
