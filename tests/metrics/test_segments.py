@@ -343,6 +343,8 @@ def test_identifiers_and_hard_predictions_do_no_harm():
     assert found.n_tested == 1  # all rows
     hard = calibration_segments(Y, np.zeros(len(Y)), FRAME)
     assert hard.segments[0].condition == "all rows"
+    sure = calibration_segments(Y, np.where(FRAME["age"] < 40, 1.0, 0.0), FRAME)
+    assert sure.segments[0].conditions
     small = calibration_segments([0, 1], [0.5, 0.5], [[1], [2]])
     assert (small.segments, small.n_tested) == ((), 0)
 

@@ -158,7 +158,8 @@ def _drift(events: EventRows) -> Floats:
     p, hits, weight = events
     x, positives, variance = log_odds(p), weight * hits, weight * p * (1.0 - p)
     nothing: Floats = np.zeros(len(p))
-    if np.ptp(x) == 0.0 or not 0.0 < positives.sum() < weight.sum():
+    is_told = np.ptp(x) > 0.0 and variance.any() and 0.0 < positives.sum() < weight.sum()
+    if not is_told:
         return nothing
     (b, _), _ = minimise_logistic(x[None], positives, weight - positives, FREE, tol=1e-6)
     squares = variance @ (x - variance @ x / variance.sum()) ** 2
