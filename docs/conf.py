@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,6 +14,8 @@ from tempfile import mkdtemp
 from sphinx_gallery.sorting import ExplicitOrder
 
 import calibrant
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -30,6 +33,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxext.opengraph",
     "sphinx_llms_txt",
+    "link_names",
 ]
 # autosummary writes pages of the first kind that it takes for reStructuredText
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -54,7 +58,8 @@ atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
 
 autosummary_generate = True
 autosummary_imported_members = True
-extras = ("mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark", "skl2onnx", "skops", "torch")
+extras = ("inspect_ai", "mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark")
+extras += ("skl2onnx", "skops", "torch")
 autodoc_mock_imports = [name for name in extras if find_spec(name) is None]
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc's sections say it
@@ -89,7 +94,7 @@ sphinx_gallery_conf = {
 smartquotes = False  # options begin with two hyphens
 
 html_theme = "pydata_sphinx_theme"
-html_title = "calibrant"
+html_title = f"calibrant {version}"  # in the header of every page
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
