@@ -186,7 +186,8 @@ def draw_decision_pictures():
     named = {"as they came": raw[use], "calibrated": honest[use]}
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
     for place, (ax, (name, p)) in enumerate(zip(axes, named.items(), strict=True)):
-        draw_reliability(reliability_curve(y[use], p), ax, title=name, place=place)
+        curve = reliability_curve(y[use], p, strategy="quantile")
+        draw_reliability(curve, ax, title=name, place=place)
     save(figure, "decisions")
     costs = {"false_positive": 300, "false_negative": 5_000}
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
