@@ -130,7 +130,7 @@ BUDGETS = {
     "_solvers": 4_400,
     "_calibrators": 5_700,
     "metrics": 3_950,
-    "plots report": 3_200,
+    "plots report": 3_260,
     "decisions monitor judge": 3_870,
     "scale": 1_200,
     "model_file": 1_370,
