@@ -124,7 +124,7 @@ BUDGETS = {
     "": 500,
     "_gate": 2_120,
     "shared": 2_600,
-    "_kernels": 3_650,
+    "_kernels": 3_830,
     "_maps": 1_650,
     "_objectives": 1_250,
     "_solvers": 4_400,
