@@ -130,13 +130,13 @@ BUDGETS = {
     "_solvers": 4_400,
     "_calibrators": 5_700,
     "metrics": 3_950,
-    "plots report": 3_260,
+    "plots report": 3_560,
     "decisions monitor judge": 3_870,
     "scale": 1_200,
     "model_file": 1_370,
     "export": 2_150,
-    "_files _cli": 4_400,
-    "hooks": 530,
+    "_files _cli": 4_860,
+    "hooks": 550,
     "study": 3_950,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
