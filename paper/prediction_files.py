@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from calibrant._atomic_file import replace_file
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 
 def split_rows(n_rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -22,9 +22,9 @@ def split_rows(n_rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[n
     return np.sort(order[:n_val]).astype(np.int64), np.sort(order[n_val:]).astype(np.int64)
 
 
-def write_predictions(path: str | os.PathLike[str], **arrays: ArrayLike) -> Path:
+def write_predictions(path: str | os.PathLike[str], **arrays: Any) -> Path:
     """Write arrays ``val_labels``, ``val_probs``, ... to an npz file, whole or not at all."""
     path = Path(path)
     with replace_file(path) as file:
-        np.savez_compressed(file, **{name: np.asarray(array) for name, array in arrays.items()})
+        np.savez_compressed(file, **arrays)
     return path

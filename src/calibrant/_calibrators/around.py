@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.parameters import leading
 from calibrant._row_sample import RowSample
+from calibrant._types import Bools
 from calibrant.errors import ContainerError, ParameterError, in_words
 from calibrant.scale import as_chunks
 
@@ -74,7 +74,7 @@ class AroundWithColumns(Around):
         )
 
     @staticmethod
-    def _is_used(batch: SimplexBatch, given_weight: Any) -> NDArray[np.bool_]:
+    def _is_used(batch: SimplexBatch, given_weight: Any) -> Bools:
         """Return which of the given rows have a weight: they are those of the batch."""
         if given_weight is None:
             return np.ones(batch.n_rows, bool)

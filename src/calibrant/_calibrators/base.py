@@ -16,13 +16,7 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._calibrators.chunked import check_sample, find_classes, predict_lazily
 from calibrant._calibrators.class_balance import find_constant, find_wrong_share, sample_of
-from calibrant._calibrators.parameters import (
-    Parameters,
-    fitted,
-    jobs,
-    replace_state,
-    take_state,
-)
+from calibrant._calibrators.parameters import Parameters, fitted, jobs, replace_state, take_state
 from calibrant._calibrators.shift_check import ShiftCheck, compare_scores, summarise
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
@@ -38,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
+    from calibrant._types import Bools, Labels, Wholes
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
@@ -190,7 +185,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if report is not None and report.complaint is not None:
             yield report.complaint
 
-    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+    def _missing(self, present: Bools, classes: Labels) -> Iterator[Warning]:
         if self._unlabelled is not None and not present.all():
             missing = classes[~present]
             yield errors.MissingClassWarning(
@@ -571,7 +566,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             check_is_fitted(taken, "classes_")  # raises; it is slow, as it asks for all tags
         return taken
 
-    def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
+    def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> Wholes | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if gate.is_single(self._kind):
             name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)

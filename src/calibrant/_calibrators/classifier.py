@@ -51,6 +51,8 @@ from calibrant.errors import CalibrantWarning, ParameterError, in_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._types import Floats
+
 
 OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
 """The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
@@ -261,7 +263,7 @@ class CalibratedClassifier(
 
     def _cross_validate(
         self, job: Folds, split_params: dict[str, Any]
-    ) -> tuple[list[CalibratedPair], NDArray[np.float64] | None]:
+    ) -> tuple[list[CalibratedPair], Floats | None]:
         """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
@@ -295,7 +297,7 @@ class CalibratedClassifier(
         pairs = [CalibratedPair(part.estimator, calibrator, job.classes) for part in parts]
         return pairs, job.find_offsets(pairs, parts, rows) if len(pairs) > 1 else None
 
-    def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, **params: Any) -> Floats:
         """Return calibrated probabilities, averaged over the folds of an ensemble.
 
         Parameters
@@ -311,11 +313,11 @@ class CalibratedClassifier(
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
-    def predict_log_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Any, **params: Any) -> Floats:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X, **params))
 
-    def transform(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any, **params: Any) -> Floats:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(X, **params)
 
@@ -340,7 +342,7 @@ class CalibratedClassifier(
         found: NDArray[Any] = self.classes_[best]
         return found
 
-    def _averages(self, X: Any, **params: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _averages(self, X: Any, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):

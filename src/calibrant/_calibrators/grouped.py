@@ -22,6 +22,7 @@ from calibrant._maps.base import require
 from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
+from calibrant._types import Floats, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -116,7 +117,7 @@ class GroupedCalibrator(AroundWithColumns):
     groups_: NDArray[Any] = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
-    weights_: NDArray[np.float64] = fitted()
+    weights_: Floats = fitted()
     strength_: float = fitted()
     map_: GroupedMap = fitted()
 
@@ -244,10 +245,7 @@ class GroupedCalibrator(AroundWithColumns):
 
 
 def _mixture(
-    pooled: Calibrator,
-    change: Calibrator | None,
-    separate: Calibrator | None,
-    weights: NDArray[np.float64],
+    pooled: Calibrator, change: Calibrator | None, separate: Calibrator | None, weights: Floats
 ) -> Calibrator:
     """Return the fit of a group as a calibrator: a mixture of its parts."""
     fits = [pooled]
@@ -285,28 +283,26 @@ class _Group:
     """Rows of a group in folds, and probabilities of each by fits of all rows without its fold."""
 
     batch: SimplexBatch
-    folds: NDArray[np.int64]
+    folds: Wholes
     pooled: SimplexBatch
 
     def is_tried(self, least: float) -> bool:
         """Whether there are enough rows, and in several folds."""
         return float(self.batch.weight.sum()) >= least and len(np.unique(self.folds)) > 1
 
-    def of_labels(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_labels(self, outputs: Floats) -> Floats:
         """Return the probabilities of the labels."""
         rows = np.arange(len(outputs))
         return np.maximum(outputs[rows, self.batch.class_index], SMALLEST)
 
-    def changed(self, strength: float) -> NDArray[np.float64]:
+    def changed(self, strength: float) -> Floats:
         """Return held-out probabilities of the labels by the fit of all, changed for this group."""
         known = [{"temperature": UNCHANGED}]
         results = parts.cross_fit([_change(strength)], self.pooled, self.folds, known=known)
         return self.of_labels(results[0].rows)
 
 
-def _deal(
-    calibrator: Calibrator, batch: SimplexBatch, codes: NDArray[np.int64], n_folds: int
-) -> list[_Group]:
+def _deal(calibrator: Calibrator, batch: SimplexBatch, codes: Wholes, n_folds: int) -> list[_Group]:
     """Deal the rows of all groups to folds.
 
     They are not stratified by group: folds with equal shares of the labels of a small group would
@@ -333,7 +329,7 @@ def _deal(
 
 def _mix(
     calibrator: Calibrator, dealt: list[_Group], strength: float, min_rows: int, prior_rows: float
-) -> tuple[NDArray[np.float64], SolverReport]:
+) -> tuple[Floats, SolverReport]:
     """Return the weights of each group's parts, and the report of the least exact problem.
 
     The weights of a group have the largest held-out likelihood, together with ``prior_rows`` rows

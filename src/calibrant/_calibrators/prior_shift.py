@@ -23,11 +23,10 @@ from calibrant._solvers.prior_shift import (
     solve_priors,
 )
 from calibrant._solvers.report import SolverReport
+from calibrant._types import Floats, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
-
-Floats = NDArray[np.float64]
 
 BY_CLASS = ("from_priors", "to_priors")
 """Parameters that are a number for each class."""
@@ -296,7 +295,7 @@ class PriorShift(Calibrator):
         return made
 
 
-def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], Wholes]:
     """Return the classes, as told or sorted, and the place of each label among them.
 
     Every class has a label; of one column it is known which class is the positive one.
@@ -332,7 +331,7 @@ def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     return rows if order is None else np.take(rows, order, axis=1)
 
 
-def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
+def _read_priors(name: str, given: Any, classes: Labels) -> Floats | None:
     """Return priors in the order of the classes, which sum to 1; None if there are none."""
     if given is None:
         return None

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from calibrant._files.request import Request
     from calibrant._files.source import Rows, Source
     from calibrant._files.writers import Chunks
+    from calibrant._types import Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
 """Bad rows whose places are told."""
@@ -140,7 +141,7 @@ def _feature_names(calibrator: Any) -> list[str]:
     return [column.name for column in getattr(calibrator, "columns_", ()) if column.width]
 
 
-def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
+def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     """Check the columns of a file against those of a model, as ``predict_proba`` does.
 
     Return their order, if it is not that of the classes.
@@ -172,7 +173,7 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
     return None
 
 
-def _groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+def _groups_like(groups: Labels, known: Labels) -> NDArray[Any]:
     """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
     if known.dtype.kind not in "iufb":
         return groups
@@ -195,9 +196,7 @@ class RowCalibration:
         names = self.source.place.names or [str(c) for c in self.classes]
         self.names = names if self._order is None else [names[j] for j in self._order]
 
-    def __call__(
-        self, rows: Rows, on_bad_row: str = "raise"
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[NDArray[Any], Bools]:
         """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
         calibrator, classes = self._calibrator, [str(c) for c in self.classes]
         by_row: dict[str, Any] = {}
@@ -228,7 +227,7 @@ class CalibratedFile:
     """A file that was read and calibrated whole."""
 
     rows: Rows
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     calibration: RowCalibration
 
     @property

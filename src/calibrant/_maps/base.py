@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
+from calibrant._types import Floats
 
-Floats = NDArray[np.float64]
-Wholes = NDArray[np.int64]
 Frozen = TypeVar("Frozen")
 
 LARGEST = 1e100

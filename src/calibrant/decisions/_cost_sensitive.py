@@ -12,18 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._gate import ONE_COLUMN
-from calibrant.decisions._cost_tables import (
-    action_costs,
-    is_single,
-    read_costs,
-    split_pos_label,
-)
+from calibrant.decisions._cost_tables import action_costs, is_single, read_costs, split_pos_label
 from calibrant.decisions._costs import expected_cost, of_counted_rows, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._predictions import Predictions
+    from calibrant._types import Label, Labels
     from calibrant.decisions._cost_tables import CostTable
 
 
@@ -85,7 +81,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     actions: Any = None
     abstain: float | None = None
     classes: Any = None
-    pos_label: Any = None
+    pos_label: Label | None = None
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit a copy of the estimator.
@@ -161,9 +157,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         has_one = is_single(y_proba)
         return predictions, self._read_costs(predictions.classes, fitted, has_one=has_one)
 
-    def _read_costs(
-        self, classes: NDArray[Any], fitted: Any, *, has_one: bool = False
-    ) -> CostTable:
+    def _read_costs(self, classes: Labels, fitted: Any, *, has_one: bool = False) -> CostTable:
         """Return the costs of these classes."""
         # A calibrator that was given classes has the positive one last.
         told = self.classes if fitted is None else getattr(fitted, "classes", None)

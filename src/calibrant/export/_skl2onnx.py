@@ -30,6 +30,8 @@ from calibrant.export._pipeline import take_calibrator, write_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 OPTIONS = {
     "zipmap": [True, False, "columns"],
     "nocl": [True, False],
@@ -108,7 +110,7 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 def _labels(scope: Any, model: Any) -> NDArray[Any]:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
-    classes: NDArray[Any] = np.asarray(get_label_classes(scope, model))
+    classes: Labels = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
     if kind == "U" or (kind == "O" and all(isinstance(one, str) for one in classes)):
         return classes.astype(object)

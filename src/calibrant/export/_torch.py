@@ -13,13 +13,7 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant.export._operations import Operations
-from calibrant.export._pipeline import (
-    check_input,
-    describe,
-    n_columns,
-    take_calibrator,
-    write_rows,
-)
+from calibrant.export._pipeline import check_input, describe, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os

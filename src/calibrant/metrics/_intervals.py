@@ -28,8 +28,8 @@ from calibrant.metrics._calibration_error import errors_in, sums_in_bins
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions
+    from calibrant._types import Floats
     from calibrant.metrics._scores import RowMean
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None

@@ -15,8 +15,8 @@ from calibrant._predictions import Statistic, column_of, measure, read
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.scale import Chunks
 
 N_CELLS, N_MOMENTS = 1 << 13, 8
@@ -36,7 +36,7 @@ def smooth_ece(
     kind: Any = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the smooth calibration error, without bins or a bandwidth to choose.
 

@@ -25,7 +25,6 @@ from typing import (
 )
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
@@ -41,6 +40,7 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
+from calibrant._types import Floats, Labels
 from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
@@ -68,10 +68,10 @@ def _bounds(curve: Any) -> list[float]:
     return [curve.logs.low, curve.logs.rest]
 
 
-def _join_terms(kind: Any) -> Callable[[NDArray[np.float64]], Any]:
+def _join_terms(kind: Any) -> Callable[[Floats], Any]:
     """Return what makes a curve of its numbers, the bounds of its logarithms last."""
 
-    def join(numbers: NDArray[np.float64]) -> Any:
+    def join(numbers: Floats) -> Any:
         *terms, low, rest = numbers.tolist()
         return kind(*terms, BoundedLogs(low, rest))
 
@@ -127,7 +127,7 @@ def _expanded(kind: Any) -> Any:
     return kind if value is None else value[get_args(kind)]
 
 
-_LABELS = _expanded(NDArray[Any])
+_LABELS = _expanded(Labels)
 
 
 # What belongs to a fit
@@ -361,7 +361,7 @@ def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
 # Class labels, names of columns, and other vectors of one type
 
 
-def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | None]:
+def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
     """Return the entry of the header, and the array if the values are numbers."""
     dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
     values = vector.tolist()
@@ -386,7 +386,7 @@ def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | No
     return entry, array
 
 
-def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray[Any]:
+def unpack_vector(entry: Any, where: str, array: Labels | None) -> Labels:
     """Build the vector that an entry of the header describes, if its dtype holds these values."""
     given = take(entry, where, {"type": str, "dtype": str, "values": list}, ["values"])
     kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])
@@ -400,7 +400,7 @@ def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray
     require(0 < n_values <= most, f"{where} has {n_values} entries, 1 to {most} allowed", "labels")
     if kind in _STORED:
         with np.errstate(all="ignore"):  # compared below
-            vector: NDArray[Any] = (values.astype(bool) if kind is bool else values).astype(dtype)
+            vector: Labels = (values.astype(bool) if kind is bool else values).astype(dtype)
         is_same = np.array_equal(vector, values)  # NaN is not
     else:
         are_texts = all(type(value) is str for value in values)

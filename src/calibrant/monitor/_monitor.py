@@ -22,19 +22,14 @@ from calibrant.monitor._reading import (
     read_rows,
     read_unlabelled,
 )
-from calibrant.monitor._results import (
-    MeanSequence,
-    MonitorStatus,
-    Periods,
-    report_unlabelled,
-)
+from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, report_unlabelled
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant.monitor._bets import Floats
+    from calibrant._types import Floats, Wholes
     from calibrant.monitor._results import UnlabelledReport
 
 MOST_DIGESTS = 4096
@@ -209,7 +204,7 @@ class CalibrationMonitor:
         p = read_unlabelled(self.classes_, probabilities)
         return report_unlabelled(p, self._sums, self._evidence.n_rows)
 
-    def _count(self, p: Floats, label: NDArray[np.int64]) -> None:
+    def _count(self, p: Floats, label: Wholes) -> None:
         """Add checked rows to all that is kept."""
         top = p.argmax(axis=1)
         confidence, hit = p[np.arange(len(top)), top], (top == label).astype(np.float64)

@@ -14,7 +14,7 @@ from calibrant._text import amount, shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats
     from calibrant.decisions import CostCurve, DecisionCurve, RiskCoverage
 
     Curve = DecisionCurve | CostCurve | RiskCoverage

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats
+
 
 MOST_CURVES = 6
 """More maps than this, one per class, are drawn as quantiles over the classes."""
@@ -171,11 +172,7 @@ def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tupl
 
 
 def draw_map(
-    picture: MapPicture,
-    ax: Axes | None = None,
-    *,
-    title: str | None = None,
-    smallest: float = 0.0,
+    picture: MapPicture, ax: Axes | None = None, *, title: str | None = None, smallest: float = 0.0
 ) -> Axes:
     """Draw a calibration map.
 

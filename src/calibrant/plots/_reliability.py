@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
 
@@ -337,7 +337,7 @@ class ReliabilityDisplay:
         random_state: Seed = 0,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
         name: str | None = None,
         ref_line: bool = True,
         ax: Axes | None = None,

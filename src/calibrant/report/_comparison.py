@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
+    from calibrant._types import Bools, Floats, Labels
     from calibrant.metrics import Seed
 
 
@@ -216,7 +217,7 @@ def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]
     return [f"{what} ({p_words(check.p_value)}); {advice}"]
 
 
-def _read_costs(costs: Any, classes: NDArray[Any], is_ordered: bool) -> NDArray[np.float64] | None:
+def _read_costs(costs: Any, classes: Labels, is_ordered: bool) -> Floats | None:
     """Return costs by class and action, which are the same for all rows, if there are any."""
     if costs is None:
         return None
@@ -248,7 +249,7 @@ def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray
     return {name: column[used] for name, column in columns.items()}
 
 
-def _has_weight(weight: Any, n_rows: int) -> NDArray[np.bool_]:
+def _has_weight(weight: Any, n_rows: int) -> Bools:
     """Return which rows are used: without weights, all of the rows that were checked."""
     return np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
 
@@ -321,11 +322,7 @@ def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> 
 
 
 def _try(
-    name: str,
-    calibrator: Calibrator | None,
-    val: SimplexBatch,
-    judge: Judge,
-    by_row: Any,
+    name: str, calibrator: Calibrator | None, val: SimplexBatch, judge: Judge, by_row: Any
 ) -> MethodResult | Failure:
     """Fit and judge one method."""
 

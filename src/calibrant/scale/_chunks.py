@@ -180,10 +180,7 @@ def is_elsewhere(scores: Any) -> bool:
 
 @contextmanager
 def located(
-    place: str,
-    *,
-    first_row: int = 0,
-    columns: Mapping[str, Any] | None = None,
+    place: str, *, first_row: int = 0, columns: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
     """Say in errors about the data inside which place and which row it is.
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 __all__ = ["predict_proba"]
 
 T = TypeVar("T")
@@ -141,12 +143,7 @@ def _count_labels(number: int, y: Any, weight: Any) -> Counter[Any]:
 
 
 def _count(
-    count: Callable[..., T],
-    columns: list[Any] | int,
-    number: int,
-    scores: Any,
-    y: Any,
-    weight: Any,
+    count: Callable[..., T], columns: list[Any] | int, number: int, scores: Any, y: Any, weight: Any
 ) -> T:
     """Count a chunk, given the names of the columns or their number."""
     with located(f"chunk {number}"):
@@ -300,7 +297,7 @@ def _apply_to_frame(
     part: Any,
     calibrator: Any,
     method: str,
-    classes: NDArray[Any],
+    classes: Labels,
     on_bad_row: str,
     partition_info: dict[str, Any] | None = None,
 ) -> Any:
