@@ -61,7 +61,7 @@ def predict_good(
 
 
 def predict_chunk(
-    calibrator: Any, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
+    calibrator: object, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
 ) -> tuple[NDArray[Any], Bools]:
     """Return predictions of a chunk and which rows are good; its columns were looked at before."""
 
@@ -74,7 +74,7 @@ def predict_chunk(
         return predict_good(predict, rows, calibrator, on_bad_row)
 
 
-def to_send(calibrator: Any) -> Any:
+def to_send(calibrator: object) -> Any:
     """Return a calibrator as it is now, without its rows, which predictions do not need."""
     sent = copy.copy(calibrator)
     vars(sent).pop("sample_", None)

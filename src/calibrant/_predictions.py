@@ -134,11 +134,11 @@ class Predictions:
     @classmethod
     def read(
         cls,
-        y_true: Any,
-        y_proba: Any,
+        y_true: object,
+        y_proba: object,
         *,
-        sample_weight: Any = None,
-        classes: Any = None,
+        sample_weight: object = None,
+        classes: object = None,
         pos_label: Label | None = None,
     ) -> Predictions:
         """Check labels, probabilities and weights, as every metric does; drop weights of 0."""
@@ -249,9 +249,9 @@ def _count(
     statistics: dict[str, Statistic],
     classes: Labels,
     kind: str,
-    scores: Any,
-    y: Any,
-    sample_weight: Any = None,
+    scores: object,
+    y: object,
+    sample_weight: object = None,
 ) -> dict[str, Floats]:
     """Return the sums of a chunk."""
     rows = Predictions(np.empty((0, len(classes))), np.empty(0, np.intp), np.empty(0), classes)
@@ -269,10 +269,10 @@ def _merge(first: dict[str, Floats], second: dict[str, Floats]) -> dict[str, Flo
 
 
 def read(
-    y_true: Any,
-    y_proba: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
+    y_true: object,
+    y_proba: object = None,
+    sample_weight: object = None,
+    classes: object = None,
     pos_label: Label | None = None,
 ) -> Source:
     """Return predictions in memory, or chunks of them."""
@@ -315,10 +315,10 @@ def known_classes(
 
 
 def read_predictions(
-    y_true: Any,
-    y_proba: Any,
-    sample_weight: Any = None,
-    classes: Any = None,
+    y_true: object,
+    y_proba: object,
+    sample_weight: object = None,
+    classes: object = None,
     pos_label: Label | None = None,
     named: MetricArguments = NAMED,
 ) -> Predictions:
@@ -334,7 +334,7 @@ def read_predictions(
 
 
 def read_pair(
-    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
+    y_true: object, y_proba: object, y_calibrated: object, told: tuple[Any, Any, Any]
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *told)
@@ -348,7 +348,7 @@ def read_pair(
 
 
 def _positive_last(
-    y_true: Any, classes: Any, pos_label: Label | None, kind: str, named: MetricArguments
+    y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
 ) -> NDArray[Any]:
     """Return the two classes of a single column with ``pos_label``, whose it is, as the second."""
     label = errors.in_words(pos_label)
@@ -368,7 +368,7 @@ def _positive_last(
     return known if place[0] == 1 else known[::-1]
 
 
-def column_of(classes: Labels, kind: Any) -> int | None:
+def column_of(classes: Labels, kind: object) -> int | None:
     """Column of a class, None for the confidence; if nothing is said, the usual one."""
     if kind is None:
         return usual_column(len(classes))

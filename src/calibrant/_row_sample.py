@@ -161,7 +161,7 @@ class RowSample:
 
     def __init__(
         self,
-        classes: Any,
+        classes: object,
         *,
         scores: str = "probabilities",
         normalize: str | None = None,
@@ -370,7 +370,7 @@ class RowSample:
     def from_state(
         cls,
         state: SampleState,
-        classes: Any,
+        classes: object,
         *,
         n_rows: int,
         scores: str,

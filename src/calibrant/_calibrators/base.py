@@ -194,7 +194,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             )
 
     def fit(
-        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+        self,
+        scores: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        groups: object = None,
     ) -> Self:
         """Fit the calibration map.
 
@@ -286,10 +291,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def partial_fit(
         self,
-        scores: Any,
-        y: Any = None,
-        classes: Any = None,
-        sample_weight: Any = None,
+        scores: object,
+        y: object = None,
+        classes: object = None,
+        sample_weight: object = None,
         *,
         decay: float = 1.0,
     ) -> Self:
@@ -384,7 +389,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             )
 
-    def check(self, scores: Any) -> ShiftCheck:
+    def check(self, scores: object) -> ShiftCheck:
         """Test whether new scores look like those of the calibration set; labels are not needed.
 
         Parameters
@@ -449,7 +454,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
-    def predict_proba(self, scores: Any) -> NDArray[Any]:
+    def predict_proba(self, scores: object) -> NDArray[Any]:
         """Return calibrated probabilities.
 
         Parameters
@@ -479,7 +484,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             out[rows] = calibrated
         return out
 
-    def _predict_lazily(self, method: str, scores: Any) -> Any:
+    def _predict_lazily(self, method: str, scores: object) -> Any:
         """Return the lazy result of a method for rows in chunks."""
         is_label = method == "predict"
         dtype = self.classes_.dtype if is_label else gate.output_dtype(scores)
@@ -491,7 +496,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return ()
 
     def _calibrate(
-        self, scores: Any, matrix: NDArray[Any], **beside: Any
+        self, scores: object, matrix: NDArray[Any], **beside: Any
     ) -> Iterator[tuple[slice, Any, Any]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
@@ -528,22 +533,22 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         with threads.jobs(self.n_jobs):
             yield from threads.each(work, parts)
 
-    def predict_log_proba(self, scores: Any) -> NDArray[Any]:
+    def predict_log_proba(self, scores: object) -> NDArray[Any]:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(scores))
 
-    def transform(self, scores: Any) -> NDArray[Any]:
+    def transform(self, scores: object) -> NDArray[Any]:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(scores)
 
-    def predict(self, scores: Any) -> NDArray[Any]:
+    def predict(self, scores: object) -> NDArray[Any]:
         """Return the label of the largest calibrated probability.
 
         Ties are broken by the scores, then by the order of ``classes_``.
         """
         return self._predict(scores)
 
-    def _predict(self, scores: Any, **beside: Any) -> NDArray[Any]:
+    def _predict(self, scores: object, **beside: Any) -> NDArray[Any]:
         """Return labels; ``beside`` is what ``_read_beside`` takes."""
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
@@ -554,7 +559,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002
         """Return the names of the output columns: the classes."""
         check_is_fitted(self, "classes_")
         return np.array([str(c) for c in self.classes_], dtype=object)
@@ -566,7 +571,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             check_is_fitted(taken, "classes_")  # raises; it is slow, as it asks for all tags
         return taken
 
-    def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> Wholes | None:
+    def _check_columns(self, scores: object, shape: tuple[int, ...]) -> Wholes | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if gate.is_single(self._kind):
             name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)

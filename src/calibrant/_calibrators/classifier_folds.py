@@ -50,11 +50,11 @@ class CalibratedPair:
     calibrator: Calibrator
     classes: Labels
 
-    def predict_proba(self, X: Any, **params: Any) -> Floats:
+    def predict_proba(self, X: object, **params: Any) -> Floats:
         """Calibrated probabilities, one column for each of ``classes``."""
         return self.predict_both(X, **params)[0]
 
-    def predict_both(self, X: Any, **params: Any) -> tuple[Floats, Floats]:
+    def predict_both(self, X: object, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes, self.response_method)
         if self.calibrator.beside == "features":
@@ -143,7 +143,7 @@ def class_scores(
     return out, kind
 
 
-def _several_outputs(estimator: Any, what: str) -> LabelError:
+def _several_outputs(estimator: object, what: str) -> LabelError:
     inner = getattr(estimator, "estimator", estimator)
     return LabelError(
         f"{what}, but CalibratedClassifier calibrates one output; pass one label per row, or "
@@ -264,13 +264,13 @@ class Folds:
         return CalibratedPair(part.estimator, self.calibrate([part], test), self.classes)
 
 
-def needs_groups(cv: Any) -> bool:
+def needs_groups(cv: object) -> bool:
     """Whether a splitter asks for groups by itself, as scikit-learn's that split by them do."""
     routing = getattr(cv, "get_metadata_routing", None)
     return routing is not None and routing().split.requests.get("groups") is True
 
 
-def splits_by_groups(cv: Any) -> bool:
+def splits_by_groups(cv: object) -> bool:
     """Whether a splitter uses groups: others of scikit-learn take them and warn."""
     if type(cv).__module__.partition(".")[0] == "sklearn" or not hasattr(cv, "split"):
         return needs_groups(cv)
@@ -283,7 +283,7 @@ def keep_warnings(work: Any, *rows: Wholes) -> tuple[Any, list[Warning]]:
         return work(*rows), kept
 
 
-def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
+def read_labels(y: object, estimator: object) -> NDArray[Any]:
     """Return the labels, one for each row, or say what is wrong with them."""
     require_labels(y)
     labels = np.asarray(y)
@@ -296,7 +296,7 @@ def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
     return labels
 
 
-def refuse_too_many_folds(cv: Any, labels: Labels, ensemble: bool | str) -> None:
+def refuse_too_many_folds(cv: object, labels: Labels, ensemble: bool | str) -> None:
     """Refuse more folds than the smallest class has rows, as scikit-learn does."""
     if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
         raise ParameterError(

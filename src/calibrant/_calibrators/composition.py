@@ -288,7 +288,7 @@ class Chain(Composition):
         return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
 
     @available_if(_ends_in_shift)  # type: ignore[untyped-decorator]
-    def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
+    def adapt(self, scores: object, sample_weight: object = None) -> Self:
         """Adapt a last stage that is a ``PriorShift`` to unlabelled rows.
 
         Parameters

@@ -122,7 +122,12 @@ class GroupedCalibrator(AroundWithColumns):
     map_: GroupedMap = fitted()
 
     def fit(
-        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+        self,
+        scores: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        groups: object = None,
     ) -> Self:
         """Fit the calibration map of every group.
 
@@ -144,7 +149,7 @@ class GroupedCalibrator(AroundWithColumns):
         return [fitted["pooled_"]]
 
     def _fit_parts(
-        self, batch: SimplexBatch, given: Any = None, given_weight: Any = None
+        self, batch: SimplexBatch, given: object = None, given_weight: object = None
     ) -> dict[str, Any]:
         used = self._is_used(batch, given_weight)
         names, codes = read_groups(given, len(used))
@@ -184,7 +189,7 @@ class GroupedCalibrator(AroundWithColumns):
         require(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
         return GroupedMap((parts.stage_of(fitted["pooled_"]), *maps))
 
-    def for_group(self, group: Any) -> Calibrator:
+    def for_group(self, group: object) -> Calibrator:
         """Return the calibrator of one group, which can be exported.
 
         Parameters
@@ -214,7 +219,7 @@ class GroupedCalibrator(AroundWithColumns):
             result.feature_names_in_ = taken.feature_names_in_
         return result
 
-    def _read_beside(self, n_rows: int, given: Any = None) -> tuple[NDArray[Any], ...]:
+    def _read_beside(self, n_rows: int, given: object = None) -> tuple[NDArray[Any], ...]:
         places = find_groups(given, n_rows, self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
@@ -222,7 +227,7 @@ class GroupedCalibrator(AroundWithColumns):
             notices.warn(errors.CalibrantWarning(message))
         return (places,)
 
-    def predict_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+    def predict_proba(self, scores: object, groups: object = None) -> NDArray[Any]:
         """Return calibrated probabilities, by the group of each row.
 
         Parameters
@@ -239,7 +244,7 @@ class GroupedCalibrator(AroundWithColumns):
         """
         return self._predict_proba(scores, given=groups)
 
-    def predict(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+    def predict(self, scores: object, groups: object = None) -> NDArray[Any]:
         """Return the label of the largest calibrated probability, by the group of each row."""
         return self._predict(scores, given=groups)
 

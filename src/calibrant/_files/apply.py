@@ -136,7 +136,7 @@ def of_model(calibrator: Calibrator, request: Request) -> Request:
     )
 
 
-def _feature_names(calibrator: Any) -> list[str]:
+def _feature_names(calibrator: object) -> list[str]:
     """Return the columns that a model reads beside the scores."""
     return [column.name for column in getattr(calibrator, "columns_", ()) if column.width]
 

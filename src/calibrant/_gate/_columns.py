@@ -40,7 +40,7 @@ class Match:
     prefix: str = ""
 
 
-def key(value: Any) -> str:
+def key(value: object) -> str:
     """Text that is the same for a label and for the name of its column: 1, 1.0 and "01" agree."""
     text = str(value).strip()
     return str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text

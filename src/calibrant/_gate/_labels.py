@@ -20,11 +20,11 @@ LARGEST_EXPONENT = 100  # the heaviest row has a weight between 2**-100 and 2**1
 
 
 def check_labels(
-    y: Any,
+    y: object,
     n_rows: int,
     n_classes: int,
     *,
-    classes: Any = None,
+    classes: object = None,
     names: list[Any] | None = None,
     used: Bools | None = None,
 ) -> tuple[Wholes, NDArray[Any]]:
@@ -70,7 +70,7 @@ def _named_classes(names: list[Any] | None, present: Labels) -> NDArray[Any] | N
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
-def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
+def _check_classes(classes: object, n_classes: int) -> NDArray[Any]:
     known = np.array(classes)
     if known.ndim != 1 or len(known) != n_classes:
         raise errors.ParameterError(
@@ -104,7 +104,7 @@ def _positions(values: NDArray[Any], codes: Wholes, known: Labels) -> Wholes:
     return order[place].astype(np.intp)[codes]
 
 
-def distinct_labels(y: Any, n_rows: int | None = None) -> tuple[NDArray[Any], Wholes]:
+def distinct_labels(y: object, n_rows: int | None = None) -> tuple[NDArray[Any], Wholes]:
     """Return the distinct labels, sorted, and the place of that of each row among them."""
     name = errors.names().y
     require_labels(y)
@@ -171,7 +171,7 @@ def _encode(labels: Labels) -> tuple[NDArray[Any], Wholes]:
     return values, codes
 
 
-def require_labels(y: Any) -> None:
+def require_labels(y: object) -> None:
     """Raise if there are no labels at all."""
     if y is None:
         name = errors.names().y
@@ -192,13 +192,13 @@ def refuse_missing(labels: Labels) -> None:
         raise errors.LabelError(problem, argument="y", row=i, remedy=say.if_missing)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     return isinstance(value, float | np.floating) and not np.isfinite(value)
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Floats:
+def check_weights(sample_weight: object, n_rows: int) -> Floats:
     """Return one finite, non-negative float64 weight per row, not all zero."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -248,7 +248,7 @@ def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], Wholes]:
         return distinct_labels(groups, n_rows)
 
 
-def find_groups(groups: Any, n_rows: int, known: Labels) -> Wholes:
+def find_groups(groups: object, n_rows: int, known: Labels) -> Wholes:
     """Return 1 + the place of the group of each row among those ``known``; 0 of all others."""
     names, codes = read_groups(groups, n_rows)
     if (names.dtype.kind in "iufb") != (known.dtype.kind in "iufb") and n_rows:

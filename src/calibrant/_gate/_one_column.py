@@ -94,7 +94,7 @@ def tells_positive(classes: Labels) -> bool:
     return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
 
 
-def check_positive(classes: Labels, name: Any = None, *, told: bool) -> None:
+def check_positive(classes: Labels, name: object = None, *, told: bool) -> None:
     """Refuse a single column that is not known to be of the second class.
 
     Either the caller was ``told`` the classes, or they tell it. ``name`` is that of the column,
@@ -115,7 +115,7 @@ def check_positive(classes: Labels, name: Any = None, *, told: bool) -> None:
         )
 
 
-def names_other_class(name: Any, classes: Labels) -> bool:
+def names_other_class(name: object, classes: Labels) -> bool:
     """Whether the name of a column says the first of two classes: "p0", "prob_no".
 
     It ends with the name of the class, after words that say that it is a probability.
@@ -137,7 +137,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name.casefold())
 
 
-def check_single_name(name: Any, fitted: NDArray[Any] | None, who: str) -> None:
+def check_single_name(name: object, fitted: NDArray[Any] | None, who: str) -> None:
     """Refuse a single column of another name than at the fit."""
     if fitted is not None and isinstance(name, str) and name != fitted[0]:
         raise errors.ColumnNameError(

@@ -145,7 +145,7 @@ def to_logits(scores: Floats, kind: str, zero_logit: float) -> Floats:
     return out
 
 
-def check_option(name: str, value: Any, allowed: Sequence[Any]) -> None:
+def check_option(name: str, value: object, allowed: Sequence[Any]) -> None:
     """Refuse a parameter that is not one of the documented values."""
     if not any(value is option or value == option for option in allowed):
         raise errors.ParameterError(
@@ -186,7 +186,7 @@ def check_floor(min_probability: Any, n_classes: int) -> None:
 
 
 def check_scores(
-    scores: Any, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
+    scores: object, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
 ) -> Floats:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
@@ -273,13 +273,13 @@ def _refuse(worst: Any, matrix: Floats, kind: str, first_row: int) -> None:
 
 
 def assign_classes(
-    y: Any,
+    y: object,
     n_rows: int,
     n_columns: int,
     kind: str,
     *,
     names: list[Any] | None,
-    classes: Any = None,
+    classes: object = None,
     used: Bools | None = None,
 ) -> tuple[Wholes, NDArray[Any], Wholes | None]:
     """Return the column of each label, the class of each column, and their order if it changes.
@@ -296,13 +296,13 @@ def assign_classes(
 
 
 def check_batch(
-    scores: Any,
-    y: Any,
-    sample_weight: Any = None,
+    scores: object,
+    y: object,
+    sample_weight: object = None,
     *,
-    groups: Any = None,
+    groups: object = None,
     kind: str = "probabilities",
-    classes: Any = None,
+    classes: object = None,
     normalize: str | None = None,
     is_chunk: bool = False,
 ) -> SimplexBatch:

@@ -94,7 +94,7 @@ class Points:
     weight: Floats
 
 
-def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points:
+def check_points(q: object, rank: object, y: object, sample_weight: object = None) -> Points:
     """Refuse what is not a set of points with labels and positive weights."""
     points = {name: _numbers(name, given) for name, given in (("q", q), ("rank", rank), ("y", y))}
     n = len(points["q"])
@@ -119,7 +119,7 @@ def _refuse(
         raise error(f"{name}[{i}] is {array[i]}; {remedy}")
 
 
-def _numbers(name: str, value: Any) -> Floats:
+def _numbers(name: str, value: object) -> Floats:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -57,7 +57,7 @@ class CostTable(NamedTuple):
 
 
 def read_in_memory(
-    y_true: Any, y_proba: Any, sample_weight: Any, classes: Any, pos_label: Label | None
+    y_true: object, y_proba: object, sample_weight: object, classes: object, pos_label: Label | None
 ) -> Predictions:
     """Return labelled predictions; refuse chunks."""
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
@@ -68,12 +68,12 @@ def read_in_memory(
     return source
 
 
-def is_single(given: Any) -> bool:
+def is_single(given: object) -> bool:
     """Whether probabilities are one column."""
     return not isinstance(given, Predictions) and gate.is_single_column(given)
 
 
-def split_pos_label(given: Any, costs: Any, pos_label: Label | None) -> tuple[Any, Any]:
+def split_pos_label(given: object, costs: object, pos_label: Label | None) -> tuple[Any, Any]:
     """Return the ``pos_label`` that rows are read by, and that of named costs.
 
     A single column is that of ``pos_label``, which then is the last class. With two columns it
@@ -85,12 +85,12 @@ def split_pos_label(given: Any, costs: Any, pos_label: Label | None) -> tuple[An
 
 
 def read_with_costs(
-    y_true: Any,
-    y_proba: Any,
-    costs: Any,
-    abstain: Any,
-    sample_weight: Any,
-    classes: Any,
+    y_true: object,
+    y_proba: object,
+    costs: object,
+    abstain: object,
+    sample_weight: object,
+    classes: object,
     pos_label: Label | None,
 ) -> tuple[Predictions, CostTable]:
     """Return labelled predictions, and the costs of their classes."""
@@ -147,7 +147,7 @@ def read_costs(
     )
 
 
-def _check_matrix(cells: Any, n_classes: int) -> Floats:
+def _check_matrix(cells: object, n_classes: int) -> Floats:
     """Return finite costs of shape (n_classes, n_actions), or with that shape for each row."""
     try:
         matrix = np.array(cells, dtype=np.float64)

@@ -219,7 +219,7 @@ def summarise_rows(rows: Predictions, level: float) -> BinarySummary:
 
 
 def _why_missing(
-    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: Any
+    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: object
 ) -> dict[str, str]:
     """Say why numbers or intervals are missing, if any are."""
     name = errors.in_words(positive)

@@ -233,7 +233,7 @@ def thresholded_ece(
     return measure(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
 
 
-def check_bins(n_bins: Any, strategy: Any = "uniform", norm: Any = "l1") -> None:
+def check_bins(n_bins: object, strategy: object = "uniform", norm: object = "l1") -> None:
     """Refuse options of binned errors that are not documented."""
     check_number("n_bins", n_bins, low=1, whole=True)
     check_option("strategy", strategy, BIN_STRATEGIES)

@@ -44,7 +44,7 @@ def cumulative_differences(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Label | None = None,

@@ -67,7 +67,7 @@ def generator(random_state: Seed) -> np.random.Generator:
         ) from error
 
 
-def check_level(confidence_level: Any) -> None:
+def check_level(confidence_level: object) -> None:
     """Refuse confidence levels outside [0, 1]."""
     check_number("confidence_level", confidence_level, low=0.0, high=1.0)
 

@@ -55,7 +55,7 @@ def reliability_curve(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.fft import dct, dst
@@ -33,7 +33,7 @@ def smooth_ece(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: Label | None = None,

@@ -121,7 +121,7 @@ _STORED = {int: np.int64, float: np.float64, bool: np.int64}
 _TEXTS = {"str": "U", "bytes": "S"}
 
 
-def _expanded(kind: Any) -> Any:
+def _expanded(kind: object) -> Any:
     """Return what an alias stands for, as ``NDArray`` does from numpy 2.5 on."""
     value = getattr(get_origin(kind), "__value__", None)
     return kind if value is None else value[get_args(kind)]
@@ -157,7 +157,7 @@ def stored_types(cls: Any) -> dict[str, Any]:
 
 
 @cache
-def optional_fields(cls: Any) -> frozenset[str]:
+def optional_fields(cls: object) -> frozenset[str]:
     """Return the names of what may be None, and then has no place."""
     return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
 
@@ -202,7 +202,7 @@ def _given(calibrator: Calibrator, map_fields: dict[str, Any]) -> dict[str, Any]
     return values
 
 
-def parts_in(value: Any) -> Iterator[Calibrator]:
+def parts_in(value: object) -> Iterator[Calibrator]:
     """Calibrators in a value, or in a dictionary or list of values."""
     if isinstance(value, Calibrator):
         yield value
@@ -299,15 +299,15 @@ def _is_written(kind: Any, field: str, value: Any) -> bool:
     return value is not None if written == "unless None" else bool(written)
 
 
-def _other_than_none(kind: Any) -> Any:
+def _other_than_none(kind: object) -> Any:
     return next(of for of in get_args(kind) if of is not NoneType)
 
 
-def _is_whole(kind: Any) -> bool:
+def _is_whole(kind: object) -> bool:
     return get_args(get_args(_expanded(kind))[1])[0] is np.int64
 
 
-def _expect(stored: Any, word: str, name: str) -> None:
+def _expect(stored: object, word: str, name: str) -> None:
     """Refuse a header that announces another kind of value than the class has."""
     is_word = type(stored) is str and stored == word
     require(is_word, f"{name} is not declared as {word!r}", "fields")
@@ -337,7 +337,7 @@ def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
     return "maps"
 
 
-def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
+def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
     _expect(stored, "maps", name)
     places, lengths = (reader.take(f"{name}/{n}", whole=True) for n in ("forms", "lengths"))
     numbers = reader.take(f"{name}/numbers")
@@ -386,7 +386,7 @@ def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
     return entry, array
 
 
-def unpack_vector(entry: Any, where: str, array: Labels | None) -> Labels:
+def unpack_vector(entry: object, where: str, array: Labels | None) -> Labels:
     """Build the vector that an entry of the header describes, if its dtype holds these values."""
     given = take(entry, where, {"type": str, "dtype": str, "values": list}, ["values"])
     kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])

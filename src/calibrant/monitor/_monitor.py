@@ -39,7 +39,7 @@ FORMAT, VERSION = "calibrant.monitor", 5
 """What the first line of a saved monitor says."""
 
 
-def _check_name(name: str, value: Any) -> str | None:
+def _check_name(name: str, value: object) -> str | None:
     """Return a name; refuse other things than text and None."""
     if value is not None and (not isinstance(value, str) or not value):
         raise errors.ParameterError(f"{name}={value!r:.60} must be text, or None")
@@ -303,7 +303,7 @@ class CalibrationMonitor:
 # The state of a monitor as text: JSON, after a line with its checksum
 
 
-def _pack(thing: Any) -> Any:
+def _pack(thing: object) -> Any:
     """Return the attributes listed in KEPT, of parts and of dictionaries of parts alike."""
     if isinstance(thing, np.ndarray):
         return thing.tolist()

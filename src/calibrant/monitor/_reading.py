@@ -60,7 +60,7 @@ def _check(
 
 
 def read_rows(
-    classes: Labels | None, probabilities: Any, y: Any, time: Any
+    classes: Labels | None, probabilities: object, y: object, time: object
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
     p, label, labels = _check(classes, probabilities, y)
@@ -92,7 +92,7 @@ def check_classes(classes: Labels) -> NDArray[Any]:
     return classes
 
 
-def _read_times(time: Any, n_rows: int) -> Floats:
+def _read_times(time: object, n_rows: int) -> Floats:
     """Return numbers as they are, and dates as numbers, of UTC if they have no zone."""
     stored = np.asarray(time)
     if stored.shape != (n_rows,):

@@ -71,7 +71,7 @@ def draw_decisions(
     return ax
 
 
-def _kind(curve: Any) -> str:
+def _kind(curve: object) -> str:
     """Return what a curve shows; its class is in a room above this one, so its fields tell."""
     if hasattr(curve, "net_benefit"):
         return "net benefit"

@@ -43,7 +43,7 @@ def compute_reliability_grid(
     y_true: ArrayLike,
     probabilities: Mapping[str, ArrayLike],
     *,
-    kind: Any = None,
+    kind: object = None,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     sample_weight: ArrayLike | None = None,
@@ -330,7 +330,7 @@ class ReliabilityDisplay:
         y_true: ArrayLike | Predictions | Chunks,
         y_proba: ArrayLike | None = None,
         *,
-        kind: Any = None,
+        kind: object = None,
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         n_resamples: int = 1000,
@@ -443,7 +443,7 @@ def draw_line(
     return line
 
 
-def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: Any) -> None:
+def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: object) -> None:
     """Draw where the rows are, along the bottom: their share is the area over a bin."""
     edges = np.maximum(curve.edges, ax.get_xlim()[0])
     widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)

@@ -137,7 +137,7 @@ def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _count_labels(number: int, y: Any, weight: Any) -> Counter[Any]:
+def _count_labels(number: int, y: object, weight: object) -> Counter[Any]:
     with located(f"chunk {number}"):
         return count_each(None, y, weight)
 
@@ -154,7 +154,7 @@ def _count(
         return count(scores, y, weight)
 
 
-def _is_frame(given: Any) -> bool:
+def _is_frame(given: object) -> bool:
     """Whether something is a data frame or a series of Dask's."""
     return hasattr(given, "npartitions") and not isinstance(given, da.Array)
 
@@ -282,7 +282,7 @@ def map_rows(
 
 def _apply(
     block: NDArray[Any],
-    calibrator: Any,
+    calibrator: object,
     method: str,
     names: list[Any] | None,
     on_bad_row: str,
