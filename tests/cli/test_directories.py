@@ -46,21 +46,6 @@ def test_a_sample_is_told(days, tmp_path, call, monkeypatch):
     assert "intervals of errors are of 200 rows, sampled by content." in text
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--part", "val"], "has no part 'val'; leave out --part"),
-        (["--labels", "x.npy"], "is no npy file; leave out --labels"),
-        (["--groups", "county"], "0.parquet has no column 'county' (--groups)"),
-    ],
-)
-def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, call):
-    assert told in call("fit", days, "-o", tmp_path / "model", *words, code=3).err
-    assert not (tmp_path / "model").exists()
-    words = ["fit", days, "-o", tmp_path / "model", "--scores", "logits", "--normalize"]
-    assert "--normalize is for probabilities" in call(*words, code=2).err
-
-
 @pytest.mark.parametrize("name", ["all.csv", "days"])
 def test_what_needs_all_rows_reads_them_at_once(tmp_path, call, monkeypatch, name):
     monkeypatch.setattr(formats, "LARGE_BYTES", 0)

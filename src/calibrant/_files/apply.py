@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from calibrant._files.request import Request
     from calibrant._files.source import Rows, Source
     from calibrant._files.writers import Chunks
+    from calibrant._types import Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
 """Bad rows whose places are told."""
@@ -151,12 +152,12 @@ def of_model(calibrator: Calibrator, request: Request) -> Request:
     )
 
 
-def _feature_names(calibrator: Any) -> list[str]:
+def _feature_names(calibrator: object) -> list[str]:
     """Return the columns that a model reads beside the scores."""
     return [column.name for column in getattr(calibrator, "columns_", ()) if column.width]
 
 
-def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
+def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     """Check the columns of a file against those of a model, as ``predict_proba`` does.
 
     Return their order, if it is not that of the classes.
@@ -188,7 +189,7 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
     return None
 
 
-def _groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+def _groups_like(groups: Labels, known: Labels) -> NDArray[Any]:
     """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
     if known.dtype.kind not in "iufb":
         return groups
@@ -218,9 +219,7 @@ class RowCalibration:
         names = self.source.place.names or [str(c) for c in self.classes]
         self.names = names if self._order is None else [names[j] for j in self._order]
 
-    def __call__(
-        self, rows: Rows, on_bad_row: str = "raise"
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[NDArray[Any], Bools]:
         """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
         calibrator, classes = self._calibrator, [str(c) for c in self.classes]
         by_row: dict[str, Any] = {}
@@ -254,7 +253,7 @@ class CalibratedFile:
     """A file that was read and calibrated whole."""
 
     rows: Rows
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     calibration: RowCalibration
 
     @property
