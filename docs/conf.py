@@ -144,8 +144,12 @@ search_words = {
     "start/methods": "methods, isotonic regression, Platt scaling, which method",
     "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, "
     "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
-    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
-    "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
+    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, SVM, pipeline, "
+    "cross-validation",
+    "guides/from-scikit-learn": "CalibratedClassifierCV, scikit-learn, sklearn, LightGBM, XGBoost, "
+    "CatBoost, early stopping, eval_set, ColumnTransformer, GridSearchCV, TimeSeriesSplit, "
+    "GroupKFold, FrozenEstimator, prefit",
+    "start/questions": "questions, FAQ, how many rows, sample size, number of rows",
     "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
     "guides/cli": "csv, parquet, command line, CLI, files, terminal",
     "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
