@@ -15,7 +15,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 import calibrant
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names and gallery_style
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -66,27 +66,6 @@ autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-
-def set_style(_conf, _path):
-    """Give all pictures of the gallery the look of the package's own."""
-    import matplotlib as mpl
-
-    from calibrant import _drawing
-
-    mpl.rcParams.update(
-        {
-            "axes.axisbelow": True,
-            "axes.grid": True,
-            "axes.prop_cycle": mpl.cycler(color=_drawing.PALETTE),
-            "axes.spines.right": False,
-            "axes.spines.top": False,
-            "figure.titleweight": "bold",
-            "grid.color": _drawing.GRID,
-            "grid.linewidth": 0.6,
-        }
-    )
-
-
 GALLERY = (
     "forest",
     "costs",
@@ -109,7 +88,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
-    "reset_modules": ("matplotlib", set_style),
+    "reset_modules": ("matplotlib", "gallery_style.set_style"),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
