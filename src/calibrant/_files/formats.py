@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
 
@@ -194,7 +196,7 @@ def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
     return grades_of(*_read_column(path, name, option))
 
 
-def grades_of(stored: NDArray[Any], place: Place) -> NDArray[Any]:
+def grades_of(stored: Labels, place: Place) -> NDArray[Any]:
     """Return grades: numbers with fractions as they are, others as labels."""
     values = values_of(stored)
     if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1).any():

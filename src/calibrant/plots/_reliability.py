@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
 
@@ -52,7 +52,7 @@ def compute_reliability_grid(
     y_true: ArrayLike,
     probabilities: Mapping[str, ArrayLike],
     *,
-    kind: Any = None,
+    kind: object = None,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] | None = None,
     sample_weight: ArrayLike | None = None,
@@ -374,14 +374,14 @@ class ReliabilityDisplay:
         y_true: ArrayLike | Predictions | Chunks,
         y_proba: ArrayLike | None = None,
         *,
-        kind: Any = None,
+        kind: object = None,
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] | None = None,
         n_resamples: int = 1000,
         random_state: Seed = 0,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
         name: str | None = None,
         ref_line: bool = True,
         ax: Axes | None = None,
@@ -494,7 +494,7 @@ def draw_line(
     return line
 
 
-def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: Any) -> None:
+def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: object) -> None:
     """Draw where the rows are, along the bottom: their share is the area over a bin."""
     edges = np.maximum(curve.edges, ax.get_xlim()[0])
     widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)
