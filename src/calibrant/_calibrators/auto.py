@@ -99,7 +99,7 @@ class AutoCalibrator(Composed):
     structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
     with the number of errors to learn from. For two classes the mixture consists of two-class
     scaling, to which it is shrunk, and isotonic methods; only the spline is fitted to its output,
-    and its weight grows forty times more slowly.
+    and it needs forty times as much held-out loss to get the same weight.
 
     Parameters
     ----------
