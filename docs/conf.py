@@ -119,7 +119,9 @@ search_words = {
     "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
     "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
     "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
-    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
+    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, confidence",
+    "guides/choose-a-model": "compare models, leaderboard, lm-eval, Inspect, MMLU, benchmark",
+    "guides/trust-a-judge": "judge, LLM as a judge, grading, PPI, Bradley-Terry, pairwise, arena",
     "guides/cli": "csv, parquet, command line, CLI, files, terminal",
     "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
     "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "

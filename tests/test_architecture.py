@@ -131,7 +131,7 @@ BUDGETS = {
     "_calibrators": 5_700,
     "metrics": 3_950,
     "plots report": 3_540,
-    "decisions monitor judge": 3_870,
+    "decisions monitor judge": 3_900,
     "scale": 1_200,
     "model_file": 1_370,
     "export": 2_150,

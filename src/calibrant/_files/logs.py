@@ -57,7 +57,8 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     wheres = [record.where for record in records]
     columns, by_name = _find_classes(questions, request.log_classes, wheres)
     scores, labels, n_narrow = _to_matrix(questions, columns, by_name=by_name)
-    if None in labels and any(label is not None for label in labels):
+    is_known = [label is not None for label in labels]
+    if not request.may_lack_labels and any(is_known) and not all(is_known):
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
     titles = " and ".join(dict.fromkeys(log.title for log in logs))
@@ -72,7 +73,7 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     rows = Rows(
         scores,
         kind,
-        None if None in labels else np.array(labels),
+        np.array(labels, None if all(is_known) else object) if any(is_known) else None,
         Place(str(path), columns, lambda rows: [wheres[row] for row in rows]),
         {
             name: np.array([record.value(name, option) for record in records])
@@ -230,9 +231,17 @@ def unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
         return unpacked
 
 
-def read_field(path: Path, name: str, option: str) -> tuple[NDArray[Any], Place]:
+def read_field(
+    path: Path, name: str, option: str, *, may_lack: bool = False
+) -> tuple[NDArray[Any], Place]:
     """Return a field of the records of a file, which may have no scores."""
     records = read_records(path)
     wheres = [record.where for record in records]
-    values = np.array([record.value(name, option) for record in records])
+    is_known = [record.fields.get(name) is not None for record in records]
+    values = np.array(
+        [
+            record.value(name, option) if known or not (may_lack and any(is_known)) else None
+            for record, known in zip(records, is_known, strict=True)
+        ]
+    )
     return values, Place(str(path), locate=lambda rows: [wheres[row] for row in rows])
