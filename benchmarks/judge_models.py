@@ -76,11 +76,11 @@ def ppi_strengths(games, y, f, is_graded):
     except ImportError:
         return None
     x = games[:, :-1] - games[:, -1:]
-    return np.array(
-        ppi_logistic_ci(
-            x[is_graded], y[is_graded], f[is_graded], x[~is_graded], f[~is_graded], alpha=0.05
-        )
-    ).T
+    own, others = (x[is_graded], y[is_graded], f[is_graded]), (x[~is_graded], f[~is_graded])
+    try:
+        return np.array(ppi_logistic_ci(*own, *others, alpha=0.05)).T
+    except np.linalg.LinAlgError:  # a model of a few labels that always won, or always lost
+        return None
 
 
 def cje_dataset(y, f, model, item, is_graded):

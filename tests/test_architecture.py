@@ -135,7 +135,7 @@ BUDGETS = {
     "scale": 1_200,
     "model_file": 1_370,
     "export": 2_150,
-    "_files _cli": 4_860,
+    "_files _cli": 5_010,
     "hooks": 550,
     "study": 3_950,
 }

@@ -80,7 +80,11 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="Column with the labels; by default label, target, y or class, or the only column of "
         "text.",
     ),
-    "labels": click.option("--labels", type=PATH, help="npy file with the labels."),
+    "labels": click.option(
+        "--labels",
+        type=PATH,
+        help="npy file with the labels; of a log, a file with ids and labels.",
+    ),
     "columns": click.option(
         "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
     ),

@@ -118,8 +118,10 @@ def _refuse_options(path: Path, request: Request, holds: str) -> None:
     """Refuse options that are for files of another format."""
     if holds != "archive" and request.part is not None:
         raise PredictionFileError(f"{path} has no part {request.part!r}; leave out --part")
-    if holds != "array" and request.labels is not None:
-        raise PredictionFileError(f"{path} is no npy file; leave out --labels {request.labels}")
+    if holds not in ("array", "log") and request.labels is not None:
+        raise PredictionFileError(
+            f"{path} is no npy file and no log; leave out --labels {request.labels}"
+        )
 
 
 def _decoded(stream: Iterator[Rows], path: Path) -> Iterator[Rows]:

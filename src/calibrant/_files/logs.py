@@ -14,9 +14,9 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from calibrant._files.readers import SMALLEST_MASS, Log, Record, describe
+from calibrant._files.readers import ID_FIELDS, SMALLEST_MASS, Log, Record, describe
 from calibrant._files.source import Place, Rows, Source
-from calibrant._files.tables import open_text, suffix_of
+from calibrant._files.tables import open_table, open_text, read_table_column, suffix_of
 from calibrant.errors import PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
@@ -42,7 +42,10 @@ def read_log(path: Path, request: Request) -> Source:
 
 def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     """Read logs as one set of rows: a file, or all those that lie below a directory."""
-    found = {file: Log(_of_one_filter(read_records(file, path)), request) for file in files}
+    found = {}
+    for file in files:
+        records = _of_one_filter(read_records(file, path))
+        found[file] = Log(_with_labels(records, request), request)
     logs = [log for log in found.values() if log.records]
     if not logs:
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
@@ -87,9 +90,35 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
 
 
 def _of_one_filter(records: list[Record]) -> list[Record]:
-    """Leave out what other filters of lm-evaluation-harness make of the same answers."""
+    """Leave out what other filters of lm-evaluation-harness make of the same answers.
+
+    And what HELM makes of the same questions by perturbations.
+    """
     first = records[0].fields.get("filter") if records else None
-    return [record for record in records if record.fields.get("filter") == first]
+    return [
+        record
+        for record in records
+        if record.fields.get("filter") == first and "perturbation" not in record.fields
+    ]
+
+
+def _with_labels(records: list[Record], request: Request) -> list[Record]:
+    """Put the labels of another file to the records by their ids, as a batch has no labels."""
+    path, name = request.labels, request.label or "label"
+    if path is None:
+        return records
+    if suffix_of(path) in LINES:
+        known = {own.question: own.value(name, "--label-column") for own in read_records(path)}
+    else:
+        ids = [own for own in ID_FIELDS if own in open_table(path).names]
+        if not ids:
+            raise PredictionFileError(f"{path} has no column {some(ID_FIELDS)}; name the records")
+        columns = (read_table_column(path, own, "--labels")[0] for own in (ids[0], name))
+        known = {str(own): label for own, label in zip(*map(list, columns), strict=True)}
+    for record in records:
+        if record.question not in known:
+            raise record.error(f": {path} has no label of {record.question!r:.60} (--labels)")
+    return [own._replace(fields=own.fields | {name: known[own.question]}) for own in records]
 
 
 def _to_matrix(
