@@ -136,7 +136,7 @@ BUDGETS = {
     "model_file": 1_370,
     "export": 2_150,
     "_files _cli": 5_010,
-    "hooks": 550,
+    "hooks": 560,
     "study": 3_950,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md

@@ -282,11 +282,13 @@ def test_probabilities_confidences_and_names_with_signs(tmp_path):
     rows = [{"confidence": float(c), "correct": bool(rng.random() < c)} for c in rng.random(60)]
     packed = "\n".join(json.dumps(row) for row in rows).encode()
     (home / "stated.jsonl.gz").write_bytes(gzip.compress(packed))
+    (tmp_path / "mistral-7b-v0.1.jsonl").write_text('{"probs": [0.5, 0.5], "label": 0}\n' * 30)
     narrow = [{"probs": {"A": 0.4, "B": 0.6}, "label": "A"}] * 3
     wide = [{"probs": {"A": 0.2, "B": 0.0, "C": 0.8}, "label": "C"}] * 30
     text = "\n".join(json.dumps(row) for row in narrow + wide)
     (home / "options.jsonl").write_text(text)
-    options, stated = sorted(read_answers(tmp_path), key=lambda one: one.task)
+    plain, options, stated = sorted(read_answers(tmp_path), key=lambda one: one.task)
+    assert (plain.model, plain.task) == ("mistral-7b-v0.1", "")
     assert (options.kind, options.classes, stated.task) == ("logits", ["A", "B", "C"], "stated")
     assert np.isneginf(np.asarray(options.scores)).sum() == 3
     table = compare_models([stated], calibrator=QUICK)

@@ -60,14 +60,8 @@ def numbers(text: str) -> tuple[float, ...]:
     default="rows",
     help="Estimate the mean of these rows, or of the population they are drawn from.",
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    help="Confidence level of the intervals.",
-)
 @output_option("Table of calibrated probabilities, or of the rows of a plan.", required=False)
-@shared("seed", "as_json")
+@shared("level", "seed", "as_json")
 def judge(
     labelled: Path,
     unlabelled: Path | None,
@@ -99,9 +93,9 @@ def judge(
 
     _check_options(unlabelled, clusters, items, pairs, plan, request)
     asked = Asked(labelled, values, target, level, seed, request.groups, clusters, items)
-    beside = {"--clusters": clusters, "--items": items}
-    more = {name: option for option, name in beside.items() if name is not None}
-    more |= dict.fromkeys(pairs or (), "--pairs")
+    more = dict.fromkeys(pairs or (), "--pairs")
+    more |= {clusters: "--clusters"} if clusters else {}
+    more |= {items: "--items"} if items else {}
     given = _read(labelled, unlabelled, grade, request, more)
     columns: dict[str, Any] = {}
     with given.explained or nullcontext():

@@ -109,6 +109,12 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="Costs of decisions: CSV with a row for each true class and a column for each action, "
         'or JSON {"false_positive": 1, "false_negative": 20}.',
     ),
+    "level": click.option(
+        "--level",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.95,
+        help="Confidence level of the intervals.",
+    ),
     "seed": click.option("--seed", default=0, help="Seed of random numbers."),
     "jobs": click.option(
         "-j",

@@ -39,8 +39,6 @@ TRUTH_FIELDS = ("correct", "is_correct", "right", "label")
 TRUTH = {"true": 1, "1": 1, "1.0": 1, "c": 1, "false": 0, "0": 0, "0.0": 0, "i": 0}
 """Fields that say whether an answer was right, and how; C and I are those of Inspect."""
 
-PROBS = "probabilities"
-
 SMALLEST_MASS = 1e-12
 """Mass of an option that is not listed, at least."""
 
@@ -269,8 +267,7 @@ def read_confidence(record: Record, log: Log) -> Question:
     truth = None if said is None else TRUTH.get(str(said).strip().casefold(), -1)
     if truth == -1:
         raise record.error(f": the label {said!r:.200} is neither true nor false")
-    scores = [1.0 - value / scale, value / scale]
-    return Question(scores, ["false", "true"], truth, "probabilities")
+    return _stated(value / scale, truth)
 
 
 def read_repeated(record: Record, log: Log) -> Question:
@@ -284,7 +281,12 @@ def read_repeated(record: Record, log: Log) -> Question:
     truth = TRUTH.get(str(value).strip().casefold())
     if truth is None:
         raise record.error(f": whether the answer is right is {describe(value)}, not true or false")
-    return Question([1.0 - share, share], ["false", "true"], truth, "probabilities")
+    return _stated(share, truth)
+
+
+def _stated(sure: float, truth: int | None) -> Question:
+    """Return how sure a model is of its answer, and whether that was right."""
+    return Question([1.0 - sure, sure], ["false", "true"], truth, "probabilities")
 
 
 def read_helm(record: Record, _: Log) -> Question:
@@ -300,7 +302,7 @@ def read_helm(record: Record, _: Log) -> Question:
             " has no max_prob and exact_match; only runs of multiple choice on models with "
             "log-probabilities can be read"
         )
-    return Question([1.0 - min(sure, 1.0), min(sure, 1.0)], ["false", "true"], int(right), PROBS)
+    return _stated(min(sure, 1.0), int(right))
 
 
 def read_lm_eval(record: Record, _: Log) -> Question:
