@@ -135,8 +135,8 @@ BUDGETS = {
     "scale": 1_100,
     "model_file": 1_370,
     "export": 2_100,
-    "_files _cli": 4_700,
-    "hooks": 540,
+    "_files _cli": 5_060,
+    "hooks": 560,
     "study": 3_710,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
