@@ -50,13 +50,13 @@ def predict_good(
         if on_bad_row == "raise":
             raise
     good[bad_rows(rows, calibrator._kind, calibrator.normalize)] = False  # noqa: SLF001  (ours)
-    found = predict(rows[good])
+    result = predict(rows[good])
     if on_bad_row == "skip":
-        return found, good
-    is_number = found.dtype.kind == "f"
-    missing = (np.nan, found.dtype) if is_number else (None, np.dtype(object))
-    out = np.full((len(good), *found.shape[1:]), missing[0], dtype=missing[1])
-    out[good] = found
+        return result, good
+    is_number = result.dtype.kind == "f"
+    missing = (np.nan, result.dtype) if is_number else (None, np.dtype(object))
+    out = np.full((len(good), *result.shape[1:]), missing[0], dtype=missing[1])
+    out[good] = result
     return out, good
 
 
@@ -67,8 +67,8 @@ def predict_chunk(
 
     def predict(some: NDArray[Any]) -> NDArray[Any]:
         given = some if names is None else NamedMatrix(some, names)
-        found: NDArray[Any] = getattr(calibrator, method)(given)
-        return found
+        result: NDArray[Any] = getattr(calibrator, method)(given)
+        return result
 
     with notices.kept():
         return predict_good(predict, rows, calibrator, on_bad_row)

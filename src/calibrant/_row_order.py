@@ -105,7 +105,7 @@ def order_rows(*keys: NDArray[Any]) -> Order:
 
 
 def order_by_columns(scores: Floats, class_index: Wholes, weight: Floats) -> Order:
-    """Order of rows with their labels, in which columns are told apart."""
+    """Order of rows with their labels; rows whose columns are permuted are different rows."""
     return order_rows(class_index, row_hashes(scores.view(np.int64), class_index), weight)
 
 

@@ -575,7 +575,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if gate.is_single(self._kind):
             name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)
-            gate.check_positive(self.classes_, name, told=True)
+            gate.check_positive(self.classes_, name, are_given=True)
             gate.check_single_name(name, fitted, type(self).__name__)
             return None
         if shape[1] != self.n_features_in_:

@@ -190,7 +190,7 @@ class CalibratedClassifier(
                 pairs, offsets = [job.run(everything, everything)], None
             else:
                 pairs, offsets = self._cross_validate(job, routed.splitter.split)
-        found = {
+        result = {
             "classes_": classes,
             "calibrated_classifiers_": pairs,
             "pooling_": "probabilities" if offsets is None else "logarithms",
@@ -198,15 +198,17 @@ class CalibratedClassifier(
         }
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
-                found[name] = getattr(pairs[0].estimator, name)
-        replace_state(self, found)
+                result[name] = getattr(pairs[0].estimator, name)
+        replace_state(self, result)
         return self
 
     def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
-        found = self._find_score_calibrator()
-        return FeatureCalibrator(found) if self.features and found.beside != "features" else found
+        result = self._find_score_calibrator()
+        return (
+            FeatureCalibrator(result) if self.features and result.beside != "features" else result
+        )
 
     def _find_score_calibrator(self) -> Calibrator:
         """Return the calibrator that was asked for."""
@@ -339,8 +341,8 @@ class CalibratedClassifier(
         probabilities, scores = self._averages(X, **params)
         best = np.empty(len(scores), dtype=np.intp)
         top_columns(probabilities, scores, best)
-        found: NDArray[Any] = self.classes_[best]
-        return found
+        result: NDArray[Any] = self.classes_[best]
+        return result
 
     def _averages(self, X: object, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""

@@ -12,7 +12,6 @@ import numpy as np
 from calibrant._files.request import Request
 from calibrant._files.tables import MISSING
 from calibrant._gate import (
-    ONE_COLUMN,
     NamedMatrix,
     are_whole,
     check_batch,
@@ -20,6 +19,7 @@ from calibrant._gate import (
     check_scores,
     key,
     match_columns,
+    n_classes_of,
     softmax,
 )
 from calibrant.errors import DataError, ParameterError, PredictionFileError, naming, number_of
@@ -64,7 +64,7 @@ class Aligned:
 
     @property
     def normalize(self) -> str | None:
-        """What calibrators and checks are told about the sums of rows."""
+        """The parameter ``normalize`` of calibrators and checks."""
         return "rows" if self.request.normalize else None
 
     @property
@@ -107,7 +107,7 @@ class Aligned:
             return self.scores
         matrix = check_scores(self.rows.scores, kind, self.normalize)
         matrix = softmax(matrix) if kind in ("logits", "decision") else matrix
-        return matrix if names is None or kind in ONE_COLUMN else NamedMatrix(matrix, names)
+        return matrix if names is None or self.rows.is_single else NamedMatrix(matrix, names)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -142,7 +142,7 @@ def align(
     request says which. It is the class of a single column.
     """
     request = request or Request()
-    place, names, is_single = rows.place, rows.place.names, rows.kind in ONE_COLUMN
+    place, names, is_single = rows.place, rows.place.names, rows.is_single
     as_text = like is not None and like.y.dtype.kind == "U"
     if labels:
         as_text = isinstance(labels[0], str)
@@ -159,7 +159,7 @@ def align(
     if is_single and len(two or labels) == 2:
         name = names[0] if names is not None and len(names) == 1 else None
         with naming(place):
-            check_positive(np.array(two or labels), name, told=two is not None)
+            check_positive(np.array(two or labels), name, are_given=two is not None)
     aligned = Aligned(rows, y, two if is_single else known, request)
     if is_single or two is None or len(two) != 2:
         return aligned
@@ -175,8 +175,7 @@ def _find_classes(
 ) -> list[Any] | None:
     """Return the class of each column, where something tells it."""
     place, names, n_columns = rows.place, rows.place.names, rows.scores.shape[1]
-    is_single = rows.kind in ONE_COLUMN
-    n_classes = 2 if is_single else n_columns
+    is_single, n_classes = rows.is_single, n_classes_of(rows.kind, n_columns)
     if request.classes is not None:
         if len(request.classes) != n_classes:
             raise PredictionFileError(

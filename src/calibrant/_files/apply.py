@@ -24,7 +24,7 @@ from calibrant._files.formats import (
 )
 from calibrant._files.logs import leave_out_absent
 from calibrant._files.writers import calibrated_table, labels_of_model, open_output
-from calibrant._gate import ONE_COLUMN, NamedMatrix
+from calibrant._gate import NamedMatrix, is_single
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from calibrant._types import Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
-"""Bad rows whose places are told."""
+"""Number of bad rows that are named by their places."""
 
 
 class Applied(NamedTuple):
@@ -124,7 +124,7 @@ def _apply_file(
 def of_model(calibrator: Calibrator, request: Request) -> Request:
     """Return what a model asks of a file; other columns of a table are written again."""
     # Of several classes other numbers stay refused: they may be classes of another model.
-    names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
+    names = getattr(calibrator, "feature_names_in_", ()) if is_single(calibrator.scores) else ()
     beside = dict.fromkeys(_feature_names(calibrator), "the model was fitted with --features")
     return replace(
         request,
@@ -148,10 +148,10 @@ def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     """
     classes, names, place = calibrator.classes_, source.place.names, source.place
     fitted = getattr(calibrator, "feature_names_in_", None)
-    if source.kind in ONE_COLUMN:
+    if is_single(source.kind):
         single = names[0] if names is not None and len(names) == 1 else None
         with errors.naming(place):
-            gate.check_positive(classes, single, told=True)
+            gate.check_positive(classes, single, are_given=True)
             if source.columns is None or not source.columns.are_chosen:
                 gate.check_single_name(single, fitted, "the model")
         return None
@@ -209,7 +209,7 @@ class RowCalibration:
 
         def predict(some: NDArray[Any]) -> NDArray[Any]:
             # The columns are checked already: with these names the model asks no more.
-            given = some if calibrator.scores in ONE_COLUMN else NamedMatrix(some, classes)
+            given = some if is_single(calibrator.scores) else NamedMatrix(some, classes)
             return calibrator.predict_proba(given, **by_row)
 
         ordered = None if rows.place.names is None else self.names

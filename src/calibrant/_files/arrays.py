@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._files.source import Place, Rows, Source, decoding, kind_of
-from calibrant._gate import ONE_COLUMN, are_whole, two_column_kind
+from calibrant._gate import are_whole, n_classes_of, two_column_kind
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def read_npz(path: Path, request: Request) -> Source:
     scores = _to_matrix(archive.load(name), f"{path}: {name}", request.kind)
     n_rows, n_columns = scores.shape
     kind = kind_of(request.kind, n_columns, str(path), ARRAYS[stem])
-    classes, labels = archive.load_classes(2 if kind in ONE_COLUMN else n_columns), None
+    classes, labels = archive.load_classes(n_classes_of(kind, n_columns)), None
     if f"{prefix}labels" in archive.names:
         labels = archive.load(f"{prefix}labels")
         _check_labels(labels, f"{path}: labels", n_rows)

@@ -17,7 +17,7 @@ from calibrant import _notices as notices
 from calibrant._files.align import align, read_labels, values_of
 from calibrant._files.formats import files_below, join_tables, open_source
 from calibrant._files.request import Request
-from calibrant._gate import ONE_COLUMN, NamedMatrix, fitted_names
+from calibrant._gate import NamedMatrix, fitted_names
 from calibrant.errors import LabelError, PredictionFileError, ShapeError
 from calibrant.scale import Chunks, located
 
@@ -98,7 +98,7 @@ class SourceChunks(Chunks):
 
     @abstractmethod
     def _count(self, count: Callable[..., T], rows: Rows) -> T:
-        """Count one chunk; a fault is told with its file and row."""
+        """Count one chunk; an error names its file and row."""
 
 
 class TableChunks(SourceChunks):
@@ -178,7 +178,7 @@ class FileChunks(SourceChunks):
         """Return probabilities, as metrics take them, and the class of each column."""
         result = copy(self)
         result._gives_probabilities = True  # noqa: SLF001  (a copy)
-        if self.rows.kind in ONE_COLUMN:
+        if self.rows.is_single:
             result.names, result.n_columns = None, 2
         return result, self.classes
 
@@ -190,7 +190,7 @@ class FileChunks(SourceChunks):
         return sample.n_rows if sample.is_complete else sample.n_kept, sample.n_rows
 
     def explained(self) -> AbstractContextManager[None]:
-        """Let errors name the file and the options; the rows that told the classes are checked."""
+        """Let errors name the file and the options, by checking the first rows once more."""
         return self.first.explained()
 
 

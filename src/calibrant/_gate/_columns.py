@@ -120,15 +120,17 @@ def _by_text(names: Sequence[Any], labels: list[str]) -> dict[str, tuple[list[in
     return groups
 
 
-def column_order(names: list[Any] | None, classes: Labels, *, told: bool = True) -> Wholes | None:
+def column_order(
+    names: list[Any] | None, classes: Labels, *, are_given: bool = True
+) -> Wholes | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
-    It comes with a warning. Unless the caller was ``told`` the class of each column, those whose
+    It comes with a warning. Unless the classes of the columns ``are_given``, those whose
     names neither tell their classes nor are in sorted order are refused.
     """
     order = None if names is None else order_of(names, classes)
     if names is None or order is None:
-        if names and not told and classes.dtype.kind in "OUST" and not are_sorted(names):
+        if names and not are_given and classes.dtype.kind in "OUST" and not are_sorted(names):
             raise errors.ColumnNameError(
                 f"{errors.names().prefix}columns {errors.some_in_words(names)} are neither named "
                 f"after the classes {errors.some_in_words(classes.tolist())} nor in sorted order, "
@@ -207,12 +209,12 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
     if given.tolist() == fitted.tolist():
         return
     faults = "".join(
-        f"{fault}:\n" + "".join(f"- {name}\n" for name in sorted(found)[:5])
-        for fault, found in (
+        f"{fault}:\n" + "".join(f"- {name}\n" for name in sorted(result)[:5])
+        for fault, result in (
             ("Feature names unseen at fit time", set(given) - set(fitted)),
             ("Feature names seen at fit time, yet now missing", set(fitted) - set(given)),
         )
-        if found
+        if result
     )
     raise errors.ColumnNameError(
         "The feature names should match those that were passed during fit.\n"

@@ -37,6 +37,21 @@ def two_column_kind(kind: str) -> str:
     return ONE_COLUMN.get(kind, kind)
 
 
+def single_kind(kind: str) -> str:
+    """Return the kind of one column from which two columns of this kind are made."""
+    return {two: one for one, two in ONE_COLUMN.items()}[kind]
+
+
+def n_classes_of(kind: str, n_columns: int) -> int:
+    """Return the number of classes that columns of scores of this kind are for."""
+    return 2 if is_single(kind) else n_columns
+
+
+def n_columns_of(kind: str, n_classes: int) -> int:
+    """Return the number of columns that scores of this kind have for ``n_classes`` classes."""
+    return 1 if is_single(kind) else n_classes
+
+
 def how_to_pass(kind: str) -> str:
     """Say how one column of a binary problem is passed where two are expected."""
     two = "np.column_stack([1 - p, p])"
@@ -94,15 +109,15 @@ def tells_positive(classes: Labels) -> bool:
     return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
 
 
-def check_positive(classes: Labels, name: object = None, *, told: bool) -> None:
+def check_positive(classes: Labels, name: object = None, *, are_given: bool) -> None:
     """Refuse a single column that is not known to be of the second class.
 
-    Either the caller was ``told`` the classes, or they tell it. ``name`` is that of the column,
+    Either the classes ``are_given``, or they tell it. ``name`` is that of the column,
     which may be the name of the other class.
     """
     a, b = (errors.in_words(label) for label in classes.tolist())
     names = errors.names()
-    if not told and not tells_positive(classes):
+    if not are_given and not tells_positive(classes):
         raise errors.LabelError(
             f"{names.scores} has one column, but it is not known whether its class is {a} or {b}",
             remedy=names.if_unknown_positive(a, b),

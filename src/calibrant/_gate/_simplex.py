@@ -286,13 +286,13 @@ def assign_classes(
 
     ``names`` are those of the columns; a single column of two classes has one.
     """
-    told = classes is not None
+    are_given = classes is not None
     if is_single(kind):
         index, labels = check_labels(y, n_rows, 2, classes=classes, used=used)
-        check_positive(labels, names[0] if names else None, told=told)
+        check_positive(labels, names[0] if names else None, are_given=are_given)
         return index, labels, None
     index, labels = check_labels(y, n_rows, n_columns, classes=classes, names=names, used=used)
-    return index, labels, column_order(names, labels, told=told)
+    return index, labels, column_order(names, labels, are_given=are_given)
 
 
 def check_batch(
@@ -396,12 +396,12 @@ def warn_of_kind(scores: Floats, kind: str) -> None:
 
 
 def chunks(n_rows: int, n_classes: int, most: int | None = None) -> Iterator[slice]:
-    """Slices of rows of a fixed number of bytes each, and of not more than so many rows."""
+    """Slices of rows of at most ``CHUNK_BYTES`` bytes and ``most`` rows each."""
     step = max(1, min(CHUNK_BYTES // (8 * n_classes), n_rows if most is None else most))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
 def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
-    """Slices of rows that are enough for a thread; methods that go by class need many at once."""
+    """Slices of rows for one thread each, with more rows for methods that work class by class."""
     return chunks(n_rows, n_classes, max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS))

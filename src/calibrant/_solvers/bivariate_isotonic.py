@@ -27,7 +27,7 @@ LARGEST_PRODUCT = 2.0**61
 """Bound on (total weight) * (sum of absolute labels) for which all sums fit 64 bits."""
 
 MOST_POINTS = 2**31 - 1
-"""Distinct points that 32 bits can number; so many need 130 gigabytes."""
+"""Distinct points that 32 bits can number; they would need 130 gigabytes."""
 
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave, per unit of weight and label."""

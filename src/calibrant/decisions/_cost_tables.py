@@ -68,7 +68,7 @@ def read_in_memory(
     return source
 
 
-def is_single(given: object) -> bool:
+def has_one_column(given: object) -> bool:
     """Whether probabilities are one column."""
     return not isinstance(given, Predictions) and gate.is_single_column(given)
 
@@ -79,7 +79,7 @@ def split_pos_label(given: object, costs: object, pos_label: Label | None) -> tu
     A single column is that of ``pos_label``, which then is the last class. With two columns it
     names the positive class of the costs.
     """
-    if isinstance(costs, Mapping) and not is_single(given):
+    if isinstance(costs, Mapping) and not has_one_column(given):
         return None, pos_label
     return pos_label, None
 
@@ -97,7 +97,7 @@ def read_with_costs(
     given = y_true if y_proba is None else y_proba
     of_rows, of_costs = split_pos_label(given, costs, pos_label)
     rows = read_in_memory(y_true, y_proba, sample_weight, classes, of_rows)
-    is_ordered = classes is not None or is_single(given)
+    is_ordered = classes is not None or has_one_column(given)
     return rows, read_costs(costs, rows.classes, abstain, None, of_costs, is_ordered)
 
 

@@ -155,7 +155,7 @@ def _write_log_odds_lines(
         rest = _rest(ops, x)
     log_x, log_rest = _write_logs(ops, x, rest, [curve.logs for curve in curves], curve_of)
     z = log_x - log_rest
-    # The first and the last line are told from the inner end of them: they are long.
+    # The first and the last line start at their inner ends: their outer ends are far away.
     origin = [np.append(curve.x[1], curve.x[1:-1]) for curve in curves]
     height = [np.append(curve.y[1], curve.y[1:-1]) for curve in curves]
     slope = [np.diff(curve.y) / np.diff(curve.x) for curve in curves]
@@ -172,7 +172,7 @@ _WRITERS: dict[str, tuple[Any, Callable[..., Value]]] = {
     "terms": (FLAT_TERMS, _write_terms),
     "lines": (FLAT_LINES, _write_log_odds_lines),
 }
-"""Kinds of curves, each with one that stands for others, and what writes it down."""
+"""Kinds of curves, each with a flat one for classes of another kind, and its formula."""
 
 
 def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | None) -> Value:

@@ -23,7 +23,7 @@ from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._calibrators.shift_check import MOST_CLASSES, ScoreSummary
-from calibrant._gate import ONE_COLUMN, two_column_kind
+from calibrant._gate import two_column_kind
 from calibrant._maps.base import CalibrationMap
 from calibrant._row_sample import WHOLE_ARRAYS, RowSample, SampleState
 from calibrant.errors import DataError, ModelFileError, ParameterError
@@ -416,7 +416,7 @@ def _check_labels(calibrator: Any) -> None:
     require(is_whole, "a class label is a fraction", "labels")
     require(len(set(classes.tolist())) == k, "a class label is repeated", "labels")
     if names is not None:
-        shape = (1 if calibrator.scores in ONE_COLUMN else k,)
+        shape = (gate.n_columns_of(calibrator.scores, k),)
         is_row = isinstance(names, np.ndarray) and (names.shape, names.dtype) == (shape, object)
         is_named = is_row and all(type(name) is str for name in names)
         require(is_named, "feature_names_in_ does not have a name for each column", "labels")

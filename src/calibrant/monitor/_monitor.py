@@ -132,7 +132,7 @@ class CalibrationMonitor:
         self._begin(2)  # until the first batch tells how many classes there are
 
     def _begin(self, n_classes: int) -> None:
-        """Begin the evidence of so many classes."""
+        """Start the evidence for ``n_classes`` classes."""
         self._sums = np.zeros(n_classes)  # of probabilities
         self._evidence = Evidence(make_bets(n_classes), self.run_length)
 

@@ -6,7 +6,7 @@ loaded when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrant._lazy import attach
 

@@ -149,7 +149,7 @@ def _count(
     with located(f"chunk {number}"):
         if isinstance(columns, list):
             return count(NamedMatrix(np.asarray(scores), columns), y, weight)
-        if scores.shape[1] != columns:  # Dask believes what it is told of chunks
+        if scores.shape[1] != columns:  # Dask does not check the shapes of chunks
             raise errors.ShapeError(f"scores has {scores.shape[1]} columns, but needs {columns}")
         return count(scores, y, weight)
 

@@ -136,7 +136,7 @@ def predict_proba(
         )
     given = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
     given.check_fitted(calibrator)
-    # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
+    # No row is calibrated: this checks names and sizes, and finds the dtype of the result.
     nothing = calibrator.predict_proba(given.named(np.empty((0, given.n_classes), given.dtype)))
     kind = types.FloatType() if nothing.dtype == np.float32 else types.DoubleType()
     new = output_fields(df, output, nothing.shape[1], kind)

@@ -68,8 +68,8 @@ class ArenaCalibrator(BaseEstimator):
     def predict_proba(self, p_test: object) -> NDArray[Any]:
         """Return calibrated rows, also of a binary problem one column per class."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.calibrator_.predict_proba(_columns(p_test))
-        return found
+        result: NDArray[Any] = self.calibrator_.predict_proba(_columns(p_test))
+        return result
 
 
 def _columns(scores: object) -> NDArray[Any]:

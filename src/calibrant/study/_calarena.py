@@ -30,7 +30,7 @@ BASE_MODEL = "Base-model"
 KEYS = ["dataset", "model", "cal_size", "test_size"]
 METRICS = ("brier", "logloss", "ece-15", "accuracy")
 ENOUGH_DATASETS = 30
-"""From so many on, data sets are drawn for intervals, not experiments: as in their figures."""
+"""Number of data sets from which on intervals draw these, not experiments, as their figures do."""
 
 
 def arena_name(method: str) -> str:
@@ -56,10 +56,10 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None
 
 def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     """One experiment in their columns; nothing stands where the method failed."""
-    file, name, found = cell.file, arena_name(cell.method), {}
+    file, name, result = cell.file, arena_name(cell.method), {}
     if outcome.error is None:
         values = pd.Series(outcome.metrics, dtype=float)
-        found = {
+        result = {
             "brier": values["brier"] * file.n_classes,  # theirs is a sum over classes
             "logloss": outcome.log_loss,
             # Of two classes theirs bins the probability of one of them.
@@ -73,7 +73,7 @@ def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         "cal_size": file.n_val,
         "test_size": file.n_test,
         "n_classes": file.n_classes,
-        **{f"{name}_{key}": found.get(key) for key in (*METRICS, "time")},
+        **{f"{name}_{key}": result.get(key) for key in (*METRICS, "time")},
     }
 
 
@@ -207,6 +207,6 @@ def win_rates(
     lower, upper = np.percentile(
         resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
     )
-    found = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
-    rates = pd.DataFrame(found, index=pd.Index(names, name="method"))
+    result = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
+    rates = pd.DataFrame(result, index=pd.Index(names, name="method"))
     return rates.sort_values("score", ascending=False, kind="stable")

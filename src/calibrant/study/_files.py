@@ -67,7 +67,7 @@ def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[st
             f"{home} is not a directory of prediction files, nor an HDF5 file "
             f"({' or '.join(SUFFIXES)})"
         )
-    found: dict[tuple[str, str], StudyFile] = {}
+    result: dict[tuple[str, str], StudyFile] = {}
     skipped: dict[str, str] = {}
     for path in sorted(home.iterdir()) if home.is_dir() else [home]:
         try:
@@ -81,24 +81,24 @@ def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[st
             continue
         skipped |= others
         for file in files:
-            other = found.setdefault((file.dataset, file.model), file)
+            other = result.setdefault((file.dataset, file.model), file)
             if other is not file:
                 raise PredictionFileError(
                     f"{file.dataset}/{file.model} is in {other.path} and in {file.path}; study "
                     "them separately, each with its own output directory"
                 )
-    if not found:
+    if not result:
         reasons = "".join(f"; {name}: {reason}" for name, reason in skipped.items())
         wanted = "groups dataset/model" if home.is_file() else "prediction files dataset_model.npz"
         raise PredictionFileError(f"{home} has no {wanted}{reasons}")
-    return list(found.values()), skipped
+    return list(result.values()), skipped
 
 
 def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
     """Read names and sizes of all groups of an HDF5 file, and its fingerprint."""
-    found, skipped = find_experiments(path)
-    where: dict[str, Any] = _fingerprint(path) if found else {}
-    files = [StudyFile(path, **where, **asdict(one), is_group=True) for one in found]
+    result, skipped = find_experiments(path)
+    where: dict[str, Any] = _fingerprint(path) if result else {}
+    files = [StudyFile(path, **where, **asdict(one), is_group=True) for one in result]
     return files, {f"{path.name}: {name}": reason for name, reason in skipped.items()}
 
 
@@ -115,8 +115,8 @@ def look_at(path: Path) -> StudyFile:
         raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
     sizes = val[0], test[0], val[1]
     has_logits = {"val_logits", "test_logits"} <= names
-    found = _fingerprint(path)
-    return StudyFile(path, dataset, model, *sizes, **found, has_logits=has_logits)
+    result = _fingerprint(path)
+    return StudyFile(path, dataset, model, *sizes, **result, has_logits=has_logits)
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def is_hdf5(path: Path) -> bool:
 
 def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
     """Return the classifiers of a file by name, and other groups ``a/b`` with the reason."""
-    found, skipped = [], {}
+    result, skipped = [], {}
     with _open(path) as file:
         for dataset, models in _groups(file).items():
             for model, group in _groups(models).items():
@@ -61,8 +61,8 @@ def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
                     continue
                 is_binary = val.shape[1:] in {(), (1,)}
                 n_classes = 2 if is_binary else val.shape[1]
-                found.append(Experiment(dataset, model, len(val), len(test), n_classes, is_binary))
-    return found, skipped
+                result.append(Experiment(dataset, model, len(val), len(test), n_classes, is_binary))
+    return result, skipped
 
 
 def read_experiment(path: Path, dataset: str, model: str, part: str) -> Rows:
@@ -102,8 +102,8 @@ def _groups(group: Any) -> dict[str, Any]:
     """Return the groups inside a group by name."""
     import h5py
 
-    found = {name: _own(group, name) for name in sorted(group)}
-    return {name: one for name, one in found.items() if isinstance(one, h5py.Group)}
+    result = {name: _own(group, name) for name in sorted(group)}
+    return {name: one for name, one in result.items() if isinstance(one, h5py.Group)}
 
 
 def _arrays(group: object, part: str, where: str) -> tuple[Any, Any]:
@@ -122,15 +122,15 @@ def _array(group: object, name: str, where: str, n_dimensions: tuple[int, ...]) 
     """Return an array that this file itself holds, unread."""
     import h5py
 
-    found = _own(group, name)
-    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+    result = _own(group, name)
+    if not isinstance(result, h5py.Dataset) or result.is_virtual or result.external:
         raise PredictionFileError(
             f"{where} has no array {name!r}; probas_cal, labels_cal, probas_test and labels_test "
             "are needed"
         )
-    if found.dtype.kind not in "fiu" or found.ndim not in n_dimensions or 0 in found.shape[1:]:
+    if result.dtype.kind not in "fiu" or result.ndim not in n_dimensions or 0 in result.shape[1:]:
         raise PredictionFileError(
-            f"{where}: {name} has shape {found.shape} and dtype {found.dtype}; write numbers with "
-            f"{' or '.join(map(str, n_dimensions))} dimensions"
+            f"{where}: {name} has shape {result.shape} and dtype {result.dtype}; write numbers "
+            f"with {' or '.join(map(str, n_dimensions))} dimensions"
         )
-    return found
+    return result

@@ -48,7 +48,7 @@ class MassBins:
         self._middles = self._below[1, :-1] + self._below[1, 1:]  # twice, as they may be halves
 
     def cut(self, *numbers: int) -> tuple[Floats, ...]:
-        """Thresholds, positives and cells of the bins that are not empty, at most so many.
+        """Thresholds, positives and cells of the bins that are not empty.
 
         A threshold lies about half-way between the two values that it parts. Of several numbers of
         bins, each begins at the threshold 0.
@@ -68,8 +68,8 @@ class MassBins:
             return starts_of_runs(np.floor(n_bins * self._middles / twice))
         first = np.searchsorted(self._middles, np.arange(n_bins) * twice / n_bins)
         first = first[starts_of_runs(first)]
-        found: Wholes = first[first < n]
-        return found
+        result: Wholes = first[first < n]
+        return result
 
 
 def lay_edges(edges: Floats, problem: BinaryProblem) -> Floats:
@@ -124,7 +124,7 @@ def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
     """Numbers of bins for a total weight: from its cube root / spread to its cube root * spread.
 
     At least one, and at most one for five rows. Above a million rows there are more such numbers
-    than ``MOST_MODELS``: so many of them are taken, in equal ratios.
+    than ``MOST_MODELS``: that number is taken, in equal ratios.
     """
     root = float(np.cbrt(total))
     rounding = 1e-12  # a cube root that is a whole number may come out next to it

@@ -80,9 +80,9 @@ class Minimum:
 def solve_with_prior(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
     """Minimise NA-FIR's objective with a prior, which keeps the minimum finite."""
     index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
-    found = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
-    proof = likelihood.objective(found.totals, found.values), found.violation
-    return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
+    result = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
+    proof = likelihood.objective(result.totals, result.values), result.violation
+    return Found(result.values, result.rounds, (BOUNDED,) * is_bounded(result.values), proof)
 
 
 def minimise(

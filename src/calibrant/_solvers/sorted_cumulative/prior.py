@@ -115,8 +115,8 @@ def held_out(
         part = looked_at[out]
         return _expected(plain[part], scaled[part], held.weight[part])
 
-    for found in threads.each(judge, names.tolist()):
-        expected += found
+    for result in threads.each(judge, names.tolist()):
+        expected += result
     return own, prior, expected / math.fsum(batch.weight[looked_at])
 
 
