@@ -92,6 +92,24 @@ def test_apply_to_a_directory(days, tmp_path, call):
     assert "File exists" in call("apply", out, days, "-o", tmp_path / "done", code=3).err
 
 
+def test_apply_checks_the_scores_of_all_files_together(days, tmp_path, call):
+    out = tmp_path / "model"
+    call("fit", days, "-m", "ts", "-o", out)
+    words = ["apply", out, days, "--check", "-o"]
+    assert "\nno alarm: The new scores look like" in call(*words, tmp_path / "done").out
+    found = call(*words, tmp_path / "again", "--json").json["check"]
+    check = model_file.load(out).check(FRAME[NAMES])
+    assert found == pytest.approx(check.to_dict(), rel=1e-9)
+    (days / "0.parquet").unlink()
+    sure = FRAME[FRAME[NAMES].max(axis=1) > 0.8]
+    sure.to_parquet(days / "1.parquet")
+    assert call(*words, tmp_path / "sure", "--json").json["check"]["alarm"]
+    few = tmp_path / "few.csv"
+    FRAME[:1].to_csv(few, index=False)
+    found = call("apply", out, few, "--check", "-o", tmp_path / "one.csv", "--json").json
+    assert found["check"] is None
+
+
 MEMORY = """
 import resource, sys
 from calibrant._cli.main import run

@@ -89,6 +89,7 @@ def test_without_labels(call):
     assert (code, found["n_rows"], found["unlabelled"]["n_rows"]) == (0, 1500, 1500)
     assert found["unlabelled"]["accuracy"] == pytest.approx(0.68, abs=0.03)
     assert np.sum(found["unlabelled"]["confusion"]) == pytest.approx(1500)
+    assert found["unlabelled"]["check"]["n_rows"] == 1500
 
 
 def test_a_table_of_rows_without_labels_alone(home, capsys):

@@ -17,7 +17,7 @@ from calibrant import errors
 from calibrant._calibrators.chunked import check_sample, find_classes, predict_lazily
 from calibrant._calibrators.class_balance import find_constant, find_wrong_share, sample_of
 from calibrant._calibrators.parameters import Parameters, fitted, jobs, replace_state, take_state
-from calibrant._calibrators.shift_check import ShiftCheck, compare_scores, summarise
+from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck, summarise
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
@@ -415,6 +415,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> calibrator.check(sure).alarm
         True
         """
+        sums = self._score_sums()
+        self._add_scores(sums, scores)
+        return sums.compare()
+
+    def _score_sums(self) -> ScoreSums:
+        """Return sums without rows, which ``_add_scores`` adds to."""
         check_is_fitted(self, "classes_")
         summary = vars(self).get("score_summary_")
         if summary is None:
@@ -422,13 +428,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"{type(self).__name__} has no summary of the scores of its fit, which parts of "
                 "other calibrators and older files lack; fit it again"
             )
+        return ScoreSums(summary)
+
+    def _add_scores(self, sums: ScoreSums, scores: Any) -> None:
         matrix = gate.to_matrix(scores, self._kind)
         order = self._check_columns(scores, matrix.shape)
         rows = gate.check_rows(matrix, self._kind, self.normalize)
-        if len(rows) < 2:
-            raise errors.ShapeError("scores has fewer than two rows; pass at least fifty")
         rows = rows if order is None else np.take(rows, order, axis=1)
-        return compare_scores(summary, gate.softmax(rows) if self.map_.kind == "logits" else rows)
+        sums.add(gate.softmax(rows) if self.map_.kind == "logits" else rows)
 
     def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
         """Warn if a class is predicted more or less often than it comes, or all rows are alike.

@@ -167,8 +167,9 @@ def _refuse_outputs(params: list[click.Parameter], values: dict[str, Any]) -> No
     """Refuse an output that is also an input or another output, by whatever name."""
     from calibrant.errors import PredictionFileError
 
-    paths = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
-    paths = [(param, path) for param, path in paths if path is not None]
+    given = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
+    several = [(p, own if isinstance(own, tuple) else (own,)) for p, own in given]
+    paths = [(param, path) for param, own in several for path in own if path is not None]
     for param, out in paths:
         if not isinstance(param.type, OutputPath):
             continue

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from calibrant._files.readers import SMALLEST_MASS, Log, Record, describe, read_confidence
+from calibrant._files.readers import SMALLEST_MASS, Log, Record, describe
 from calibrant._files.source import Place, Rows, Source
 from calibrant._files.tables import open_text, suffix_of
 from calibrant.errors import PredictionFileError, number_of
@@ -42,13 +42,13 @@ def read_log(path: Path, request: Request) -> Source:
 
 def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     """Read logs as one set of rows: a file, or all those that lie below a directory."""
-    found = {file: Log(read_records(file, path), request) for file in files}
+    found = {file: Log(_of_one_filter(read_records(file, path)), request) for file in files}
     logs = [log for log in found.values() if log.records]
     if not logs:
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
     records = [record for log in logs for record in log.records]
     questions = [question for log in logs for question in log.questions()]
-    kind, is_stated = questions[0].kind, all(log.reader.read is read_confidence for log in logs)
+    kind, is_stated = questions[0].kind, all(log.reader.is_stated for log in logs)
     for record, question in zip(records, questions, strict=True):
         if question.kind != kind:
             raise record.error(f" has {question.kind}, but others {kind}; read each file alone")
@@ -83,6 +83,12 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
         is_stated=is_stated,
     )
     return Source.of(rows, note)
+
+
+def _of_one_filter(records: list[Record]) -> list[Record]:
+    """Leave out what other filters of lm-evaluation-harness make of the same answers."""
+    first = records[0].fields.get("filter") if records else None
+    return [record for record in records if record.fields.get("filter") == first]
 
 
 def _to_matrix(
@@ -205,11 +211,11 @@ def _read_samples(path: Path) -> Iterator[tuple[Any, str]]:
         archive = ZipFile(file)
         for member in archive.infolist():
             if member.filename.startswith("samples/"):
-                raw = _unzip(archive, file, member)
+                raw = unzip(archive, file, member)
                 yield raw, f"{path}, sample {member.filename[8:]!r}"
 
 
-def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
+def unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
     """Return the bytes of a member."""
     if member.compress_type != ZSTANDARD:
         return archive.read(member)

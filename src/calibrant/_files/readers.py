@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
     from calibrant._files.request import Request
 
-FILE = "file"
-"""Column with the file of each row, unless the records have a field of this name."""
+FILE, QUESTION = "file", "question id"
+"""Columns with the file of each row, and with its question, unless records have these fields."""
+
+ID_FIELDS = ("id", "question_id", "custom_id", "instance_id")
+DETAILS = ("doc", "metadata")
+"""Fields with the number of a question, and those that hold more about it."""
 
 SCORE_FIELDS = {"probs": "probabilities", "logits": "logits", "logprobs": "logits", "scores": None}
 """Fields of scores in plain records, with their kind where the name tells it."""
@@ -51,13 +55,27 @@ class Record(NamedTuple):
 
     def value(self, name: str, option: str) -> str | int | float:
         """Return a text or number beside the scores."""
-        value = self.fields.get(name, self.file if name == FILE else None)
+        value = self.fields.get(name)
+        for inner in DETAILS:  # of the task, in samples of lm-evaluation-harness and Inspect
+            details = self.fields.get(inner)
+            if value is None and isinstance(details, dict):
+                value = details.get(name)
+        if value is None and name in (FILE, QUESTION):
+            value = self.file if name == FILE else self.question
         if not isinstance(value, str | int | float):
             raise self.error(
                 f": the field {name!r} is {describe(value)}; fill it, drop the record, or name "
                 f"another ({option})"
             )
         return value
+
+    @property
+    def question(self) -> str:
+        """What tells the question from others, and is the same for every model: else its place."""
+        if "doc_id" in self.fields:
+            return f"{self.fields['doc_id']} {self.fields.get('doc_hash', '')}"
+        own = [str(self.fields[name]) for name in ID_FIELDS if name in self.fields]
+        return own[0] if own else self.where.rpartition(", ")[2]
 
     def label(self, name: str) -> str | int | None:
         """Return the label as it stands; None if there is none."""
@@ -370,6 +388,7 @@ class LogReader(NamedTuple):
     title: str
     recognises: Callable[[dict[str, Any], Log], bool]
     read: Callable[[Record, Log], Question]
+    is_stated: bool = False
 
 
 READERS = (
@@ -392,6 +411,7 @@ READERS = (
         "records with a confidence",
         lambda first, log: is_score(first.get(str(log.field))),
         read_confidence,
+        is_stated=True,
     ),
     LogReader("plain records", lambda _, log: log.field is not None, read_plain),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from calibrant.model_file import load
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from inspect_ai.scorer import Target
     from inspect_ai.solver import TaskState
@@ -60,7 +62,12 @@ def _confidences(scores: list[SampleScore], name: str) -> tuple[Any, Any]:
     return np.array([p for p, _ in kept]), np.array([right for _, right in kept])
 
 
-@metric
+def _metric(make: Callable[[str], Metric]) -> Callable[..., Metric]:
+    """Register a metric of Inspect, which keeps its name, its module and its documentation."""
+    return wraps(make)(metric(make))
+
+
+@_metric
 def calibration_error(of: str = "confidence") -> Metric:
     """Return the calibration error of a confidence, in bins of equal mass.
 
@@ -92,7 +99,7 @@ def calibration_error(of: str = "confidence") -> Metric:
     return compute
 
 
-@metric
+@_metric
 def overconfidence(of: str = "confidence") -> Metric:
     """Return the mean confidence less the share of right answers.
 

@@ -140,7 +140,7 @@ def draw_classwise(summary: ClasswiseSummary) -> Figure:
         notes = [f"{said} predicted", f"{seen} observed"]
         numbered = replace(curve, kind="the class")  # whose name is in the title
         title = f"#{rank}: {shorten(str(summary.classes[j]))}"
-        draw_reliability(numbered, ax, title=title, notes=notes)
+        draw_reliability(numbered, ax, title=title, notes=notes, smallest=0.0)
     if summary.curves:
         finish_grid(figure, next(iter(summary.curves.values())))
     return figure
