@@ -22,7 +22,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
     {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy", "_types"}
-    | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
+    | {"_atomic_file", "_kernels", "_result", "_text", "_drawing"},
     {"_row_order"},
     {"_gate"},
     {"_maps"},
@@ -122,22 +122,22 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "_gate": 1_740,
-    "shared": 2_300,
+    "_gate": 1_720,
+    "shared": 2_240,
     "_kernels": 3_800,
     "_maps": 1_620,
     "_objectives": 1_220,
-    "_solvers": 4_340,
-    "_calibrators": 5_750,
+    "_solvers": 4_310,
+    "_calibrators": 5_790,
     "metrics": 3_950,
     "plots report": 3_560,
-    "decisions monitor judge": 3_870,
+    "decisions monitor judge": 3_850,
     "scale": 1_100,
     "model_file": 1_370,
-    "export": 2_100,
+    "export": 2_090,
     "_files _cli": 4_700,
     "hooks": 540,
-    "study": 3_710,
+    "study": 3_690,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""

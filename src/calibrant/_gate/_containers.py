@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._gate._one_column import how_to_pass, is_single, two_column_kind
+from calibrant._gate._columns import how_to_pass, is_single, two_column_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

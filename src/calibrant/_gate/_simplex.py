@@ -14,17 +14,17 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._gate._columns import column_order
-from calibrant._gate._containers import fitted_names, to_matrix
-from calibrant._gate._labels import check_labels, check_weights, read_groups
-from calibrant._gate._one_column import (
+from calibrant._gate._columns import (
     ONE_COLUMN,
     check_positive,
+    column_order,
     how_to_pass,
     is_single,
     two_column_kind,
     two_columns,
 )
+from calibrant._gate._containers import fitted_names, to_matrix
+from calibrant._gate._labels import check_labels, check_weights, read_groups
 from calibrant._gate._plausibility import (
     FEWEST_ROWS_IN_DOUBT,
     count_hits,

@@ -21,7 +21,7 @@ from calibrant._solvers.report import SolverReport
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._types import Bools, Floats, Labels, Wholes
+    from calibrant._types import Bools, Floats, Wholes
 
 LARGEST_PRODUCT = 2.0**61
 """Bound on (total weight) * (sum of absolute labels) for which all sums fit 64 bits."""
@@ -160,7 +160,7 @@ class Split(NamedTuple):
 
 
 def split_points(
-    rank: NDArray[np.int32], labels: Labels, weight: NDArray[Any], n_ranks: int
+    rank: NDArray[np.int32], labels: NDArray[Any], weight: NDArray[Any], n_ranks: int
 ) -> Split:
     """Split by maximal upper sets, exactly where labels and weights are whole numbers.
 

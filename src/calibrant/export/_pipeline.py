@@ -17,7 +17,7 @@ from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import write_lift, write_map
 
 if TYPE_CHECKING:
-    from calibrant.export._operations import Operations, Value
+    from calibrant.export._formula_parts import Operations, Value
 
 FURTHEST_SUM = 0.01 + 1e-6
 """Tolerance of the sum of a row; ``predict_proba`` is stricter with unrounded rows."""

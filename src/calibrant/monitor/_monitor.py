@@ -13,8 +13,7 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.monitor._bets import make_bets, make_block
-from calibrant.monitor._evidence import Evidence
+from calibrant.monitor._evidence import Evidence, make_bets, make_block
 from calibrant.monitor._reading import (
     batch_digests,
     check_classes,
