@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._types import Bools
+    from calibrant._types import Bools, Labels
 
 ON_BAD_ROW = ("raise", "nan", "skip")
 """What may be asked for: an error, NaN in every column, or no row."""
@@ -37,7 +37,7 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
 
 
 def predict_good(
-    predict: Callable[[Any], NDArray[Any]], rows: Any, calibrator: Any, on_bad_row: str
+    predict: Callable[[Any], NDArray[np.generic]], rows: Any, calibrator: Any, on_bad_row: str
 ) -> tuple[NDArray[Any], Bools]:
     """Return predictions of rows, all of them or the good ones, and which are good.
 
@@ -65,7 +65,7 @@ def predict_chunk(
 ) -> tuple[NDArray[Any], Bools]:
     """Return predictions of a chunk and which rows are good; its columns were looked at before."""
 
-    def predict(some: NDArray[Any]) -> NDArray[Any]:
+    def predict(some: NDArray[Any]) -> Labels:
         given = some if names is None else NamedMatrix(some, names)
         result: NDArray[Any] = getattr(calibrator, method)(given)
         return result

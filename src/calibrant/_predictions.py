@@ -61,7 +61,7 @@ class EventRows(NamedTuple):
     hits: Bools
     weight: Floats
 
-    def take(self, rows: NDArray[Any]) -> EventRows:
+    def take(self, rows: NDArray[np.generic]) -> EventRows:
         """Return some of the rows, by index or mask."""
         return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
 
@@ -299,9 +299,7 @@ def read_rows(*given: Any) -> Predictions:
     return read(*given).in_memory()
 
 
-def known_classes(
-    chunks: Chunks, classes: Any = None, pos_label: Label | None = None
-) -> NDArray[Any]:
+def known_classes(chunks: Chunks, classes: Any = None, pos_label: Label | None = None) -> Labels:
     """Return the class of each column of chunks: as given, or by the rule of ``check_labels``."""
     labels = chunks.labels() if classes is None else classes
     kind = "positive" if chunks.n_columns == 1 else "probabilities"

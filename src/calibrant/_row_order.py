@@ -33,7 +33,7 @@ and a forest may give those to a row that comes later. No fraction is farther fr
 NO_REPEAT = 1e-9  # what is left of a weight beside whole numbers, and is rounding
 
 
-def starts_of_runs(values: NDArray[Any]) -> Wholes:
+def starts_of_runs(values: NDArray[np.generic]) -> Wholes:
     """Place of the first of each run of equal values, of which there is at least one."""
     fresh = np.empty(len(values), dtype=bool)
     fresh[0] = True

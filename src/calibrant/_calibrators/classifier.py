@@ -51,7 +51,7 @@ from calibrant.errors import CalibrantWarning, ParameterError, in_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._types import Floats
+    from calibrant._types import Floats, Labels
 
 
 OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
@@ -323,7 +323,7 @@ class CalibratedClassifier(
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(X, **params)
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> Labels:  # noqa: ARG002
         """Return the names of the columns of ``transform``: the classes."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.classes_], dtype=object)
@@ -335,7 +335,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         return list({id(pair.calibrator): pair.calibrator for pair in pairs}.values())
 
-    def predict(self, X: object, **params: Any) -> NDArray[Any]:
+    def predict(self, X: object, **params: Any) -> Labels:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X, **params)

@@ -29,8 +29,6 @@ from calibrant.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from calibrant._types import Bools, Floats, Labels, Wholes
 
 
@@ -283,7 +281,7 @@ def keep_warnings(work: Any, *rows: Wholes) -> tuple[Any, list[Warning]]:
         return work(*rows), kept
 
 
-def read_labels(y: object, estimator: object) -> NDArray[Any]:
+def read_labels(y: object, estimator: object) -> Labels:
     """Return the labels, one for each row, or say what is wrong with them."""
     require_labels(y)
     labels = np.asarray(y)

@@ -108,7 +108,7 @@ def number(
     return field(default=default, metadata={"check": check, "read": read})
 
 
-def choice(allowed: tuple[Any, ...] = (True, False), *, default: object) -> Any:
+def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> Any:
     """Declare a parameter that is one of a few values."""
 
     def check(name: str, value: object) -> None:

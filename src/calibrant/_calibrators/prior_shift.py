@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from calibrant import _gate as gate
@@ -295,7 +294,7 @@ class PriorShift(Calibrator):
         return made
 
 
-def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], Wholes]:
+def _read_classes(y: Any, told: Any, kind: str) -> tuple[Labels, Wholes]:
     """Return the classes, as told or sorted, and the place of each label among them.
 
     Every class has a label; of one column it is known which class is the positive one.

@@ -189,7 +189,7 @@ def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     return None
 
 
-def _groups_like(groups: Labels, known: Labels) -> NDArray[Any]:
+def _groups_like(groups: Labels, known: Labels) -> Labels:
     """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
     if known.dtype.kind not in "iufb":
         return groups
@@ -206,11 +206,7 @@ class RowCalibration:
     """
 
     def __init__(
-        self,
-        calibrator: Calibrator,
-        path: Path,
-        request: Request,
-        sums: ScoreSums | None = None,
+        self, calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
     ) -> None:
         self._calibrator, self._groups, self._sums = calibrator, request.groups, sums
         self.source = open_source(path, of_model(calibrator, request))
@@ -222,7 +218,7 @@ class RowCalibration:
     def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[NDArray[Any], Bools]:
         """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
         calibrator, classes = self._calibrator, [str(c) for c in self.classes]
-        by_row: dict[str, Any] = {}
+        by_row: dict[str, object] = {}
         if self._groups is not None:
             values = groups_of(rows.column(self._groups), rows.place)
             by_row["groups"] = _groups_like(values, calibrator.groups_)
@@ -230,7 +226,7 @@ class RowCalibration:
             by_row["features"] = features_of(rows, names, calibrator.columns_)
         scores = rows.scores if self._order is None else rows.scores[:, self._order]
 
-        def predict(some: NDArray[Any]) -> NDArray[Any]:
+        def predict(some: NDArray[np.generic]) -> Labels:
             # The columns are checked already: with these names the model asks no more.
             given = some if is_single(calibrator.scores) else NamedMatrix(some, classes)
             probabilities = calibrator.predict_proba(given, **by_row)

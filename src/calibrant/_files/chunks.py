@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.source import Rows, Source
+    from calibrant._types import Labels
     from calibrant.scale import RowSample
 
 T = TypeVar("T")
@@ -65,12 +66,12 @@ class SourceChunks(Chunks):
             if self._progress is not None:
                 self._progress(n_done, None, f"reading {self.source}")
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight."""
         return self._labels
 
     @cached_property
-    def _labels(self) -> NDArray[Any]:
+    def _labels(self) -> Labels:
         """The labels, for which no score is read."""
         labels: set[Any] = set()
         for rows in self._read(scores=False):
@@ -104,7 +105,7 @@ class SourceChunks(Chunks):
 class TableChunks(SourceChunks):
     """Tables whose columns of scores are named by the caller, with the class of each."""
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight."""
         if self.request.label is None:
             raise LabelError("the tables have no column of labels; pass label=")

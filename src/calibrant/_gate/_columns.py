@@ -91,7 +91,7 @@ def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
     return Match(first.columns, classes, first.prefix)
 
 
-def _by_number(names: Sequence[Any], _: list[str]) -> dict[str, tuple[list[int], list[str]]]:
+def _by_number(names: Sequence[object], _: list[str]) -> dict[str, tuple[list[int], list[str]]]:
     """Return columns and numbers at the end of their names, by what stands before them."""
     groups: dict[str, tuple[list[int], list[str]]] = {}
     for j, name in enumerate(map(str, names)):
@@ -123,7 +123,7 @@ def _by_text(names: Sequence[Any], labels: list[str]) -> dict[str, tuple[list[in
 
 
 def column_order(
-    names: list[Any] | None, classes: Labels, *, are_given: bool = True
+    names: Sequence[object] | None, classes: Labels, *, are_given: bool = True
 ) -> Wholes | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
@@ -143,7 +143,7 @@ def column_order(
     return changed_order(order, names)
 
 
-def changed_order(order: Wholes, names: Sequence[Any]) -> Wholes | None:
+def changed_order(order: Wholes, names: Sequence[object]) -> Wholes | None:
     """Return an order of columns with a warning, or None if it is the one that they have."""
     if np.array_equal(order, np.arange(len(order))):
         return None
@@ -188,14 +188,16 @@ def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
             )
 
 
-def feature_names(names: list[Any] | None) -> dict[str, Any]:
+def feature_names(names: Sequence[object] | None) -> dict[str, Any]:
     """``feature_names_in_`` as scikit-learn sets it: names that are text, or none."""
     if not names or not all(isinstance(name, str) for name in names):
         return {}
     return {"feature_names_in_": np.array(names, dtype=object)}
 
 
-def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) -> None:
+def check_names(
+    names: Sequence[object] | None, fitted: NDArray[np.generic] | None, who: str
+) -> None:
     """Compare names with those of the fit, in scikit-learn's words; ``who`` is the estimator."""
     given = feature_names(names).get("feature_names_in_")
     if given is None or fitted is None:
@@ -224,7 +226,7 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
     )
 
 
-def are_sorted(names: Sequence[Any]) -> bool:
+def are_sorted(names: Sequence[object]) -> bool:
     """Whether names are in the order in which labels are sorted, or count upwards."""
     texts = list(map(str, names))
     return texts == sorted(texts) or texts == sorted(texts, key=_natural)
@@ -285,7 +287,7 @@ def how_to_pass(kind: str) -> str:
 
 
 def two_columns(
-    column: NDArray[Any], kind: str, limits: tuple[float, float], first_row: int = 0
+    column: NDArray[np.generic], kind: str, limits: tuple[float, float], first_row: int = 0
 ) -> Floats:
     """Return [1 - p, p] of probabilities, or log-probabilities of margins: -log(1 + exp(-+z)).
 
@@ -376,7 +378,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name.casefold())
 
 
-def check_single_name(name: object, fitted: NDArray[Any] | None, who: str) -> None:
+def check_single_name(name: object, fitted: NDArray[np.generic] | None, who: str) -> None:
     """Refuse a single column of another name than at the fit."""
     if fitted is not None and isinstance(name, str) and name != fitted[0]:
         raise errors.ColumnNameError(

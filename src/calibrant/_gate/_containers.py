@@ -106,7 +106,7 @@ def to_matrix(scores: object, kind: str = "probabilities") -> NDArray[Any]:
     return array
 
 
-def _one_column(array: NDArray[Any], kind: str) -> NDArray[Any]:
+def _one_column(array: NDArray[np.generic], kind: str) -> NDArray[Any]:
     """Return one number for each row as a column."""
     if array.ndim == 1:
         return array[:, None]

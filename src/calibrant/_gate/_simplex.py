@@ -116,7 +116,7 @@ class SimplexBatch:
         scores = np.ascontiguousarray(probabilities)
         return replace(self, scores=scores, kind="probabilities")
 
-    def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
+    def take(self, rows: NDArray[np.generic] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
         return replace(
             self,
@@ -145,7 +145,7 @@ def to_logits(scores: Floats, kind: str, zero_logit: float) -> Floats:
     return out
 
 
-def check_option(name: str, value: object, allowed: Sequence[Any]) -> None:
+def check_option(name: str, value: object, allowed: Sequence[object]) -> None:
     """Refuse a parameter that is not one of the documented values."""
     if not any(value is option or value == option for option in allowed):
         raise errors.ParameterError(
@@ -278,10 +278,10 @@ def assign_classes(
     n_columns: int,
     kind: str,
     *,
-    names: list[Any] | None,
+    names: Sequence[object] | None,
     classes: object = None,
     used: Bools | None = None,
-) -> tuple[Wholes, NDArray[Any], Wholes | None]:
+) -> tuple[Wholes, Labels, Wholes | None]:
     """Return the column of each label, the class of each column, and their order if it changes.
 
     ``names`` are those of the columns; a single column of two classes has one.

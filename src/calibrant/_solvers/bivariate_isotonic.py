@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -112,7 +112,7 @@ def check_points(q: object, rank: object, y: object, sample_weight: object = Non
 
 
 def _refuse(
-    name: str, array: NDArray[Any], bad: Bools, error: type[Exception], remedy: str
+    name: str, array: NDArray[np.generic], bad: Bools, error: type[Exception], remedy: str
 ) -> None:
     if bad.any():
         i = int(np.argmax(bad))
@@ -160,7 +160,7 @@ class Split(NamedTuple):
 
 
 def split_points(
-    rank: NDArray[np.int32], labels: NDArray[Any], weight: NDArray[Any], n_ranks: int
+    rank: NDArray[np.int32], labels: NDArray[np.generic], weight: NDArray[np.generic], n_ranks: int
 ) -> Split:
     """Split by maximal upper sets, exactly where labels and weights are whole numbers.
 

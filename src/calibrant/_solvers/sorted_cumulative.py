@@ -61,7 +61,7 @@ class CumulativeRows:
     last: Wholes
     weight: Floats
 
-    def take(self, rows: NDArray[Any]) -> CumulativeRows:
+    def take(self, rows: NDArray[np.generic]) -> CumulativeRows:
         """Return some of the rows, by index or mask."""
         return CumulativeRows(
             self.cumulative[rows], self.first[rows], self.last[rows], self.weight[rows]

@@ -114,7 +114,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = fitted
         return self
 
-    def predict(self, X: object) -> NDArray[Any]:
+    def predict(self, X: object) -> Labels:
         """Return the action with the smallest expected cost for each row.
 
         Parameters
@@ -181,7 +181,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return estimator
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels."""
         if self._fitted is not None:
             return np.asarray(self._fitted.classes_)

@@ -16,6 +16,7 @@ from calibrant._predictions import Predictions, read
 from calibrant.errors import LabelError, ParameterError, some_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -174,7 +175,7 @@ def _check_matrix(cells: object, n_classes: int) -> Floats:
     return matrix
 
 
-def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
+def _name_actions(names: Sequence[object], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
     """Return the names of actions as an array, abstaining last; numbers stay numbers."""
     whole = [*names, *[ABSTAIN] * has_abstain]
     if len(names) != n_actions or len({*whole}) < len(whole):

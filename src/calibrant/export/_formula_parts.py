@@ -160,7 +160,7 @@ def write_curves(
     Most methods have curves of one kind; but classes without a label keep their probabilities,
     which is a line, whatever the curves of others are.
     """
-    parts: list[Any] = [_describe(curve) for curve in curves]
+    parts: list[object] = [_describe(curve) for curve in curves]
     result: Value = None
     for name, (flat, write) in _WRITERS.items():
         is_own = np.array([isinstance(part, type(flat)) for part in parts])

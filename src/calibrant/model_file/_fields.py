@@ -46,7 +46,7 @@ from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from calibrant.model_file._parts import Reader, Writer
 
@@ -193,7 +193,7 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     calibrator.__dict__ |= values | {"map_": map_}
 
 
-def _given(calibrator: Calibrator, map_fields: dict[str, Any]) -> dict[str, Any]:
+def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields of a map that are parameters: rows of one number became two columns."""
     names = [field for field in map_fields if hasattr(calibrator, GIVEN.get(field, ""))]
     values = {field: getattr(calibrator, GIVEN[field]) for field in names}
@@ -324,7 +324,7 @@ def _check_number_of(curves: Any) -> None:
     )
 
 
-def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
+def _write_curves(curves: tuple[object, ...], name: str, writer: Writer) -> str:
     _check_number_of(curves)
     kinds = [form.kind for form in FORMS]
     for i, curve in enumerate(curves):
@@ -373,7 +373,7 @@ def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
         "numbers or floats of one type",
         "savable",
     )
-    entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
+    entry: dict[str, object] = {"type": kind.__name__, "dtype": dtype}
     array = None
     if kind in _STORED:
         try:

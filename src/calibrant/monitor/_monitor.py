@@ -25,6 +25,7 @@ from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, rep
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
 
@@ -329,7 +330,7 @@ def _unpack(thing: Any, state: dict[str, Any]) -> None:
             setattr(thing, name, np.array(value, part.dtype).reshape(shape) if is_array else value)
 
 
-def _to_text(state: dict[str, Any]) -> str:
+def _to_text(state: Mapping[str, object]) -> str:
     """Return a state as JSON, after a line with its checksum."""
     text = json.dumps(state, separators=(",", ":"))
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
@@ -345,7 +346,7 @@ def _from_text(text: str) -> dict[str, Any]:
         raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
     if header.get("sha256") != _digest(body.rstrip("\n")):
         raise errors.StatisticsError("its checksum does not match, so it is damaged or was edited")
-    state: dict[str, Any] = json.loads(body)
+    state: dict[str, object] = json.loads(body)
     return state
 
 

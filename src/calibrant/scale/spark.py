@@ -39,7 +39,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from calibrant._types import Labels
 
 __all__ = ["predict_proba", "rows"]
 
@@ -182,7 +182,7 @@ class SparkChunks(Chunks):
         """Return the number of rows of each label."""
         return self._counts
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels."""
         most, labels = max(self.n_columns, 2), [*self._counts]  # metrics take one column
         if len(labels) > most:
@@ -305,7 +305,7 @@ _REFUSED = re.compile(
 def _run(df: Any) -> list[Any]:
     """Return the few rows of a data frame; what was refused in a task is refused here."""
     try:
-        few: list[Any] = df.collect()
+        few: list[object] = df.collect()
     except PySparkException as error:
         for name, message in reversed(_REFUSED.findall(str(error))):
             raise getattr(errors, name)(message) from error

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -86,7 +86,7 @@ def solve_with_prior(likelihood: NormalizedLikelihood, tol: float, max_rounds: i
 
 
 def minimise(
-    index: NDArray[Any],
+    index: NDArray[np.generic],
     weight: Floats,
     target: Floats,
     exposures: Floats,

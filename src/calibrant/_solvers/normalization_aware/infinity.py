@@ -10,7 +10,7 @@ problem of its own, of the rows whose labels and largest cells lie in it, with a
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def _join_levels(
 
 
 def scale_levels(
-    index: NDArray[Any], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
+    index: NDArray[np.generic], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 
