@@ -317,11 +317,9 @@ def _expect(stored: object, word: str, name: str) -> None:
 
 
 def _check_number_of(curves: Any) -> None:
-    require(
-        len(curves) <= limits.MAX_MAPS,
-        f"more than {limits.MAX_MAPS} binary maps; for so many classes use a method with one map "
-        "for all, such as NormalizationAwareIsotonic",
-    )
+    most = limits.MAX_MAPS
+    message = f"more than {most} binary maps; use a method with one map for all, such as 'na-fir'"
+    require(len(curves) <= most, message)
 
 
 def _write_curves(curves: tuple[object, ...], name: str, writer: Writer) -> str:
