@@ -45,11 +45,11 @@ class Base(NamedTuple):
         u = self(z)
         q, rest = expit(u), expit(-u)
         log_q, log_rest = np.log(q + BOUND), np.log(rest + BOUND)
-        found = np.empty((N_FEATURES, len(z)))
-        found[0], found[1] = u - self.pivot, 1.0
-        found[2] = 2.0 * np.log(0.5 + BOUND) - log_q - log_rest
-        found[3] = log_q - log_rest
-        return u, found
+        result = np.empty((N_FEATURES, len(z)))
+        result[0], result[1] = u - self.pivot, 1.0
+        result[2] = 2.0 * np.log(0.5 + BOUND) - log_q - log_rest
+        result[3] = log_q - log_rest
+        return u, result
 
 
 def sigmoid_and_softplus(x: Floats) -> tuple[Floats, Floats]:
