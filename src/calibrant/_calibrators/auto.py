@@ -18,7 +18,7 @@ from calibrant._calibrators.auto_search import (
 )
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
-from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._calibrators.parameters import choice, fitted, number, take_state
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
@@ -37,7 +37,7 @@ STRUCTURED = ("structured", "structured-wide", "structured-loose")
 
 NAMES = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
 NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
-NAMES_OF_TWO = ("ts", "two-class", "ir-ovr", "scir")
+NAMES_OF_TWO = ("ts", "two-class", "ir-ovr")
 """Default candidates: of several classes, of more than ``MANY``, and of two."""
 
 MANY = 100
@@ -57,8 +57,6 @@ class Constants:
     docs/explanation/auto.md says what each does, docs/evidence/choices.md how it was chosen.
     """
 
-    # Factor of ``finish`` for two classes: two-class scaling is an average of many maps already.
-    finish_of_two: float = 40.0
     # The price of leaving the reference is computed on about this many cells, and these rows.
     priced_cells: int = 1 << 13
     priced_rows: int = 64
@@ -98,8 +96,7 @@ class AutoCalibrator(Composed):
     has to gain. An average of calibrated probabilities is under-confident, so a monotone spline and
     structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
     with the number of errors to learn from. For two classes the mixture consists of two-class
-    scaling, to which it is shrunk, and isotonic methods; only the spline is fitted to its output,
-    and its weight grows forty times more slowly.
+    scaling, to which it is shrunk, and isotonic regression, and nothing is fitted to its output.
 
     Parameters
     ----------
@@ -107,7 +104,7 @@ class AutoCalibrator(Composed):
         Methods out of "ts", "identity", "structured", "structured-wide" (which distinguishes the
         smallest probabilities), "structured-loose" (with a weak penalty), "na-fir", "scir",
         "spline", "two-class" and "ir-ovr". The default depends on the number of classes; for two it
-        is "two-class", "ir-ovr" and "scir". Temperature scaling is always included.
+        is "two-class" and "ir-ovr". Temperature scaling is always included.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
@@ -141,6 +138,9 @@ class AutoCalibrator(Composed):
         Weight of ``finish_`` in the result.
     floor_ : float
         Smallest probability of the mixture; it costs at most 0.01 nats in all.
+    shared_part_ : TemperatureScaling or None
+        Temperature scaling fitted to the same rows, which distinguishes no classes: what is left to
+        use where ``check`` finds other scores. None in files of 1.0.
     solver_report_ : SolverReport
         Convergence of the weights.
 
@@ -171,6 +171,7 @@ class AutoCalibrator(Composed):
     finish_: list[Calibrator] | None = fitted()
     finish_share_: float | None = fitted()
     floor_: float | None = fitted()
+    shared_part_: Calibrator | None = fitted()
     report_: AutoReport = fitted()
 
     def _check_parameters(self) -> None:
@@ -240,12 +241,18 @@ class AutoCalibrator(Composed):
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         batch, of_labels = search.batch, search.of_labels(names)
         loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
-        nats = self.finish * (CHOSEN.finish_of_two if reference == OF_TWO else 1.0)
-        share = _share_of_final_stages(kept, loss, few, nats)
+        # Two-class scaling is an average of several maps already.
+        share = 0.0
+        if reference != OF_TWO:
+            share = _share_of_final_stages(kept, loss, few, self.finish)
         stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
         cells = max(search.total_weight, 1.0) * batch.n_classes
+        *parts, baseline = search.fit([*kept, BASELINE])
+        shared = take_state(baseline)  # takes what this calibrator takes, be it a single column
+        shared.scores, shared.normalize = self.scores, self.normalize
         return {
-            "paths_": [[fitted] for fitted in search.fit(list(kept))],
+            "paths_": [[part] for part in parts],
+            "shared_part_": shared,
             "weights_": np.array(list(kept.values())),
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,

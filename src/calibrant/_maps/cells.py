@@ -17,8 +17,6 @@ from calibrant._kernels.tables import TIED, Lookup, PowerTable, build_lookup, bu
 from calibrant._maps.base import (
     DEEPEST_LOGIT,
     CalibrationMap,
-    Floats,
-    Wholes,
     check_number,
     freeze,
     frozen,
@@ -35,6 +33,7 @@ from calibrant._maps.curves import (
     join_terms,
 )
 from calibrant._maps.steps import RankedStepFunction, StepFunction
+from calibrant._types import Floats, Wholes
 
 CELLS_AT_ONCE = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""
@@ -133,7 +132,7 @@ class RankedSteps(CalibrationMap):
 class ClasswiseCurves(CalibrationMap):
     """A curve for each class, or for each of the ``groups`` of classes, if there are any.
 
-    Rows are divided by their sums, or each cell stands for itself without ``normalize_output``.
+    Rows are divided by their sums, or cells are left as they are without ``normalize_output``.
     """
 
     groups: Wholes | None

@@ -7,21 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.curves import floor_rows
-from calibrant._maps.base import (
-    LARGEST,
-    CalibrationMap,
-    Floats,
-    Wholes,
-    check_number,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import LARGEST, CalibrationMap, check_number, freeze, frozen, require
+from calibrant._types import Bools, Floats, Wholes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,7 +59,7 @@ class _ComposedMap(CalibrationMap):
         require(type(self.stages) is tuple and maps, "stages is not a tuple of maps")
 
     def takes(self, n_classes: int) -> bool:
-        """Whether every stage takes rows of so many classes."""
+        """Whether every stage takes rows of ``n_classes`` classes."""
         if n_classes not in self._taken:
             self._taken[n_classes] = self._can_take(n_classes)
         return self._taken[n_classes]
@@ -109,7 +100,7 @@ class Stage(_ComposedMap):
         check_number(self, "floor", low=0.0, high=1.0)
 
     def _can_take(self, n_classes: int) -> bool:
-        """Whether the map takes rows of so many classes, and each of them can have the floor."""
+        """Whether the map takes rows of ``n_classes`` classes, whose floors fit into 1."""
         return self.floor * n_classes <= 1.0 and self.map.takes(n_classes)
 
     @cached_property
@@ -226,7 +217,7 @@ class GroupedMap(_ComposedMap):
         return out
 
 
-def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, NDArray[np.bool_]]:
+def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, Bools]:
     """Logits less the largest of their row, ``-depth`` where an exact zero is an absent option.
 
     Returns where these are, too.

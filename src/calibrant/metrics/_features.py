@@ -14,7 +14,7 @@ from calibrant._text import clean
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Floats, Wholes
 
 LEVELS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.92, 0.95)
 SLACK = 0.015

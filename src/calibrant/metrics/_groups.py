@@ -52,7 +52,7 @@ class GroupMetrics:
 
     def row(self) -> dict[str, Any]:
         """Return all numbers by name, as a row of a table."""
-        result: dict[str, Any] = {"group": self.group, "n_rows": self.n_rows}
+        result: dict[str, object] = {"group": self.group, "n_rows": self.n_rows}
         for name, (value, low, high) in self.estimates.items():
             result |= {name: value, f"{name}_low": low, f"{name}_high": high}
         result |= {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}
@@ -96,7 +96,7 @@ class GroupTable(Result):
 
 
 def judge_groups(
-    source: Source, groups: Any, sample_weight: Any, intervals: Intervals
+    source: Source, groups: object, sample_weight: object, intervals: Intervals
 ) -> GroupTable:
     """Judge the rows of each group by themselves, and test whether they are calibrated."""
     if not isinstance(source, Predictions):
