@@ -44,6 +44,7 @@ kernels: $(VENV)/.run  ## built here, not by many processes at once
 
 demo: kernels  ## an over-confident classifier before and after calibration
 	$(BIN)/python -m calibrant demo
+	@echo; echo 'In this clone the command is $(BIN)/calibrant.'
 
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25 -m 'not slow'
