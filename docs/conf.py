@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,6 +14,8 @@ from tempfile import mkdtemp
 from sphinx_gallery.sorting import ExplicitOrder
 
 import calibrant
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -30,6 +33,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxext.opengraph",
     "sphinx_llms_txt",
+    "link_names",
 ]
 # autosummary writes pages of the first kind that it takes for reStructuredText
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -54,12 +58,34 @@ atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
 
 autosummary_generate = True
 autosummary_imported_members = True
-extras = ("mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark", "skl2onnx", "skops", "torch")
+extras = ("inspect_ai", "mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark")
+extras += ("skl2onnx", "skops", "torch")
 autodoc_mock_imports = [name for name in extras if find_spec(name) is None]
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+
+
+def set_style(_conf, _path):
+    """Give all pictures of the gallery the look of the package's own."""
+    import matplotlib as mpl
+
+    from calibrant import _drawing
+
+    mpl.rcParams.update(
+        {
+            "axes.axisbelow": True,
+            "axes.grid": True,
+            "axes.prop_cycle": mpl.cycler(color=_drawing.PALETTE),
+            "axes.spines.right": False,
+            "axes.spines.top": False,
+            "figure.titleweight": "bold",
+            "grid.color": _drawing.GRID,
+            "grid.linewidth": 0.6,
+        }
+    )
+
 
 GALLERY = (
     "forest",
@@ -83,13 +109,14 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib", set_style),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
 smartquotes = False  # options begin with two hyphens
 
 html_theme = "pydata_sphinx_theme"
-html_title = "calibrant"
+html_title = f"calibrant {version}"  # in the header of every page
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False

@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
-    {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy"}
+    {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy", "_types"}
     | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
     {"_row_order"},
     {"_gate"},
@@ -122,22 +122,22 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "_gate": 2_120,
-    "shared": 2_600,
-    "_kernels": 3_650,
-    "_maps": 1_650,
-    "_objectives": 1_250,
-    "_solvers": 4_400,
-    "_calibrators": 5_700,
+    "_gate": 1_720,
+    "shared": 2_300,
+    "_kernels": 3_800,
+    "_maps": 1_620,
+    "_objectives": 1_220,
+    "_solvers": 4_340,
+    "_calibrators": 5_750,
     "metrics": 3_950,
-    "plots report": 3_540,
-    "decisions monitor judge": 3_900,
-    "scale": 1_200,
+    "plots report": 3_560,
+    "decisions monitor judge": 3_880,
+    "scale": 1_100,
     "model_file": 1_370,
-    "export": 2_150,
-    "_files _cli": 5_010,
+    "export": 2_100,
+    "_files _cli": 5_070,
     "hooks": 560,
-    "study": 3_950,
+    "study": 3_710,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Bools
+
 ON_BAD_ROW = ("raise", "nan", "skip")
 """What may be asked for: an error, NaN in every column, or no row."""
 
@@ -36,7 +38,7 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
 
 def predict_good(
     predict: Callable[[Any], NDArray[Any]], rows: Any, calibrator: Any, on_bad_row: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+) -> tuple[NDArray[Any], Bools]:
     """Return predictions of rows, all of them or the good ones, and which are good.
 
     Bad rows are refused, are NaN (None where labels are predicted), or have no prediction.
@@ -59,8 +61,8 @@ def predict_good(
 
 
 def predict_chunk(
-    calibrator: Any, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    calibrator: object, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
+) -> tuple[NDArray[Any], Bools]:
     """Return predictions of a chunk and which rows are good; its columns were looked at before."""
 
     def predict(some: NDArray[Any]) -> NDArray[Any]:
@@ -72,7 +74,7 @@ def predict_chunk(
         return predict_good(predict, rows, calibrator, on_bad_row)
 
 
-def to_send(calibrator: Any) -> Any:
+def to_send(calibrator: object) -> Any:
     """Return a calibrator as it is now, without its rows, which predictions do not need."""
     sent = copy.copy(calibrator)
     vars(sent).pop("sample_", None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from inspect import cleandoc
-from typing import Any
 
 SECTIONS = (
     *("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"),
@@ -33,7 +32,7 @@ def inherit_docstring(cls: type, example: str = "") -> None:
     cls.__doc__ = _join(head, {"Examples": example} | own)
 
 
-def _split(documented: Any) -> tuple[str, dict[str, str]]:
+def _split(documented: object) -> tuple[str, dict[str, str]]:
     """Return what a docstring says before its sections, and these by name."""
     head, *rest = _HEADING.split(cleandoc(documented.__doc__ or ""))
     bodies = (body.rstrip() + "\n" for body in rest[1::2])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Bools, Floats, Label, Labels, Wholes
 
 
 class MetricArguments(errors.Arguments):
@@ -58,7 +58,7 @@ class EventRows(NamedTuple):
     """One probability of each row, whether its event happened, and the row's weight."""
 
     values: Floats
-    hits: NDArray[np.bool_]
+    hits: Bools
     weight: Floats
 
     def take(self, rows: NDArray[Any]) -> EventRows:
@@ -128,18 +128,18 @@ class Predictions:
     rows: Floats
     class_index: Wholes
     weight: Floats
-    classes: NDArray[Any]
+    classes: Labels
     n_counted: int | None = None
 
     @classmethod
     def read(
         cls,
-        y_true: Any,
-        y_proba: Any,
+        y_true: object,
+        y_proba: object,
         *,
-        sample_weight: Any = None,
-        classes: Any = None,
-        pos_label: Any = None,
+        sample_weight: object = None,
+        classes: object = None,
+        pos_label: Label | None = None,
     ) -> Predictions:
         """Check labels, probabilities and weights, as every metric does; drop weights of 0."""
         return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
@@ -155,7 +155,7 @@ class Predictions:
         return len(self.classes)
 
     @cached_property
-    def _top(self) -> tuple[Floats, NDArray[np.bool_]]:
+    def _top(self) -> tuple[Floats, Bools]:
         values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
         top_labels(self.rows, self.class_index, values, hits)
         return values, hits
@@ -192,7 +192,7 @@ class ChunkedPredictions:
 
     n_counted = None
 
-    def __init__(self, chunks: Chunks, classes: NDArray[Any], kind: str) -> None:
+    def __init__(self, chunks: Chunks, classes: Labels, kind: str) -> None:
         self._chunks, self.classes, self._kind = chunks, classes, kind
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
@@ -247,11 +247,11 @@ def measure(source: Source, rule: Rule) -> float:
 
 def _count(
     statistics: dict[str, Statistic],
-    classes: NDArray[Any],
+    classes: Labels,
     kind: str,
-    scores: Any,
-    y: Any,
-    sample_weight: Any = None,
+    scores: object,
+    y: object,
+    sample_weight: object = None,
 ) -> dict[str, Floats]:
     """Return the sums of a chunk."""
     rows = Predictions(np.empty((0, len(classes))), np.empty(0, np.intp), np.empty(0), classes)
@@ -269,11 +269,11 @@ def _merge(first: dict[str, Floats], second: dict[str, Floats]) -> dict[str, Flo
 
 
 def read(
-    y_true: Any,
-    y_proba: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
+    y_true: object,
+    y_proba: object = None,
+    sample_weight: object = None,
+    classes: object = None,
+    pos_label: Label | None = None,
 ) -> Source:
     """Return predictions in memory, or chunks of them."""
     if isinstance(y_true, Predictions):
@@ -299,7 +299,9 @@ def read_rows(*given: Any) -> Predictions:
     return read(*given).in_memory()
 
 
-def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) -> NDArray[Any]:
+def known_classes(
+    chunks: Chunks, classes: Any = None, pos_label: Label | None = None
+) -> NDArray[Any]:
     """Return the class of each column of chunks, told or by the rule of ``check_labels``."""
     labels = chunks.labels() if classes is None else classes
     kind = "positive" if chunks.n_columns == 1 else "probabilities"
@@ -313,11 +315,11 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
 
 
 def read_predictions(
-    y_true: Any,
-    y_proba: Any,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
+    y_true: object,
+    y_proba: object,
+    sample_weight: object = None,
+    classes: object = None,
+    pos_label: Label | None = None,
     named: MetricArguments = NAMED,
 ) -> Predictions:
     """Check labels, probabilities and weights; rows of weight 0 are left out."""
@@ -332,7 +334,7 @@ def read_predictions(
 
 
 def read_pair(
-    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
+    y_true: object, y_proba: object, y_calibrated: object, told: tuple[Any, Any, Any]
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *told)
@@ -346,7 +348,7 @@ def read_pair(
 
 
 def _positive_last(
-    y_true: Any, classes: Any, pos_label: Any, kind: str, named: MetricArguments
+    y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
 ) -> NDArray[Any]:
     """Return the two classes of a single column with ``pos_label``, whose it is, as the second."""
     label = errors.in_words(pos_label)
@@ -366,7 +368,7 @@ def _positive_last(
     return known if place[0] == 1 else known[::-1]
 
 
-def column_of(classes: NDArray[Any], kind: Any) -> int | None:
+def column_of(classes: Labels, kind: object) -> int | None:
     """Column of a class, None for the confidence; if nothing is said, the usual one."""
     if kind is None:
         return usual_column(len(classes))
@@ -381,6 +383,6 @@ def column_of(classes: NDArray[Any], kind: Any) -> int | None:
     return int(matches[0])
 
 
-def name_of(classes: NDArray[Any], column: int | None) -> Any:
+def name_of(classes: Labels, column: int | None) -> Any:
     """Label of a column, "confidence" for None."""
     return "confidence" if column is None else classes[column : column + 1].tolist()[0]

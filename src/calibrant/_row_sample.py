@@ -21,8 +21,7 @@ from calibrant._row_order import order_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Wholes = NDArray[np.int64]
+    from calibrant._types import Bools, Floats, Wholes
 
 MAX_CELLS = 1 << 24  # cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes
 ROWS_OF_A_CLASS = 64  # that are kept at least by default, on average over more than 512 classes,
@@ -109,9 +108,7 @@ class _Entries(NamedTuple):
         return cls(hashes[order], scores, index[order], weight, times)
 
 
-def _order_entries(
-    parts: list[_Entries],
-) -> tuple[NDArray[np.uint64], Wholes, Wholes, NDArray[np.bool_]]:
+def _order_entries(parts: list[_Entries]) -> tuple[NDArray[np.uint64], Wholes, Wholes, Bools]:
     """Return all hashes and classes, their order, and where in it another entry begins."""
     hashes = np.concatenate([part.hashes for part in parts])
     index = np.concatenate([part.class_index for part in parts])
@@ -164,7 +161,7 @@ class RowSample:
 
     def __init__(
         self,
-        classes: Any,
+        classes: object,
         *,
         scores: str = "probabilities",
         normalize: str | None = None,
@@ -373,7 +370,7 @@ class RowSample:
     def from_state(
         cls,
         state: SampleState,
-        classes: Any,
+        classes: object,
         *,
         n_rows: int,
         scores: str,

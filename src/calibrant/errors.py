@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def in_words(value: Any) -> str:
+def in_words(value: object) -> str:
     """Return a value as plain Python writes it, without numpy's types, for a message."""
     if isinstance(value, np.ndarray):
         return f"[{some_in_words(value.ravel())}]"

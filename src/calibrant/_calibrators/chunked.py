@@ -38,7 +38,7 @@ def find_classes(
     ]
 
 
-def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: Any) -> None:
+def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: object) -> None:
     """Refuse a sample of rows of another kind, or of other classes, than a calibrator asks for."""
     if (kind, normalize) != (sample.scores, sample.normalize):
         raise errors.ParameterError(
@@ -69,6 +69,8 @@ def predict_lazily(
     return map_rows(sent, method, scores, dtype, n_columns)
 
 
-def _predict(calibrator: Any, method: str, names: list[Any] | None, scores: Any) -> NDArray[Any]:
+def _predict(
+    calibrator: object, method: str, names: list[Any] | None, scores: object
+) -> NDArray[Any]:
     names = gate.column_names(scores) or names
     return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]

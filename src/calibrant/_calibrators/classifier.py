@@ -51,6 +51,8 @@ from calibrant.errors import CalibrantWarning, ParameterError, in_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._types import Floats
+
 
 OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
 """The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
@@ -150,7 +152,7 @@ class CalibratedClassifier(
         default = LinearSVC(random_state=0)
         return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: Any) -> Self:
         """Fit the classifier and its calibrator.
 
         Parameters
@@ -261,7 +263,7 @@ class CalibratedClassifier(
 
     def _cross_validate(
         self, job: Folds, split_params: dict[str, Any]
-    ) -> tuple[list[CalibratedPair], NDArray[np.float64] | None]:
+    ) -> tuple[list[CalibratedPair], Floats | None]:
         """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
@@ -295,7 +297,7 @@ class CalibratedClassifier(
         pairs = [CalibratedPair(part.estimator, calibrator, job.classes) for part in parts]
         return pairs, job.find_offsets(pairs, parts, rows) if len(pairs) > 1 else None
 
-    def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object, **params: Any) -> Floats:
         """Return calibrated probabilities, averaged over the folds of an ensemble.
 
         Parameters
@@ -311,15 +313,15 @@ class CalibratedClassifier(
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
-    def predict_log_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: object, **params: Any) -> Floats:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X, **params))
 
-    def transform(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def transform(self, X: object, **params: Any) -> Floats:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(X, **params)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002
         """Return the names of the columns of ``transform``: the classes."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.classes_], dtype=object)
@@ -331,7 +333,7 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         return list({id(pair.calibrator): pair.calibrator for pair in pairs}.values())
 
-    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+    def predict(self, X: object, **params: Any) -> NDArray[Any]:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X, **params)
@@ -340,7 +342,7 @@ class CalibratedClassifier(
         found: NDArray[Any] = self.classes_[best]
         return found
 
-    def _averages(self, X: Any, **params: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _averages(self, X: object, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):

@@ -45,7 +45,7 @@ def number(
     It may be None if that is its default. Solvers get None for a word, which all of them know.
     """
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         if isinstance(value, str) and words:
             gate.check_option(name, value, words)
         elif value is not None or default is not None:
@@ -57,10 +57,10 @@ def number(
     return field(default=default, metadata={"check": check, "read": read})
 
 
-def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
+def choice(allowed: tuple[Any, ...] = (True, False), *, default: object) -> Any:
     """Declare a parameter that is one of a few values."""
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         gate.check_option(name, value, allowed)
 
     return field(default=default, metadata={"check": check, "read": type(default)})
@@ -76,7 +76,7 @@ def fitted(*, init: Literal[False] = False) -> Any:
     return field(init=init)
 
 
-def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
+def leading(*, default: object = MISSING, kw_only: Literal[False]) -> Any:
     """Declare a parameter that may be given by its place.
 
     Say ``kw_only=False`` where it is called: type checkers look there, not here.
@@ -139,7 +139,7 @@ class FromMap(property):
         super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")
 
 
-def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
+def replace_state(estimator: object, fitted: dict[str, Any]) -> None:
     """Replace the fitted attributes of an estimator; parameters stay.
 
     A new dictionary takes the place of the old one in a single assignment, because other threads

@@ -23,11 +23,10 @@ from calibrant._solvers.prior_shift import (
     solve_priors,
 )
 from calibrant._solvers.report import SolverReport
+from calibrant._types import Floats, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
-
-Floats = NDArray[np.float64]
 
 BY_CLASS = ("from_priors", "to_priors")
 """Parameters that are a number for each class."""
@@ -157,7 +156,7 @@ class PriorShift(Calibrator):
             "n_rows_": n_rows,
         }
 
-    def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
+    def adapt(self, scores: object, sample_weight: object = None) -> Self:
         """Estimate the class frequencies of unlabelled rows, and re-weight to them.
 
         Parameters
@@ -199,7 +198,7 @@ class PriorShift(Calibrator):
         return self
 
     @classmethod
-    def from_class_weight(cls, class_weight: Any, y: Any, **parameters: Any) -> Self:
+    def from_class_weight(cls, class_weight: object, y: object, **parameters: Any) -> Self:
         """Return the fitted map that undoes a ``class_weight`` of training.
 
         A classifier that was trained with weights predicts as if classes were that much more
@@ -232,7 +231,7 @@ class PriorShift(Calibrator):
         return cls._undoing("class_weight", class_weight, y, parameters)
 
     @classmethod
-    def from_sampling(cls, rates: Any, y: Any, **parameters: Any) -> Self:
+    def from_sampling(cls, rates: object, y: object, **parameters: Any) -> Self:
         """Return the fitted map that undoes under- or over-sampling of the training set.
 
         Parameters
@@ -270,7 +269,7 @@ class PriorShift(Calibrator):
         return cls._undoing("rates", rates, y, parameters)
 
     @classmethod
-    def _undoing(cls, name: str, factors: Any, y: Any, parameters: dict[str, Any]) -> Self:
+    def _undoing(cls, name: str, factors: object, y: object, parameters: dict[str, Any]) -> Self:
         """Return the fitted map from counts times factors, which ``name`` gave, to counts."""
         for own in BY_CLASS:
             if own in parameters:
@@ -296,7 +295,7 @@ class PriorShift(Calibrator):
         return made
 
 
-def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], Wholes]:
     """Return the classes, as told or sorted, and the place of each label among them.
 
     Every class has a label; of one column it is known which class is the positive one.
@@ -323,7 +322,7 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
     return classes, index
 
 
-def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
+def checked_rows(calibrator: Calibrator, scores: object) -> Floats:
     """Return rows as the map of a fitted calibrator takes them."""
     kind = calibrator._kind  # noqa: SLF001  (ours)
     matrix = gate.to_matrix(scores, kind)
@@ -332,7 +331,7 @@ def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     return rows if order is None else np.take(rows, order, axis=1)
 
 
-def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
+def _read_priors(name: str, given: object, classes: Labels) -> Floats | None:
     """Return priors in the order of the classes, which sum to 1; None if there are none."""
     if given is None:
         return None
@@ -349,7 +348,7 @@ def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
     return priors / math.fsum(priors)
 
 
-def _as_numbers(name: str, given: Any, n_classes: int, *, positive: bool = False) -> Floats:
+def _as_numbers(name: str, given: object, n_classes: int, *, positive: bool = False) -> Floats:
     """Return one finite number a class, or refuse what is given."""
     if hasattr(given, "to_dict"):
         raise errors.ParameterError(

@@ -147,9 +147,16 @@ def _read_priors(text: str, classes: list[Any]) -> dict[Any, float]:
     default="raise",
     help="If a row is not a distribution.",
 )
+@click.option("--check", is_flag=True, help="Test whether the scores look like those of the fit.")
 @shared("jobs", "as_json")
 def apply_command(
-    model: Path, file: Path, output: Path, request: Request, on_bad_row: str, as_json: bool
+    model: Path,
+    file: Path,
+    output: Path,
+    request: Request,
+    on_bad_row: str,
+    check: bool,
+    as_json: bool,
 ) -> None:
     """Calibrate the predictions in FILE with MODEL.
 
@@ -165,7 +172,13 @@ def apply_command(
     request = replace(request, usual_part="test")
     with progress_bar(f"calibrating {file}") as advance:
         done = apply_file(
-            calibrator, file, output, request, on_bad_row=on_bad_row, progress=advance
+            calibrator,
+            file,
+            output,
+            request,
+            on_bad_row=on_bad_row,
+            is_checked=check,
+            progress=advance,
         )
     if done.note:
         tell(done.note)
@@ -173,8 +186,12 @@ def apply_command(
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         more = "; ..." if done.n_bad_rows > len(done.where) else ""
         tell(f"bad rows {marked}: {done.n_bad_rows:,}; {'; '.join(done.where)}{more}")
-    result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
-    show(result, as_json, f"{output}: {done.n_rows:,} rows")
+    result: dict[str, Any] = {"output": str(output), "rows": done.n_rows}
+    result["bad_rows"], lines = done.n_bad_rows, [f"{output}: {done.n_rows:,} rows"]
+    if check:
+        result["check"] = None if done.check is None else done.check.to_dict()
+        lines.append("too few rows to check" if done.check is None else repr(done.check))
+    show(result, as_json, "\n".join(lines))
 
 
 @command()

@@ -63,7 +63,10 @@ def monitor_command(
 
     calibrator = load_model(model, request)
     more = {} if time is None else {time: "--time-column"}
-    served = serve(calibrator, new, replace(request, usual_part="test", more=more))
+    # Parts of other calibrators, and files of before, have no summary to compare with.
+    has_summary = vars(calibrator).get("score_summary_") is not None
+    sums = calibrator._score_sums() if has_summary else None  # noqa: SLF001  (ours)
+    served = serve(calibrator, new, replace(request, usual_part="test", more=more), sums)
     times = None if time is None else values_of(served.rows.column(time))
     unlabelled, is_repeated = None, False
     with only_one(state):
@@ -88,6 +91,10 @@ def monitor_command(
     result["unlabelled"] = None
     if unlabelled is not None:
         result["unlabelled"], facts = unlabelled.to_dict(), facts | unlabelled.describe()
+        if sums is not None and sums.n_rows > 1:
+            check = sums.compare()
+            result["unlabelled"] = unlabelled.to_dict() | {"check": check.to_dict()}
+            facts["scores of these rows"] = check.why
     show(result, as_json, in_columns(f"{status.n_rows:,} rows counted", facts))
     return EXIT_ALARM if status.alarm else 0
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._calibrators.shift_check import ScoreSums
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
     from calibrant._files.chunks import FileChunks
@@ -82,12 +83,14 @@ def load_model(path: Path, request: Request) -> Calibrator:
     return calibrator
 
 
-def serve(calibrator: Calibrator, path: Path, request: Request) -> CalibratedFile:
-    """Read a file whole and calibrate it; errors name it."""
+def serve(
+    calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
+) -> CalibratedFile:
+    """Read a file whole and calibrate it; errors name it, and its scores are added to ``sums``."""
     from calibrant._files.apply import calibrate_file
 
     with naming(path):
-        served = calibrate_file(calibrator, path, request)
+        served = calibrate_file(calibrator, path, request, sums)
     if note := served.calibration.source.note:
         tell(note)
     return served

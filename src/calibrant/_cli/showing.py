@@ -45,7 +45,7 @@ def to_json(result: dict[str, Any]) -> str:
     return json.dumps({"version": JSON_VERSION, **_finite(result)}, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def in_columns(title: str, facts: Mapping[str, str]) -> str:
     return "\n".join([title, *(f"  {name:<{width}}  {fact}" for name, fact in facts.items())])
 
 
-def write_columns(out: Path, table: Any) -> None:
+def write_columns(out: Path, table: object) -> None:
     """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> list[str]:
     return lines
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     if isinstance(value, str) and value.isprintable():
         return value
     return f"{value:.6g}" if isinstance(value, float) else SHORT.repr(value)

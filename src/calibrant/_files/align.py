@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from calibrant._files.source import Place, Rows
     from calibrant._gate import FeatureColumn, SimplexBatch
-
-    Labels = NDArray[Any]
+    from calibrant._types import Labels, Wholes
 
 LABEL_TYPES = {str, bytes, bool, int, float, type(None)}
 LONGEST_TEXT = 1024
@@ -97,7 +96,7 @@ class Aligned:
         """Return how many rows a fit has used, and how many were read: all."""
         return len(self.y), len(self.y)
 
-    def take(self, rows: NDArray[np.int64]) -> Aligned:
+    def take(self, rows: Wholes) -> Aligned:
         """Return some of the rows, which were checked."""
         return replace(self, rows=self.rows.take(rows), y=self.y[rows])
 
@@ -300,7 +299,7 @@ def read_labels(rows: Rows, *, as_text: bool = False) -> Labels:
     return labels_of(rows.labels, rows.place, as_text=as_text)
 
 
-def labels_of(stored: NDArray[Any], place: Place, *, as_text: bool = False) -> Labels:
+def labels_of(stored: Labels, place: Place, *, as_text: bool = False) -> Labels:
     """Return labels as whole numbers where all of them are, else as they stand.
 
     In text, and where a label was missing in a table, whole numbers are written ``3.0``.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.request import Request
+    from calibrant._types import Labels
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 """Names of arrays of scores in an npz file, and what they hold."""
@@ -137,7 +138,7 @@ class Archive:
         )
 
 
-def _labels_among(labels: NDArray[Any], names: list[str]) -> NDArray[Any]:
+def _labels_among(labels: Labels, names: list[str]) -> NDArray[Any]:
     """Return labels as classes are named: whole numbers beside classes of text are their places.
 
     So what a label means does not depend on which others are there.
@@ -164,7 +165,7 @@ def _to_matrix(scores: NDArray[Any], where: str, kind: str | None) -> NDArray[An
     return scores
 
 
-def _check_labels(labels: NDArray[Any], where: str, n_rows: int) -> None:
+def _check_labels(labels: Labels, where: str, n_rows: int) -> None:
     fits = labels.shape == (n_rows,) and labels.dtype.kind in "iufbUS"
     needed = f"write a number or a text for each of the {n_rows} rows of scores"
     _check_array(labels, where, fits, needed)

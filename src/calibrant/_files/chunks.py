@@ -163,7 +163,7 @@ class FileChunks(SourceChunks):
             scores = aligned.probabilities() if self._gives_probabilities else aligned.scores
             return count(scores, aligned.y)
 
-    def sample(self, classes: Any = None, **settings: Any) -> RowSample:
+    def sample(self, classes: object = None, **settings: Any) -> RowSample:
         """Return the rows, or a sample of them; who asks again gets the same."""
         asked = np.asarray(classes).tolist(), settings
         if self._sampled is None or self._sampled[0] != asked:

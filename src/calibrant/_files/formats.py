@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Bools, Labels, Wholes
+
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
 
@@ -207,7 +209,7 @@ def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
     return grades_of(*_read_column(path, name, option))
 
 
-def read_some_grades(path: Path, name: str, option: str) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def read_some_grades(path: Path, name: str, option: str) -> tuple[Bools, Labels]:
     """Return which rows have a grade in a column that may be blank, and these grades."""
     stored, place = _read_column(path, name, option, may_lack=True)
     is_graded = are_known(stored)
@@ -216,12 +218,12 @@ def read_some_grades(path: Path, name: str, option: str) -> tuple[NDArray[np.boo
     return is_graded, grades_of(stored[is_graded], place.take(np.flatnonzero(is_graded)))
 
 
-def are_known(stored: NDArray[Any]) -> NDArray[np.bool_]:
+def are_known(stored: Labels) -> Bools:
     """Return which labels are there: neither blank nor a word for none, such as NA."""
     return np.array([MISSING.fullmatch(text) is None for text in texts_of(stored)], dtype=bool)
 
 
-def copy_rows(path: Path, rows: NDArray[np.int64], out: Path) -> None:
+def copy_rows(path: Path, rows: Wholes, out: Path) -> None:
     """Write some rows of a table or a log as they are, to a file of the same kind."""
     is_log = holds(path, "log")
     if not holds(out, "log" if is_log else "table"):
@@ -238,7 +240,7 @@ def copy_rows(path: Path, rows: NDArray[np.int64], out: Path) -> None:
     writers.save_table(out, pa.Table.from_batches(table.batches(table.names, ())).take(rows))
 
 
-def grades_of(stored: NDArray[Any], place: Place) -> NDArray[Any]:
+def grades_of(stored: Labels, place: Place) -> NDArray[Any]:
     """Return grades: numbers with fractions as they are, others as labels."""
     values = values_of(stored)
     if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1).any():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.tables import Columns
+    from calibrant._types import Labels, Wholes
 
     Locate = Callable[[Sequence[int]], list[str]]
 
@@ -101,7 +102,7 @@ class Place(Arguments):
 
     y = scores
 
-    def take(self, rows: NDArray[np.int64]) -> Place:
+    def take(self, rows: Wholes) -> Place:
         """Return where some of the rows stand."""
         return replace(
             self, locate=lambda own: self.where([int(rows[row]) for row in own]), first_row=0
@@ -145,7 +146,7 @@ class Rows:
 
     scores: NDArray[Any]
     kind: str
-    labels: NDArray[Any] | None
+    labels: Labels | None
     place: Place
     beside: Any = field(default_factory=dict)
     are_columns_sure: bool = True
@@ -157,7 +158,7 @@ class Rows:
         """Return a column beside the scores."""
         return to_array(self.beside[name])
 
-    def take(self, rows: slice | NDArray[np.int64], first_row: int = 0) -> Rows:
+    def take(self, rows: slice | Wholes, first_row: int = 0) -> Rows:
         """Return some of the rows; those of a slice, of arrays, know where they are."""
         beside = self.beside
         if isinstance(beside, dict):

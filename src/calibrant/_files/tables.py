@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.request import Request
+    from calibrant._types import Floats
 
 TEXT = {".csv": ",", ".tsv": "\t"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -188,7 +189,7 @@ def read_table_column(path: Path, name: str, option: str) -> tuple[NDArray[Any],
     return np.concatenate(parts), Place(str(path), locate=table.locate)
 
 
-def _scores_of(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
+def _scores_of(batch: Any, names: list[str], path: Path) -> Floats:
     """Scores of a record batch."""
     scores = np.empty((batch.num_rows, len(names)))
     for j, name in enumerate(names):

@@ -21,6 +21,7 @@ from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
     from calibrant._files.apply import RowCalibration
+    from calibrant._types import Labels
 
 
 Chunks = Iterator[tuple[NDArray[Any], Rows]]
@@ -30,7 +31,7 @@ Writer = Callable[[IO[bytes], Path, "RowCalibration", Chunks], None]
 """Write calibrated rows to a file, whose path tells its format."""
 
 
-def labels_of_model(rows: Rows, classes: NDArray[Any]) -> NDArray[Any]:
+def labels_of_model(rows: Rows, classes: Labels) -> NDArray[Any]:
     """Return the labels of a file as a model has them."""
     return read_labels(rows, as_text=classes.dtype.kind in "OTU")
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels, Wholes
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0*)?")
 _NUMBER_AT_THE_END = re.compile(r"-?[0-9]{1,18}(?:\.0+)?\Z")
 
@@ -38,7 +40,7 @@ class Match:
     prefix: str = ""
 
 
-def key(value: Any) -> str:
+def key(value: object) -> str:
     """Text that is the same for a label and for the name of its column: 1, 1.0 and "01" agree."""
     text = str(value).strip()
     return str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text
@@ -118,9 +120,7 @@ def _by_text(names: Sequence[Any], labels: list[str]) -> dict[str, tuple[list[in
     return groups
 
 
-def column_order(
-    names: list[Any] | None, classes: NDArray[Any], *, told: bool = True
-) -> NDArray[np.int64] | None:
+def column_order(names: list[Any] | None, classes: Labels, *, told: bool = True) -> Wholes | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
     It comes with a warning. Unless the caller was ``told`` the class of each column, those whose
@@ -139,7 +139,7 @@ def column_order(
     return changed_order(order, names)
 
 
-def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.int64] | None:
+def changed_order(order: Wholes, names: Sequence[Any]) -> Wholes | None:
     """Return an order of columns with a warning, or None if it is the one that they have."""
     if np.array_equal(order, np.arange(len(order))):
         return None
@@ -152,7 +152,7 @@ def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.
     return order
 
 
-def order_of(names: Sequence[Any], classes: NDArray[Any]) -> NDArray[np.int64] | None:
+def order_of(names: Sequence[Any], classes: Labels) -> Wholes | None:
     """Return the columns in the order of ``classes``, if all of them are named after classes."""
     if len({isinstance(name, str) for name in names}) > 1:
         raise errors.ColumnNameError(

@@ -13,6 +13,8 @@ from calibrant._gate._columns import key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._types import Floats, Labels
+
 ONE_COLUMN = {"positive": "probabilities", "decision": "logits"}
 """Kinds of scores with one number for each row, and the kind of the two columns made of it."""
 
@@ -45,7 +47,7 @@ def how_to_pass(kind: str) -> str:
 
 def two_columns(
     column: NDArray[Any], kind: str, limits: tuple[float, float], first_row: int = 0
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return [1 - p, p] of probabilities, or log-probabilities of margins: -log(1 + exp(-+z)).
 
     Log-probabilities are logits, and the same that probabilities have: methods whose result
@@ -82,7 +84,7 @@ def two_columns(
     return out
 
 
-def tells_positive(classes: NDArray[Any]) -> bool:
+def tells_positive(classes: Labels) -> bool:
     """Whether two labels tell by themselves which is positive: 0 and 1, -1 and 1, False and True.
 
     As in scikit-learn it is the larger one. Sorted by name, "bad" and "good" would make a good risk
@@ -92,7 +94,7 @@ def tells_positive(classes: NDArray[Any]) -> bool:
     return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
 
 
-def check_positive(classes: NDArray[Any], name: Any = None, *, told: bool) -> None:
+def check_positive(classes: Labels, name: object = None, *, told: bool) -> None:
     """Refuse a single column that is not known to be of the second class.
 
     Either the caller was ``told`` the classes, or they tell it. ``name`` is that of the column,
@@ -113,7 +115,7 @@ def check_positive(classes: NDArray[Any], name: Any = None, *, told: bool) -> No
         )
 
 
-def names_other_class(name: Any, classes: NDArray[Any]) -> bool:
+def names_other_class(name: object, classes: Labels) -> bool:
     """Whether the name of a column says the first of two classes: "p0", "prob_no".
 
     It ends with the name of the class, after words that say that it is a probability.
@@ -135,7 +137,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name.casefold())
 
 
-def check_single_name(name: Any, fitted: NDArray[Any] | None, who: str) -> None:
+def check_single_name(name: object, fitted: NDArray[Any] | None, who: str) -> None:
     """Refuse a single column of another name than at the fit."""
     if fitted is not None and isinstance(name, str) and name != fitted[0]:
         raise errors.ColumnNameError(

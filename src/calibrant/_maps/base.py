@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
+from calibrant._types import Floats
 
-Floats = NDArray[np.float64]
-Wholes = NDArray[np.int64]
 Frozen = TypeVar("Frozen")
 
 LARGEST = 1e100
@@ -36,7 +35,7 @@ def frozen(cls: type[Frozen]) -> type[Frozen]:
     made: Any = dataclass(frozen=True, eq=False)(cls)
     names = [f.name for f in fields(made)]
 
-    def parts(self: Any) -> tuple[Any, ...]:
+    def parts(self: object) -> tuple[Any, ...]:
         return made, tuple(getattr(self, name) for name in names)
 
     def rebuild(self: Any, state: Any) -> None:  # of forged pickles
@@ -47,13 +46,13 @@ def frozen(cls: type[Frozen]) -> type[Frozen]:
     return found
 
 
-def require(condition: Any, message: str) -> None:
+def require(condition: object, message: str) -> None:
     """Refuse a map whose numbers break a promise."""
     if not condition:
         raise errors.ParameterError(message)
 
 
-def freeze(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True) -> None:
+def freeze(owner: object, *names: str, dtype: type = np.float64, copy: bool = True) -> None:
     """Turn fields into arrays in C order that nobody changes."""
     for name in names:
         given = getattr(owner, name)
@@ -63,7 +62,7 @@ def freeze(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True)
         object.__setattr__(owner, name, array)
 
 
-def check_number(owner: Any, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
+def check_number(owner: object, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
     """Refuse a field that is no float in [low, high]."""
     value = getattr(owner, name)
     require(isinstance(value, float), f"{name} is not a float")
@@ -71,7 +70,7 @@ def check_number(owner: Any, name: str, low: float = -LARGEST, high: float = LAR
 
 
 def check_array(
-    owner: Any, name: str, shapes: list[tuple[int, ...]], low: float = -LARGEST
+    owner: object, name: str, shapes: list[tuple[int, ...]], low: float = -LARGEST
 ) -> None:
     """Refuse a field that has none of the shapes, or a number outside [low, LARGEST]."""
     array = getattr(owner, name)

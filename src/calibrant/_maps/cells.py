@@ -17,8 +17,6 @@ from calibrant._kernels.tables import TIED, Lookup, PowerTable, build_lookup, bu
 from calibrant._maps.base import (
     DEEPEST_LOGIT,
     CalibrationMap,
-    Floats,
-    Wholes,
     check_number,
     freeze,
     frozen,
@@ -35,6 +33,7 @@ from calibrant._maps.curves import (
     join_terms,
 )
 from calibrant._maps.steps import RankedStepFunction, StepFunction
+from calibrant._types import Floats, Wholes
 
 CELLS_AT_ONCE = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""

@@ -7,21 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.curves import floor_rows
-from calibrant._maps.base import (
-    LARGEST,
-    CalibrationMap,
-    Floats,
-    Wholes,
-    check_number,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import LARGEST, CalibrationMap, check_number, freeze, frozen, require
+from calibrant._types import Bools, Floats, Wholes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -226,7 +217,7 @@ class GroupedMap(_ComposedMap):
         return out
 
 
-def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, NDArray[np.bool_]]:
+def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, Bools]:
     """Logits less the largest of their row, ``-depth`` where an exact zero is an absent option.
 
     Returns where these are, too.

@@ -10,8 +10,9 @@ from scipy.special import expit
 
 from calibrant._kernels.logistic import bounded_logs
 from calibrant._kernels.tables import build_lookup
-from calibrant._maps.base import LARGEST, Floats, Wholes, check_number, freeze, frozen, require
+from calibrant._maps.base import LARGEST, check_number, freeze, frozen, require
 from calibrant._maps.steps import Histogram, Pieces, StepFunction
+from calibrant._types import Floats, Wholes
 
 MAX_KNOTS = 1000
 """Points of a curve of the log-odds."""

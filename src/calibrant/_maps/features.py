@@ -10,17 +10,9 @@ from scipy.special import expit
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.trees import add_trees
-from calibrant._maps.base import (
-    CalibrationMap,
-    Floats,
-    Wholes,
-    check_array,
-    check_number,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import CalibrationMap, check_array, check_number, freeze, frozen, require
 from calibrant._maps.compositions import _ComposedMap
+from calibrant._types import Floats, Wholes
 
 LEAST = 1e-6
 """Probabilities below it are as surprising as this one to learners that read their logarithm."""

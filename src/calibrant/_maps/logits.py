@@ -15,13 +15,13 @@ from calibrant._maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
     CalibrationMap,
-    Floats,
     check_array,
     check_number,
     freeze,
     frozen,
     require,
 )
+from calibrant._types import Floats
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""

@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant._kernels.rows import divide_by_sums
-from calibrant._maps.base import (
-    LARGEST,
-    CalibrationMap,
-    Floats,
-    check_array,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import LARGEST, CalibrationMap, check_array, freeze, frozen, require
+from calibrant._types import Floats
 
 
 @frozen

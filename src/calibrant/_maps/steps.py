@@ -9,7 +9,8 @@ import numpy as np
 
 from calibrant._kernels.ranked_lookup import rises_with_rank
 from calibrant._kernels.tables import build_ranked_lookup
-from calibrant._maps.base import Floats, Wholes, freeze, frozen, require
+from calibrant._maps.base import freeze, frozen, require
+from calibrant._types import Floats, Wholes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -21,13 +21,12 @@ from calibrant._row_order import start_segments
 from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.report import SolverReport
+    from calibrant._types import Wholes
 
 
-def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None) -> BinaryProblem:
+def pool_segments(batch: SimplexBatch, columns: Wholes | None = None) -> BinaryProblem:
     """Cells of all columns, or of some, merged down to the positive value at or below them."""
     probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
     inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))

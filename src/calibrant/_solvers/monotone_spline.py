@@ -24,12 +24,9 @@ from calibrant._solvers.report import ScalingFit, SolverReport
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import SplineMap, TemperatureMap
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 STRENGTH = 8.0
 """Strength that is good on most real classifiers, in rows; between 1 and 16 it hardly matters."""
@@ -104,7 +101,7 @@ def _freeze(
     return objective, SplineRows(logs, batch.class_index, weights, knots)
 
 
-def place_knots(values: Array, weights: Array, n_knots: int) -> Array:
+def place_knots(values: Floats, weights: Floats, n_knots: int) -> Floats:
     """Quantiles of the scaled log-probabilities of all cells, weighted by their information.
 
     A cell of probability q tells about theta in proportion to q (1 - q). In cross-validation on
@@ -129,15 +126,15 @@ class _SplineProblem(PenalisedLoss):
 
     rows: SplineRows
     objective: SplineObjective
-    _penalty_hessian: Array
+    _penalty_hessian: Floats
 
     def newton_step(
         self,
-        gradient: Array,
-        free: NDArray[np.bool_],
-        ridge: Array,
+        gradient: Floats,
+        free: Bools,
+        ridge: Floats,
         most: int,  # noqa: ARG002  (there are none)
-    ) -> tuple[Array, int]:
+    ) -> tuple[Floats, int]:
         """Newton's step of the free slopes, by elimination."""
         hessian = self.rows.hessian + self._penalty_hessian + np.diag(ridge)
         hessian[np.diag_indices_from(hessian)] += 1e-12 * _curvature_of(hessian)
@@ -145,7 +142,7 @@ class _SplineProblem(PenalisedLoss):
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
         return step, 0
 
-    def minimise(self, x: Array, tol: float, max_rounds: int) -> NewtonMinimum:
+    def minimise(self, x: Floats, tol: float, max_rounds: int) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         self._penalty_hessian = self.objective.penalty_hessian()
@@ -154,14 +151,14 @@ class _SplineProblem(PenalisedLoss):
         return minimise_newton(self, x, unit, tol=tol, max_rounds=max_rounds, bounds=SLOPE_BOUNDS)
 
 
-def _curvature_of(hessian: Array) -> Array:
+def _curvature_of(hessian: Floats) -> Floats:
     """Return the diagonal; a slope without curvature has a little of the largest."""
     diagonal = np.diag(hessian)
-    curvature: Array = np.maximum(diagonal, 1e-12 * diagonal.max() + 1e-300)
+    curvature: Floats = np.maximum(diagonal, 1e-12 * diagonal.max() + 1e-300)
     return curvature
 
 
-def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Array:
+def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Floats:
     """Draw to a straight line by pseudo-observations labelled as likely as it says.
 
     They draw the mean features of the labels to those expected at the line, which differ from

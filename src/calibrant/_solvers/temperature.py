@@ -29,12 +29,9 @@ from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, s
 from calibrant._solvers.report import ScalingFit, SolverReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 ROUGH_SLOPE = 1e-4
 """Slope at which the number of pseudo-observations is adapted."""
@@ -127,7 +124,7 @@ class _Profile:
         self.rows, self.objective = rows, objective
         self._flat = rows.moments(0.0, 0.0)
 
-    def start_at_scores(self) -> tuple[float, Array]:
+    def start_at_scores(self) -> tuple[float, Floats]:
         """Return the loss at T = 1, where zeros have no probability, and its gradient."""
         rows = self.rows
         s0, s1, _ = rows.sums_at(rows.unit)

@@ -12,11 +12,11 @@ from calibrant.errors import LabelError, ParameterError, some_in_words
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from calibrant._types import Labels
 
 
 def read_cost_file(
-    path: Path, classes: NDArray[Any], positive: str | None, *, is_single: bool
+    path: Path, classes: Labels, positive: str | None, *, is_single: bool
 ) -> CostTable:
     """Return the costs of a file for these classes.
 

@@ -12,18 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
 from calibrant._gate import ONE_COLUMN
-from calibrant.decisions._cost_tables import (
-    action_costs,
-    is_single,
-    read_costs,
-    split_pos_label,
-)
+from calibrant.decisions._cost_tables import action_costs, is_single, read_costs, split_pos_label
 from calibrant.decisions._costs import expected_cost, of_counted_rows, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._predictions import Predictions
+    from calibrant._types import Label, Labels
     from calibrant.decisions._cost_tables import CostTable
 
 
@@ -85,9 +81,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     actions: Any = None
     abstain: float | None = None
     classes: Any = None
-    pos_label: Any = None
+    pos_label: Label | None = None
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: object, y: object, **fit_params: Any) -> Self:
         """Fit a copy of the estimator.
 
         Parameters
@@ -113,7 +109,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = fitted
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the action with the smallest expected cost for each row.
 
         Parameters
@@ -129,7 +125,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         costs = action_costs(predictions.rows, table.matrix)
         return np.asarray(table.actions[costs.argmin(axis=1)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return minus the mean cost of the decisions, so that larger is better.
 
         Parameters
@@ -150,7 +146,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return -expected_cost(predictions, costs=costs).realised.value
 
     def _decide(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: object, y: object = None, sample_weight: object = None
     ) -> tuple[Predictions, CostTable]:
         """Return the probabilities that decisions are made on, and the costs of their classes."""
         fitted = self._fitted
@@ -161,9 +157,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         has_one = is_single(y_proba)
         return predictions, self._read_costs(predictions.classes, fitted, has_one=has_one)
 
-    def _read_costs(
-        self, classes: NDArray[Any], fitted: Any, *, has_one: bool = False
-    ) -> CostTable:
+    def _read_costs(self, classes: Labels, fitted: object, *, has_one: bool = False) -> CostTable:
         """Return the costs of these classes."""
         # A calibrator that was given classes has the positive one last.
         told = self.classes if fitted is None else getattr(fitted, "classes", None)

@@ -16,7 +16,8 @@ from calibrant._predictions import Predictions, read
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats, Label, Labels
+
 
 ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
@@ -29,7 +30,7 @@ class CostTable(NamedTuple):
     """Cost of each action (column) for each true class (row), for all rows or for each of them."""
 
     matrix: Floats
-    actions: NDArray[Any]
+    actions: Labels
     positive: int = 1
     """Row of the positive class, of two."""
 
@@ -56,7 +57,7 @@ class CostTable(NamedTuple):
 
 
 def read_in_memory(
-    y_true: Any, y_proba: Any, sample_weight: Any, classes: Any, pos_label: Any
+    y_true: object, y_proba: object, sample_weight: object, classes: object, pos_label: Label | None
 ) -> Predictions:
     """Return labelled predictions; refuse chunks."""
     source = read(y_true, y_proba, sample_weight, classes, pos_label)
@@ -67,12 +68,12 @@ def read_in_memory(
     return source
 
 
-def is_single(given: Any) -> bool:
+def is_single(given: object) -> bool:
     """Whether probabilities are one column."""
     return not isinstance(given, Predictions) and gate.is_single_column(given)
 
 
-def split_pos_label(given: Any, costs: Any, pos_label: Any) -> tuple[Any, Any]:
+def split_pos_label(given: object, costs: object, pos_label: Label | None) -> tuple[Any, Any]:
     """Return the ``pos_label`` that rows are read by, and that of named costs.
 
     A single column is that of ``pos_label``, which then is the last class. With two columns it
@@ -84,13 +85,13 @@ def split_pos_label(given: Any, costs: Any, pos_label: Any) -> tuple[Any, Any]:
 
 
 def read_with_costs(
-    y_true: Any,
-    y_proba: Any,
-    costs: Any,
-    abstain: Any,
-    sample_weight: Any,
-    classes: Any,
-    pos_label: Any,
+    y_true: object,
+    y_proba: object,
+    costs: object,
+    abstain: object,
+    sample_weight: object,
+    classes: object,
+    pos_label: Label | None,
 ) -> tuple[Predictions, CostTable]:
     """Return labelled predictions, and the costs of their classes."""
     given = y_true if y_proba is None else y_proba
@@ -102,10 +103,10 @@ def read_with_costs(
 
 def read_costs(
     costs: Any,
-    classes: NDArray[Any],
+    classes: Labels,
     abstain: Any = None,
     actions: Any = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     is_ordered: bool = False,
 ) -> CostTable:
     """Return costs as a table, with abstaining as its last action.
@@ -146,7 +147,7 @@ def read_costs(
     )
 
 
-def _check_matrix(cells: Any, n_classes: int) -> Floats:
+def _check_matrix(cells: object, n_classes: int) -> Floats:
     """Return finite costs of shape (n_classes, n_actions), or with that shape for each row."""
     try:
         matrix = np.array(cells, dtype=np.float64)
@@ -182,7 +183,7 @@ def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDA
 
 
 def _place_of_positive(
-    costs: Mapping[Any, Any], classes: NDArray[Any], pos_label: Any, *, is_ordered: bool
+    costs: Mapping[Any, Any], classes: Labels, pos_label: Label | None, *, is_ordered: bool
 ) -> int:
     """Return which of two classes is positive; refuse named costs if it is not known."""
     if {*costs} != {*MISTAKES} or len(classes) != 2:
@@ -231,7 +232,7 @@ def _cells_of_mistakes(costs: Mapping[Any, Any], positive: int) -> Floats:
     return matrix if positive else matrix[..., ::-1, ::-1]
 
 
-def _read_frame(costs: Any, classes: NDArray[Any]) -> tuple[Any, list[Any]]:
+def _read_frame(costs: Any, classes: Labels) -> tuple[Any, list[Any]]:
     """Return the cells and the actions of a data frame, with rows in the order of the classes.
 
     Columns that are named after the classes are in this order, too. Names are compared as texts,

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Floats, Label, Wholes
 
 
 def rows_of(
     y_proba: Any,
     y_true: Any = None,
     classes: Any = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     sample_weight: Any = None,
 ) -> Predictions:
     """Return rows as metrics read them; without labels, names of columns are the classes."""
@@ -86,7 +86,7 @@ def expected_cost(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ExpectedCost:
     """Compute the mean cost per row of the decisions with the smallest expected cost.
 
@@ -182,7 +182,7 @@ def value_of_calibration(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> CalibrationValue:
     """Measure the cost that calibration saves.
 

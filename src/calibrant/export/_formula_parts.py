@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Floats, Wholes
     from calibrant.export._operations import Operations, Value
 
 HALF = 2.0**30

@@ -34,7 +34,8 @@ from calibrant.export._formula_parts import (
 from calibrant.export._operations import Operations, Value
 
 if TYPE_CHECKING:
-    from calibrant._maps.base import CalibrationMap, Floats
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._types import Floats
 
 
 @singledispatch

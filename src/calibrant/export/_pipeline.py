@@ -18,8 +18,6 @@ from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import write_lift, write_map
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from calibrant.export._operations import Operations, Value
 
 FURTHEST_SUM = 0.01 + 1e-6
@@ -31,7 +29,7 @@ FOR_CLASSIFIERS = (
 )
 
 
-def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> Calibrator:
+def take_calibrator(calibrator: object, for_classifiers: str = FOR_CLASSIFIERS) -> Calibrator:
     """Return a fitted calibrator as it is now, as another thread may fit it; refuse others."""
     if isinstance(calibrator, CalibratedClassifier):
         raise errors.ExportError(

@@ -30,6 +30,8 @@ from calibrant.export._pipeline import take_calibrator, write_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 OPTIONS = {
     "zipmap": [True, False, "columns"],
     "nocl": [True, False],
@@ -97,7 +99,7 @@ def register_skl2onnx() -> None:
     )
 
 
-def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+def _parse(scope: object, model: object, inputs: object, custom_parsers: object = None) -> Any:
     """Parse as a classifier."""
     check_is_fitted(model, "classes_")
     _labels(scope, model)  # refused before skl2onnx rounds them
@@ -106,9 +108,9 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     )
 
 
-def _labels(scope: Any, model: Any) -> NDArray[Any]:
+def _labels(scope: object, model: object) -> NDArray[Any]:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
-    classes: NDArray[Any] = np.asarray(get_label_classes(scope, model))
+    classes: Labels = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
     if kind == "U" or (kind == "O" and all(isinstance(one, str) for one in classes)):
         return classes.astype(object)
@@ -222,7 +224,7 @@ def _finish(
 # The scores that a CalibratedClassifier calibrates, out of converters of skl2onnx
 
 
-def unwrap(estimator: Any) -> Any:
+def unwrap(estimator: object) -> Any:
     """Return what predicts, of classifiers that only hold another one."""
     from sklearn.model_selection._search import BaseSearchCV  # a slow import
 
@@ -232,7 +234,7 @@ def unwrap(estimator: Any) -> Any:
     return estimator
 
 
-def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
+def holds(estimator: object, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
     parts: list[Any] = [*getattr(estimator, "estimators_", [])]

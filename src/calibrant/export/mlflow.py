@@ -59,7 +59,7 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     signature: ModelSignature | None = None,
-    input_example: Any = None,
+    input_example: object = None,
     pip_requirements: Sequence[str] | str | None = None,
     mlflow_model: Model | None = None,
     **options: Any,
@@ -218,7 +218,7 @@ class _Served:
     def get_raw_model(self) -> Calibrator:
         return self._calibrator
 
-    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, data: object, params: dict[str, Any] | None = None) -> Any:
         """Return a data frame for one, with the classes as its columns, and else an array."""
         method = (params or {}).get("method", METHODS[0])
         gate.check_option("method", method, METHODS)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.scale import Chunks
 
 FEWEST_OF_A_CLASS = 20
@@ -115,7 +115,7 @@ def binary_summary(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> BinarySummary:
     """Compute what a classifier of two classes is judged by beside its calibration error.
 
@@ -219,7 +219,7 @@ def summarise_rows(rows: Predictions, level: float) -> BinarySummary:
 
 
 def _why_missing(
-    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: Any
+    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: object
 ) -> dict[str, str]:
     """Say why numbers or intervals are missing, if any are."""
     name = errors.in_words(positive)

@@ -15,8 +15,8 @@ from calibrant._predictions import Statistic, measure, read, usual_column
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions, Rule
+    from calibrant._types import Floats, Label, Wholes
     from calibrant.scale import Chunks
 
 BIN_STRATEGIES = ("uniform", "quantile")
@@ -34,7 +34,7 @@ def confidence_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the expected calibration error of the confidence (conf-ECE, or just ECE).
 
@@ -96,7 +96,7 @@ def positive_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the expected calibration error of the positive class of two (pos-ECE).
 
@@ -154,7 +154,7 @@ def classwise_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the class-wise calibration error (cw-ECE), the mean ECE of all classes.
 
@@ -195,7 +195,7 @@ def thresholded_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the thresholded calibration error (TECE) of predictions above 1 / n_classes.
 
@@ -233,7 +233,7 @@ def thresholded_ece(
     return measure(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
 
 
-def check_bins(n_bins: Any, strategy: Any = "uniform", norm: Any = "l1") -> None:
+def check_bins(n_bins: object, strategy: object = "uniform", norm: object = "l1") -> None:
     """Refuse options of binned errors that are not documented."""
     check_number("n_bins", n_bins, low=1, whole=True)
     check_option("strategy", strategy, BIN_STRATEGIES)
@@ -328,11 +328,11 @@ def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
     mass = np.bincount(place, events.weight)
     middle = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
     # A midpoint that is next to the edge of a bin is on it: the rest is rounding.
-    bins: NDArray[np.int64] = (middle * n_bins + ON_EDGE).astype(np.int64)[place]
+    bins: Wholes = (middle * n_bins + ON_EDGE).astype(np.int64)[place]
     return np.minimum(bins, n_bins - 1)
 
 
-def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+def mass_edges(values: Floats, bins: Wholes) -> tuple[Floats, Wholes]:
     """Return the edges of the bins that are not empty, and the bin of each value among these.
 
     A bin ends at its last value.

@@ -13,16 +13,14 @@ from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins
 from calibrant.metrics._estimates import Intervals, warn_of_mismatch
 from calibrant.metrics._groups import judge_groups
-from calibrant.metrics._intervals import (
-    check_level,
-)
+from calibrant.metrics._intervals import check_level
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
 from calibrant.metrics._table import METRICS, headline, metrics_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats, Label, Labels
     from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
@@ -119,7 +117,7 @@ def evaluate(
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> Evaluation:
     """Compute every metric, with intervals of those whose intervals hold.
 
@@ -232,7 +230,7 @@ def evaluate(
     )
 
 
-def _largest_share(confusion: Floats | None, classes: NDArray[Any]) -> float:
+def _largest_share(confusion: Floats | None, classes: Labels) -> float:
     """Return the share of the most frequent class; warn if columns look permuted."""
     if confusion is None:
         return math.nan

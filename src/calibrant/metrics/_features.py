@@ -14,7 +14,7 @@ from calibrant._text import clean
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Floats, Wholes
 
 LEVELS, SLACK = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95), 0.015
 """Quantiles of a number that are thresholds, more of them at its ends; share of rows by which a

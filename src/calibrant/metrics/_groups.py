@@ -96,7 +96,7 @@ class GroupTable(Result):
 
 
 def judge_groups(
-    source: Source, groups: Any, sample_weight: Any, intervals: Intervals
+    source: Source, groups: object, sample_weight: object, intervals: Intervals
 ) -> GroupTable:
     """Judge the rows of each group by themselves, and test whether they are calibrated."""
     if not isinstance(source, Predictions):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows, Predictions
+    from calibrant._types import Floats, Wholes
     from calibrant.metrics._intervals import Seed
 
 MOST_ROWS_DRAWN = 50_000  # number of rows above which sums are drawn from normal distributions
@@ -80,11 +80,7 @@ class Draws:
 
 
 def null_sums(
-    events: EventRows,
-    bins: NDArray[Any],
-    n_bins: int,
-    draws: Draws,
-    factor: Floats | None = None,
+    events: EventRows, bins: NDArray[Any], n_bins: int, draws: Draws, factor: Floats | None = None
 ) -> NullSums:
     """Return sums in bins with hits drawn from the values, and their trend by a factor."""
     if draws.n_rows > MOST_ROWS_DRAWN:

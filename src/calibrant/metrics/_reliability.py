@@ -24,8 +24,8 @@ from calibrant.metrics._null import Draws, null_sums, p_value, ratio
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
@@ -55,7 +55,7 @@ def reliability_curve(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,
@@ -64,7 +64,7 @@ def reliability_curve(
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ReliabilityCurve:
     """Compute predicted probabilities and observed frequencies in bins, with consistency bars.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from calibrant._result import Result, doc, result
 from calibrant.metrics._intervals import row_sums
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label, Labels
     from calibrant.scale import Chunks
 
 MIN_PROBABILITY = 1e-12
@@ -37,7 +37,7 @@ def accuracy(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the share of rows whose most probable class is the label.
 
@@ -67,7 +67,7 @@ def negative_log_likelihood(
     min_probability: float = MIN_PROBABILITY,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the mean of -log of the label's probability (log loss, cross-entropy).
 
@@ -104,7 +104,7 @@ def brier_score(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the Brier score: mean over rows *and* classes of (probability - label)^2.
 
@@ -143,7 +143,7 @@ def ranked_probability_score(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the ranked probability score, for ordered classes.
 
@@ -179,7 +179,7 @@ def ranked_probability_score(
     return measure(source, RankedProbability())
 
 
-def warn_of_alphabet(classes: NDArray[Any]) -> None:
+def warn_of_alphabet(classes: Labels) -> None:
     """Warn if classes that are said to be ordered are words in the order of the alphabet.
 
     Those that begin with numbers that do not fall, as 1 star, 2 stars, and letters, as A to F, are
@@ -316,7 +316,7 @@ def score_decomposition(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ScoreDecomposition:
     """Split the Brier score into miscalibration, discrimination and uncertainty (CORP).
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows
+    from calibrant._types import Floats, Wholes
 
 N_CANDIDATES = 40  # number of segments that are proposed
 N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too

@@ -25,8 +25,8 @@ from calibrant.metrics._null import Draws, class_null, joint_p_value, null_sums,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
@@ -64,7 +64,7 @@ def calibration_test(
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> CalibrationTest:
     """Test the hypothesis that predictions are calibrated, by consistency resampling.
 

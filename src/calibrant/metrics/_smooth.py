@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.fft import dct, dst
@@ -15,8 +15,8 @@ from calibrant._predictions import Statistic, column_of, measure, read
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.scale import Chunks
 
 N_CELLS, N_MOMENTS = 1 << 13, 8
@@ -33,10 +33,10 @@ def smooth_ece(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the smooth calibration error, without bins or a bandwidth to choose.
 

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calibrant._predictions import Predictions, Rule, measure, usual_column
-from calibrant.metrics._calibration_error import (
-    ClassBins,
-    binned_error,
-    thresholded_error,
-)
+from calibrant.metrics._calibration_error import ClassBins, binned_error, thresholded_error
 from calibrant.metrics._scores import ROW_MEANS
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ _MORE = {"summary": dict, "sample": dict}
 _ARRAY = {"name": str, "dtype": str, "shape": list, "offset": int}
 
 
-def require(condition: Any, message: str, rule: str = "fitted") -> None:
+def require(condition: object, message: str, rule: str = "fitted") -> None:
     """Refuse what breaks a rule of the format, usually that of fitted values."""
     if not condition:
         raise ModelFileError(message, rule)
@@ -181,7 +181,7 @@ def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """Return compact ASCII JSON with sorted keys: equal values give equal bytes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")

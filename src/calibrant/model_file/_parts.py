@@ -169,7 +169,7 @@ class Writer:
         self.arrays |= {f"sample/{field}": array for field, array in state.items()}
         return {"max_cells": int(sample.max_cells), "n_rows": sample.n_rows}
 
-    def _plain(self, value: Any, name: str, depth: int = 0) -> Any:
+    def _plain(self, value: object, name: str, depth: int = 0) -> Any:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
         most = limits.MAX_LISTS
         require(depth <= most, f"{name} has more than {most} lists in lists", "savable")
@@ -261,7 +261,7 @@ class Reader:
         self._children.append(index)
         return calibrator
 
-    def _read_part(self, index: int, entry: Any) -> tuple[Calibrator, bool]:
+    def _read_part(self, index: int, entry: object) -> tuple[Calibrator, bool]:
         where = f"part {index}"
         method, parameters, classes, names, stored = take(entry, where, _PART).values()
         if method == "na-fir":
@@ -340,7 +340,7 @@ class Reader:
         except (DataError, ParameterError) as error:
             raise ModelFileError(f"'sample': {error!s:.300}", "fitted") from None
 
-    def _value(self, stored: Any, where: str, depth: int = 0) -> Any:
+    def _value(self, stored: object, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""
         require(depth <= limits.MAX_LISTS, f"{where}: lists are nested too deep", "parts")
         value = partial(self._value, where=where, depth=depth + 1)

@@ -15,9 +15,7 @@ import numpy as np
 from calibrant._kernels.rows import first_top_columns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from calibrant._types import Bools, Floats, Wholes
 
 HALF_LIVES = (math.inf, 500.0)
 """Number of rows after which a row counts half: infinite, and few."""
@@ -41,11 +39,11 @@ class Block(NamedTuple):
 
     probability: Floats
     log_p: Floats
-    label: NDArray[np.int64]
+    label: Wholes
     of_label: Floats  # log p of the label, floored
     log_odds: Floats  # of the event of the curve
     hats: Floats  # of the knots at the log-odds: each row has two that sum to 1
-    event: NDArray[np.bool_]
+    event: Bools
     of_event: Floats  # log p of what happened: the event or not, floored
 
     def take(self, rows: slice) -> Block:
@@ -53,7 +51,7 @@ class Block(NamedTuple):
         return Block(*(part[rows] for part in self))  # type: ignore[arg-type]
 
 
-def make_block(p: Floats, label: NDArray[np.int64], floor: float = MIN_PROBABILITY) -> Block:
+def make_block(p: Floats, label: Wholes, floor: float = MIN_PROBABILITY) -> Block:
     """Prepare checked rows; the event is the second of two classes, and of more the top one."""
     rows = np.arange(len(p))
     floored = np.maximum(p, floor)

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 if TYPE_CHECKING:
-    from calibrant.monitor._bets import Bet, Block, Floats
+    from calibrant._types import Floats
+    from calibrant.monitor._bets import Bet, Block
 
 LARGEST_POWER = 600.0
 """Largest logarithm of a sum of the detector."""

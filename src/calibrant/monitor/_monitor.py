@@ -22,19 +22,14 @@ from calibrant.monitor._reading import (
     read_rows,
     read_unlabelled,
 )
-from calibrant.monitor._results import (
-    MeanSequence,
-    MonitorStatus,
-    Periods,
-    report_unlabelled,
-)
+from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, report_unlabelled
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant.monitor._bets import Floats
+    from calibrant._types import Floats, Wholes
     from calibrant.monitor._results import UnlabelledReport
 
 MOST_DIGESTS = 4096
@@ -44,7 +39,7 @@ FORMAT, VERSION = "calibrant.monitor", 5
 """What the first line of a saved monitor says."""
 
 
-def _check_name(name: str, value: Any) -> str | None:
+def _check_name(name: str, value: object) -> str | None:
     """Return a name; refuse other things than text and None."""
     if value is not None and (not isinstance(value, str) or not value):
         raise errors.ParameterError(f"{name}={value!r:.60} must be text, or None")
@@ -209,7 +204,7 @@ class CalibrationMonitor:
         p = read_unlabelled(self.classes_, probabilities)
         return report_unlabelled(p, self._sums, self._evidence.n_rows)
 
-    def _count(self, p: Floats, label: NDArray[np.int64]) -> None:
+    def _count(self, p: Floats, label: Wholes) -> None:
         """Add checked rows to all that is kept."""
         top = p.argmax(axis=1)
         confidence, hit = p[np.arange(len(top)), top], (top == label).astype(np.float64)
@@ -308,7 +303,7 @@ class CalibrationMonitor:
 # The state of a monitor as text: JSON, after a line with its checksum
 
 
-def _pack(thing: Any) -> Any:
+def _pack(thing: object) -> Any:
     """Return the attributes listed in KEPT, of parts and of dictionaries of parts alike."""
     if isinstance(thing, np.ndarray):
         return thing.tolist()

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
-
-    Floats = NDArray[np.float64]
+    from calibrant._types import Floats
 
 N_FOLDS = 5
 TRUSTED = 0.95

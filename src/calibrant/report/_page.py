@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.base import clone
 
 import calibrant
@@ -20,7 +18,7 @@ from calibrant._predictions import usual_column
 from calibrant._text import clean, p_words, percent
 from calibrant.errors import in_words
 from calibrant.metrics import SIGNIFICANT, headline
-from calibrant.plots import compute_map, draw_map, draw_reliability
+from calibrant.plots import compute_map, draw_map, draw_reliability, find_lower_end
 from calibrant.report import _tables as tables
 
 if TYPE_CHECKING:
@@ -33,12 +31,6 @@ if TYPE_CHECKING:
 
 SIZE = (3.7, 3.6)
 """Size of diagrams, in inches; the style sheet scales them."""
-
-RARE = 0.1
-"""Share of the positive class below which its diagrams have logarithmic axes."""
-
-SMALLEST = 1e-5
-"""Lower end of a logarithmic axis at least."""
 
 
 def build_report(
@@ -186,16 +178,9 @@ def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def lower_end(comparison: Comparison) -> float:
-    """Return the lower end of logarithmic axes where the positive class is rare, else 0.
-
-    On linear axes all points of a rare class lie in one corner.
-    """
-    if comparison.n_classes != 2 or comparison.results[0].shares.observed[1] >= RARE:
-        return 0.0
-    seen = [result.curve.mean_probability[result.curve.weight > 0] for result in comparison.results]
-    # The median over methods: one that gives almost nothing to some rows would squeeze the others.
-    smallest = float(np.median([x[x > 0].min(initial=1.0) for x in seen]))
-    return float(10.0 ** math.floor(math.log10(min(max(smallest, SMALLEST), 0.1))))
+    """Return the lower end of logarithmic axes where the positive class is rare, else 0."""
+    is_one = comparison.n_classes == 2
+    return find_lower_end([result.curve for result in comparison.results]) if is_one else 0.0
 
 
 def reliability_picture(

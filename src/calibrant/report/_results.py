@@ -17,11 +17,10 @@ from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Labels, Wholes
     from calibrant.decisions import CalibrationValue, ExpectedCost
     from calibrant.metrics import (
         CalibrationTest,
@@ -157,9 +156,9 @@ class Comparison:
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
-    classes: NDArray[Any] = doc("Label of each column.")
-    val_counts: NDArray[np.int64] = doc("Number of rows of each class in the calibration part.")
-    test_counts: NDArray[np.int64] = doc("Number of rows of each class in the test part.")
+    classes: Labels = doc("Label of each column.")
+    val_counts: Wholes = doc("Number of rows of each class in the calibration part.")
+    test_counts: Wholes = doc("Number of rows of each class in the test part.")
     settings: dict[str, Any] = doc("Options of the comparison: bins, resamples, seed and so on.")
     sources: dict[str, str] = doc("Names of the sources of the data, such as files.")
     versions: dict[str, str] = doc("Versions of the libraries.")

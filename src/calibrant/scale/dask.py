@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 __all__ = ["predict_proba"]
 
 T = TypeVar("T")
@@ -135,18 +137,13 @@ def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _count_labels(number: int, y: Any, weight: Any) -> Counter[Any]:
+def _count_labels(number: int, y: object, weight: object) -> Counter[Any]:
     with located(f"chunk {number}"):
         return count_each(None, y, weight)
 
 
 def _count(
-    count: Callable[..., T],
-    columns: list[Any] | int,
-    number: int,
-    scores: Any,
-    y: Any,
-    weight: Any,
+    count: Callable[..., T], columns: list[Any] | int, number: int, scores: Any, y: Any, weight: Any
 ) -> T:
     """Count a chunk, given the names of the columns or their number."""
     with located(f"chunk {number}"):
@@ -157,7 +154,7 @@ def _count(
         return count(scores, y, weight)
 
 
-def _is_frame(given: Any) -> bool:
+def _is_frame(given: object) -> bool:
     """Whether something is a data frame or a series of Dask's."""
     return hasattr(given, "npartitions") and not isinstance(given, da.Array)
 
@@ -285,7 +282,7 @@ def map_rows(
 
 def _apply(
     block: NDArray[Any],
-    calibrator: Any,
+    calibrator: object,
     method: str,
     names: list[Any] | None,
     on_bad_row: str,
@@ -300,7 +297,7 @@ def _apply_to_frame(
     part: Any,
     calibrator: Any,
     method: str,
-    classes: NDArray[Any],
+    classes: Labels,
     on_bad_row: str,
     partition_info: dict[str, Any] | None = None,
 ) -> Any:

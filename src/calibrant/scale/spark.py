@@ -53,7 +53,7 @@ SERIALIZER = CPickleSerializer()
 
 
 def rows(
-    df: Any, *, scores: str | Sequence[str], label: str = "label", weight: str | None = None
+    df: object, *, scores: str | Sequence[str], label: str = "label", weight: str | None = None
 ) -> SparkChunks:
     """Return the rows of a data frame as a distributed calibration set.
 

@@ -27,8 +27,6 @@ _HOMES = {
     "SharedClasswise": _shared_classwise.__name__,
     "ArenaCalibrator": "calibrant.study._arena",
     "StudyTable": "calibrant.study._table",
-    "from_estimator": "calibrant.study._make_predictions",
-    "from_torch": "calibrant.study._make_predictions",
     "read_results": "calibrant.study._calarena",
     "read_table": "calibrant.study._table",
     "run_study": "calibrant.study._run",

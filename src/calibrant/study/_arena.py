@@ -51,7 +51,7 @@ class ArenaCalibrator(BaseEstimator):
     def __init__(self, calibrator: str | Calibrator = "auto") -> None:
         self.calibrator = calibrator
 
-    def fit(self, p_cal: Any, y_cal: Any) -> Self:
+    def fit(self, p_cal: object, y_cal: object) -> Self:
         """Fit to rows of probabilities and numbers of columns; returns itself."""
         rows = _columns(p_cal)
         own = self.calibrator
@@ -65,14 +65,14 @@ class ArenaCalibrator(BaseEstimator):
         self.calibrator_ = made.fit(rows, y_cal)
         return self
 
-    def predict_proba(self, p_test: Any) -> NDArray[Any]:
+    def predict_proba(self, p_test: object) -> NDArray[Any]:
         """Return calibrated rows, also of a binary problem one column per class."""
         check_is_fitted(self)
         found: NDArray[Any] = self.calibrator_.predict_proba(_columns(p_test))
         return found
 
 
-def _columns(scores: Any) -> NDArray[Any]:
+def _columns(scores: object) -> NDArray[Any]:
     """One column per class, in float64, where the second of two stands alone."""
     rows = np.asarray(scores, dtype=np.float64)
     if rows.ndim > 1 and rows.shape[1:] != (1,):

@@ -111,7 +111,7 @@ def _prepare(cell: Cell) -> Prepared:
 
 
 def _judge(
-    calibrator: Calibrator | None, y: Any, scores: Any, classes: Any
+    calibrator: Calibrator | None, y: object, scores: object, classes: object
 ) -> tuple[dict[str, float], float, float]:
     """Every metric by name, the log loss of CalArena, and how long the prediction took."""
     began = perf_counter()

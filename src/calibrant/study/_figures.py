@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Matrix = NDArray[np.float64]
+    from calibrant._types import Floats
 
 _SHORT = 18
 # White in the middle, so that the cells in which a method wins or loses stand out.
@@ -84,7 +83,7 @@ def readable_ink(ground: Sequence[float]) -> str:
     return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
 
 
-def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
+def draw_wins(shares: Floats, methods: Sequence[str], title: str) -> Figure:
     """Draw how often the method of the row beats that of the column, as cells with percentages."""
     k = len(methods)
     figure = Figure(figsize=(0.46 * k + 2.0, 0.46 * k + 1.9))
@@ -109,7 +108,7 @@ def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
 
 
 def draw_critical_difference(
-    average: Matrix, methods: Sequence[str], difference: float, title: str
+    average: Floats, methods: Sequence[str], difference: float, title: str
 ) -> Figure:
     """Draw the diagram of Demšar: methods on a line of ranks, bars join those that do not differ.
 
@@ -182,7 +181,7 @@ def draw_rank_panels(
     return lay_out(figure)
 
 
-def draw_times(seconds: Matrix, methods: Sequence[str]) -> Figure:
+def draw_times(seconds: Floats, methods: Sequence[str]) -> Figure:
     """Draw the seconds of all fits, one line of points per method, the median marked."""
     figure = Figure(figsize=(7.2, 0.3 * len(methods) + 1.2))
     ax = figure.add_subplot()
@@ -227,7 +226,7 @@ def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: 
     return lay_out(figure, title)
 
 
-def _draw_panel(ax: Axes, part: Matrix, seed: int) -> None:
+def _draw_panel(ax: Axes, part: Floats, seed: int) -> None:
     """Draw boxes where there are at least four values, and all values as points."""
     style.tidy(ax)
     rng = np.random.default_rng(seed)  # points are moved apart, always in the same way

@@ -106,7 +106,7 @@ def _groups(group: Any) -> dict[str, Any]:
     return {name: one for name, one in found.items() if isinstance(one, h5py.Group)}
 
 
-def _arrays(group: Any, part: str, where: str) -> tuple[Any, Any]:
+def _arrays(group: object, part: str, where: str) -> tuple[Any, Any]:
     """Return the scores and labels of a part, unread."""
     names = [f"{what}_{PARTS[part]}" for what in ("probas", "labels")]
     scores, labels = map(_array, [group] * 2, names, [where] * 2, [(1, 2), (1,)])
@@ -118,7 +118,7 @@ def _arrays(group: Any, part: str, where: str) -> tuple[Any, Any]:
     return scores, labels
 
 
-def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> Any:
+def _array(group: object, name: str, where: str, n_dimensions: tuple[int, ...]) -> Any:
     """Return an array that this file itself holds, unread."""
     import h5py
 

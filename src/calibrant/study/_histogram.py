@@ -21,11 +21,8 @@ from calibrant._solvers.report import SolverReport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from calibrant._solvers.one_vs_rest import BinaryProblem
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 STRATEGIES = ("mass", "width")
 MOST_MODELS = 1000
@@ -50,7 +47,7 @@ class MassBins:
         problem.cells.cumsum(out=self._below[1, 1:])
         self._middles = self._below[1, :-1] + self._below[1, 1:]  # twice, as they may be halves
 
-    def cut(self, *numbers: int) -> tuple[Array, ...]:
+    def cut(self, *numbers: int) -> tuple[Floats, ...]:
         """Thresholds, positives and cells of the bins that are not empty, at most so many.
 
         A threshold lies about half-way between the two values that it parts. Of several numbers of
@@ -64,18 +61,18 @@ class MassBins:
         thresholds[first == 0] = 0.0
         return thresholds, *(self._below[:, stop] - self._below[:, first])
 
-    def _first_values(self, n_bins: int) -> NDArray[np.int64]:
+    def _first_values(self, n_bins: int) -> Wholes:
         """Place of the first value of each bin."""
         twice, n = 2.0 * self._below[1, -1], len(self._values)
         if n_bins > n:  # no more work than there are values
             return starts_of_runs(np.floor(n_bins * self._middles / twice))
         first = np.searchsorted(self._middles, np.arange(n_bins) * twice / n_bins)
         first = first[starts_of_runs(first)]
-        found: NDArray[np.int64] = first[first < n]
+        found: Wholes = first[first < n]
         return found
 
 
-def lay_edges(edges: Array, problem: BinaryProblem) -> Array:
+def lay_edges(edges: Floats, problem: BinaryProblem) -> Floats:
     """Move edges of bins of equal width that a score lies on about half-way to the score below.
 
     By less than half a bin. The score, rounded or computed elsewhere, then stays in its bin.
@@ -88,7 +85,7 @@ def lay_edges(edges: Array, problem: BinaryProblem) -> Array:
     return np.where(is_on_edge, np.maximum(laid, edges - (1.0 - GOLDEN) * edges[1:2].sum()), edges)
 
 
-def sums_by_bin(thresholds: Array, values: Array, weight: Array) -> Array:
+def sums_by_bin(thresholds: Floats, values: Floats, weight: Floats) -> Floats:
     """Sum of the weights of the values in each bin."""
     b = np.maximum(np.searchsorted(thresholds, values, side="right") - 1, 0)
     return np.bincount(b, weight, minlength=len(thresholds)).astype(np.float64)
@@ -140,15 +137,19 @@ def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
     return chosen
 
 
-def beta_prior(thresholds: Array, ends: Array, prior_weight: float | Array) -> tuple[Array, Array]:
+def beta_prior(
+    thresholds: Floats, ends: Floats, prior_weight: float | Floats
+) -> tuple[Floats, Floats]:
     """Parameters of each bin's Beta prior, whose mean is the middle of the bin."""
     middle = np.clip((thresholds + ends) / 2, SMALLEST_PRIOR, 1.0 - SMALLEST_PRIOR)
     return prior_weight * middle, prior_weight * (1.0 - middle)
 
 
-def log_marginal_likelihood(positives: Array, cells: Array, alpha: Array, beta: Array) -> Array:
+def log_marginal_likelihood(
+    positives: Floats, cells: Floats, alpha: Floats, beta: Floats
+) -> Floats:
     """Log probability of the labels in each bin, with their share integrated out."""
-    likelihood: Array = betaln(positives + alpha, cells - positives + beta) - betaln(alpha, beta)
+    likelihood: Floats = betaln(positives + alpha, cells - positives + beta) - betaln(alpha, beta)
     return likelihood
 
 

@@ -30,12 +30,9 @@ from calibrant.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 STEPS_AT_ONCE = 2000
 """Steps of annealing between two looks at the progress; T is then summed afresh."""
@@ -53,12 +50,12 @@ class PooledBlocks:
     """
 
     likelihood: NormalizedLikelihood
-    first: NDArray[np.int64]
+    first: Wholes
     counts: RowCounts
-    target: Array
-    start: Array
+    target: Floats
+    start: Floats
 
-    def loss_and_gradient(self, theta: Array) -> tuple[float, Array]:
+    def loss_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Objective per unit of weight at theta = log g, and its gradient in theta."""
         weight, total = self.likelihood.weight, self.likelihood.total
         relative = theta - np.max(theta)
@@ -68,7 +65,7 @@ class PooledBlocks:
         loss = float(weight @ np.log(totals) - self.target @ relative) / total
         return loss, (gradient - self.target) / total
 
-    def on_segments(self, values: Array) -> Array:
+    def on_segments(self, values: Floats) -> Floats:
         """Values of all segments from those of the blocks."""
         block_of = block_of_segment(self.first, self.likelihood.rows.n_segments)
         return np.where(block_of >= 0, values[block_of], 0.0)
@@ -94,8 +91,8 @@ def pool_blocks(
 
 
 def split_blocks(
-    first: NDArray[np.int64], sizes: Array, min_blocks: int, split_size_threshold: int
-) -> NDArray[np.int64]:
+    first: Wholes, sizes: Floats, min_blocks: int, split_size_threshold: int
+) -> Wholes:
     """Split blocks into parts of equal size until there are ``min_blocks`` (the paper's appendix).
 
     ``sizes`` are the weights of the cells of each segment. Every block is cut into as many parts
@@ -364,7 +361,7 @@ class TrustConstr(ConstrainedSearch):
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
         dense, weight = blocks.counts.matrix(n).toarray(), blocks.likelihood.weight
 
-        def hessian(x: Array) -> Array:
+        def hessian(x: Floats) -> Floats:
             shares = dense * np.exp(x - np.max(x))
             shares /= np.sum(shares, axis=1, keepdims=True)
             weighted = shares * weight[:, None]
@@ -396,7 +393,7 @@ class Penalty(PaperSearch):
     rounds: ClassVar[int] = 2000
 
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
-        def penalised(x: Array, strength: float) -> tuple[float, Array]:
+        def penalised(x: Floats, strength: float) -> tuple[float, Floats]:
             loss, gradient = blocks.loss_and_gradient(x)
             decrease = np.maximum(-np.diff(x), 0.0)
             slope = 2.0 * strength * decrease

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 LONGEST_STEP = 6.0
 """Bound on how far a Newton step moves two neighbours apart, in units of log g."""
@@ -71,9 +70,9 @@ class Minimum:
     The exposures are a start for a problem nearby.
     """
 
-    values: Array
-    totals: Array
-    exposures: Array
+    values: Floats
+    totals: Floats
+    exposures: Floats
     violation: float
     rounds: int
 
@@ -88,9 +87,9 @@ def solve_with_prior(likelihood: NormalizedLikelihood, tol: float, max_rounds: i
 
 def minimise(
     index: NDArray[Any],
-    weight: Array,
-    target: Array,
-    exposures: Array,
+    weight: Floats,
+    target: Floats,
+    exposures: Floats,
     *,
     tol: float,
     max_rounds: int,
@@ -129,13 +128,13 @@ class _Pooled:
     """The problem on given blocks, and a point of it that Newton's method improves."""
 
     def __init__(
-        self, counts: RowCounts, weight: Array, target: Array, theta: Array, total: float
+        self, counts: RowCounts, weight: Floats, target: Floats, theta: Floats, total: float
     ) -> None:
         self.counts, self.weight, self.target, self.total = counts, weight, target, total
         self.theta = theta
         self.values, self.totals, self.loss, _ = self._at(theta)
 
-    def _at(self, theta: Array) -> tuple[Array, Array, float, float]:
+    def _at(self, theta: Floats) -> tuple[Floats, Floats, float, float]:
         """Values, totals, loss, and how much of the loss is rounding."""
         relative = np.maximum(theta - theta[-1], -DEPTH)
         values = np.exp(relative)
@@ -144,7 +143,7 @@ class _Pooled:
         labels = float(self.target @ relative)
         return values, totals, rows - labels, 1e-14 * (abs(rows) + abs(labels))
 
-    def descend(self, tol: float) -> NDArray[np.int64]:
+    def descend(self, tol: float) -> Wholes:
         """Newton steps until the blocks are optimal to ``tol``; returns the group of each block.
 
         Blocks that would cross are merged into groups.
@@ -164,7 +163,7 @@ class _Pooled:
             group = merged[group]
         return group
 
-    def _gradient(self) -> tuple[Array, ...]:
+    def _gradient(self) -> tuple[Floats, ...]:
         """Gradient in log g, diagonal of the Hessian, ridge to add to it, shares of blocks."""
         gradient, diagonal, shares = self.counts.derivatives(self.weight, self.values, self.totals)
         ridge = RIDGE * gradient + 1e-300  # never zero, for blocks that no row uses
@@ -176,11 +175,11 @@ class _Pooled:
         return residual, diagonal + ridge, ridge, shares
 
     def _newton_step(
-        self, residual: Array, diagonal: Array, ridge: Array, shares: Array, violation: float
-    ) -> Array:
+        self, residual: Floats, diagonal: Floats, ridge: Floats, shares: Floats, violation: float
+    ) -> Floats:
         """Solve with the Hessian: factored where it is small and rows have few blocks."""
         counts, n = self.counts, len(residual)
-        step: Array
+        step: Floats
         if n <= MOST_FACTORED and len(shares) <= MOST_ENTRIES * len(self.weight):
             hessian = np.zeros((n, n))
             add_hessian(counts.pointers, counts.blocks, shares, self.weight, hessian)
@@ -192,7 +191,7 @@ class _Pooled:
                 step = -scale * dpotrs(factor, scale * residual / self.total, lower=1)[0]
                 return step
 
-        def product(direction: Array) -> Array:
+        def product(direction: Floats) -> Floats:
             out = ridge * direction
             about = counts.pointers, counts.blocks, shares, self.weight
             add_hessian_product(*about, direction, out)
@@ -208,7 +207,7 @@ class _Pooled:
         )
         return step
 
-    def _move(self, step: Array, diagonal: Array) -> NDArray[np.int64] | None:
+    def _move(self, step: Floats, diagonal: Floats) -> Wholes | None:
         """Backtrack until the loss falls; returns the group of each block, None if it never does.
 
         The trial point is made non-decreasing by isotonic regression, weighted by the diagonal of
@@ -238,7 +237,7 @@ class _Pooled:
         return None
 
 
-def _bounded(step: Array, residual: Array) -> Array:
+def _bounded(step: Floats, residual: Floats) -> Floats:
     """Bound how far neighbours move apart: pair by pair, or all alike if that goes uphill."""
     apart = np.diff(step)
     longest = float(np.max(np.abs(apart)))

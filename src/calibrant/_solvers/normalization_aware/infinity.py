@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._objectives.normalization_aware import NormalizedLikelihood, SegmentedRows
+    from calibrant._types import Floats, Wholes
 
 SMALLEST = 1e-300
 """Smallest positive value of g."""
@@ -50,7 +51,7 @@ def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: in
     return Found(values, max(rounds, 1), notes)
 
 
-def split_levels(rows: SegmentedRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_levels(rows: SegmentedRows) -> tuple[Wholes, Wholes]:
     """Cut the segments at the thresholds that lie between label and largest cell of no row.
 
     Returns the first segment of each level, from the lowest, and the number of segments; and the
@@ -68,9 +69,9 @@ def split_levels(rows: SegmentedRows) -> tuple[NDArray[np.int64], NDArray[np.int
 
 def _join_levels(
     likelihood: NormalizedLikelihood,
-    first: NDArray[np.int64],
-    row_start: NDArray[np.int64],
-    values: NDArray[np.float64],
+    first: Wholes,
+    row_start: Wholes,
+    values: Floats,
     epsilon: float,
 ) -> tuple[str, ...]:
     """Scale the levels so that each hides those below it up to ``epsilon``, in place."""
@@ -93,11 +94,7 @@ def _join_levels(
 
 
 def scale_levels(
-    index: NDArray[Any],
-    row_start: NDArray[np.int64],
-    first: NDArray[np.int64],
-    epsilon: float,
-    values: NDArray[np.float64],
+    index: NDArray[Any], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 

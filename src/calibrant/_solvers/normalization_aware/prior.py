@@ -16,13 +16,10 @@ from calibrant._solvers.pseudo_rows import price
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
     from calibrant._objectives.normalization_aware import SegmentedRows
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 N_FOLDS = 5
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
@@ -46,11 +43,11 @@ held-out row, rounding would choose: rows of weight 2 and rows given twice round
 class PriorChoice:
     """Held-out NLL of each strength that was tried."""
 
-    strengths: Array
-    losses: Array
+    strengths: Floats
+    losses: Floats
 
     @property
-    def results(self) -> dict[str, Array]:
+    def results(self) -> dict[str, Floats]:
         """Both, by their names among scikit-learn's results of cross-validation."""
         return {"prior_strength": self.strengths, "negative_log_likelihood": self.losses}
 
@@ -81,12 +78,12 @@ class TemperaturePrior:
     """
 
     beta: float
-    mass: Array
-    totals: Array
+    mass: Floats
+    totals: Floats
 
     @classmethod
     def of(
-        cls, batch: SimplexBatch, rows: SegmentedRows, share: Array, temperature: TemperatureMap
+        cls, batch: SimplexBatch, rows: SegmentedRows, share: Floats, temperature: TemperatureMap
     ) -> TemperaturePrior:
         """Sum the predictions over the segments, for parts of the rows."""
         beta = temperature.inverse_temperature
@@ -138,7 +135,7 @@ def choose_strength(batch: SimplexBatch, temperature: TemperatureMap) -> PriorCh
     return cross_validate(rows, TemperaturePrior.of(batch, rows, share, temperature), share)
 
 
-def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
+def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Floats:
     """Weight of each row in each fold.
 
     Rows that differ in the order of their cells at most have no order here: each has its part of
@@ -153,17 +150,17 @@ def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
     starts = np.flatnonzero(np.append(True, np.diff(group[order]) != 0))
     together = np.add.reduceat(share[order], starts)
     together /= together.sum(axis=1, keepdims=True)
-    shares: Array = (batch.weight[:, None] * together[group])[rows.order]
+    shares: Floats = (batch.weight[:, None] * together[group])[rows.order]
     return shares
 
 
 def add_pseudo_observations(
     rows: SegmentedRows,
     prior: TemperaturePrior,
-    weight: Array,
+    weight: Floats,
     strength: float,
     without: int | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Weights and targets with ``strength`` pseudo-observations, spread like the weight of rows."""
     parts = prior.mass if without is None else np.delete(prior.mass, without, axis=0)
     mass = np.sum(parts, axis=0)
@@ -171,7 +168,7 @@ def add_pseudo_observations(
     return weight * (1.0 + ratio), rows.positives(weight) + ratio * mass
 
 
-def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -> PriorChoice:
+def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Floats) -> PriorChoice:
     """Held-out NLL of each strength; folds share segments, and each strength starts the next.
 
     It includes the price of leaving temperature scaling: on few rows, or without an error among
@@ -180,7 +177,7 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
     losses, distances = np.zeros((2, len(STRENGTHS)))
     total = float(np.sum(rows.weight))
 
-    def judge(fold: int) -> tuple[Array, Array]:
+    def judge(fold: int) -> tuple[Floats, Floats]:
         gains, gaps = np.empty((2, len(STRENGTHS)))
         held_out = share[:, fold]
         weight = np.maximum(rows.weight - held_out, 0.0)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
+    from calibrant._types import Floats, Labels, Wholes
 
 LARGEST_WHOLE = 2**31 - 1
 """Total weight up to which products of two sums fit 64 bits, so that the fit is exact."""
@@ -38,10 +39,10 @@ TOLERANCE = 1e-12
 class CumulativeRows:
     """Rows in sorted cumulative form; a label has several ranks if others are tied with it."""
 
-    cumulative: NDArray[np.float64]  # sum of the r largest probabilities of each row, r = 1 .. k
-    first: NDArray[np.int64]  # ranks of the label
-    last: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    cumulative: Floats  # sum of the r largest probabilities of each row, r = 1 .. k
+    first: Wholes  # ranks of the label
+    last: Wholes
+    weight: Floats
 
     def take(self, rows: NDArray[Any]) -> CumulativeRows:
         """Return some of the rows, by index or mask."""
@@ -55,10 +56,10 @@ class Slots:
     """Merged points, sorted by q and then rank."""
 
     rank: NDArray[np.int32]
-    labels: NDArray[Any]  # weighted number of labels inside
+    labels: Labels  # weighted number of labels inside
     weight: NDArray[Any]
-    where: NDArray[np.float64]  # leftmost q
-    sure: NDArray[np.float64]  # per rank, from where nothing of label 0 lies above: 1
+    where: Floats  # leftmost q
+    sure: Floats  # per rank, from where nothing of label 0 lies above: 1
     has_zeros: bool  # whether points were left out since nothing of label 1 lies below: 0
     total: float  # weight of all points
     is_whole: bool  # whether all sums are exact
@@ -76,7 +77,7 @@ def accumulate(batch: SimplexBatch) -> CumulativeRows:
     return CumulativeRows(rows, first, last, batch.weight)
 
 
-def whole_units(rows: CumulativeRows) -> tuple[NDArray[np.int64], bool]:
+def whole_units(rows: CumulativeRows) -> tuple[Wholes, bool]:
     """Weights as whole numbers that also hold the shares of tied labels, and whether exactly.
 
     Whole weights are scaled by the least common multiple of the numbers of tied classes. Where
@@ -157,7 +158,7 @@ def fit_map(
     return raise_below_even(function, report, rows.cumulative.shape[1])
 
 
-def lay_half_way(function: RankedStepFunction, sums: NDArray[np.float64]) -> RankedStepFunction:
+def lay_half_way(function: RankedStepFunction, sums: Floats) -> RankedStepFunction:
     """Lay the steps about half-way between a sum and the largest of all ranks below it.
 
     All ranks have the same sums, and what a step is moved by depends on its sum alone: the function

@@ -23,10 +23,9 @@ from calibrant._solvers.sorted_cumulative.fit import fit_map
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.sorted_cumulative.fit import CumulativeRows
+    from calibrant._types import Floats, Wholes
 
 N_FOLDS = 5
 
@@ -87,12 +86,12 @@ def choose_prior_share(
 def held_out(
     batch: SimplexBatch,
     rows: CumulativeRows,
-    folds: NDArray[np.int64],
+    folds: Wholes,
     max_rank: int | None,
     zero_probability: float | None = None,
     *,
     raise_to_even: bool = True,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Probability of each row's label, by SCIR and by temperature scaling without its fold.
 
     And the expected NLL of every share if temperature scaling were right, from a bounded number
@@ -105,7 +104,7 @@ def held_out(
     expected = np.zeros(len(SHARES))
     looked_at = sample_rows(batch.scores, batch.kind, max(1, MOST_CELLS // batch.n_classes))
 
-    def judge(fold: int) -> NDArray[np.float64]:
+    def judge(fold: int) -> Floats:
         out, rest = folds == fold, folds != fold
         function, _ = fit_map(rows.take(rest), max_rank, raise_to_even=raise_to_even)
         held, row = batch.take(out), np.arange(np.count_nonzero(out))
@@ -121,20 +120,13 @@ def held_out(
     return own, prior, expected / math.fsum(batch.weight[looked_at])
 
 
-def _expected(
-    plain: NDArray[np.float64], scaled: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _expected(plain: Floats, scaled: Floats, weight: Floats) -> Floats:
     """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
     mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST_HELD_OUT) for s in SHARES)
     return np.array([-np.sum(weight @ (scaled * np.log(rows))) for rows in mixed])
 
 
-def _loss(
-    own: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    share: float,
-) -> float:
+def _loss(own: Floats, prior: Floats, weight: Floats, share: float) -> float:
     """Mean NLL of the mixture."""
     mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST_HELD_OUT)
     return -float(weight @ np.log(mixed)) / float(weight.sum())
