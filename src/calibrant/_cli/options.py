@@ -14,7 +14,7 @@ import click
 from calibrant._files.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Run = Callable[..., Any]
 
@@ -173,7 +173,7 @@ def words(request: Request, chosen: Sequence[str]) -> list[str]:
     return result
 
 
-def _refuse_outputs(params: list[click.Parameter], values: dict[str, Any]) -> None:
+def _refuse_outputs(params: list[click.Parameter], values: Mapping[str, object]) -> None:
     """Refuse an output that is also an input or another output, by whatever name."""
     from calibrant.errors import PredictionFileError
 

@@ -199,7 +199,7 @@ def _read_column(
     raise PredictionFileError(f"{path} is not a file with a column {name!r} ({option})")
 
 
-def read_groups(path: Path, name: str, option: str) -> NDArray[Any]:
+def read_groups(path: Path, name: str, option: str) -> Labels:
     """Return a column of groups, such as documents, as text."""
     return groups_of(*_read_column(path, name, option), option)
 
