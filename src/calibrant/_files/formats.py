@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._types import Labels
+    from calibrant._types import Bools, Labels, Wholes
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
@@ -209,7 +209,7 @@ def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
     return grades_of(*_read_column(path, name, option))
 
 
-def read_some_grades(path: Path, name: str, option: str) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def read_some_grades(path: Path, name: str, option: str) -> tuple[Bools, Labels]:
     """Return which rows have a grade in a column that may be blank, and these grades."""
     stored, place = _read_column(path, name, option, may_lack=True)
     is_graded = are_known(stored)
@@ -218,12 +218,12 @@ def read_some_grades(path: Path, name: str, option: str) -> tuple[NDArray[np.boo
     return is_graded, grades_of(stored[is_graded], place.take(np.flatnonzero(is_graded)))
 
 
-def are_known(stored: NDArray[Any]) -> NDArray[np.bool_]:
+def are_known(stored: Labels) -> Bools:
     """Return which labels are there: neither blank nor a word for none, such as NA."""
     return np.array([MISSING.fullmatch(text) is None for text in texts_of(stored)], dtype=bool)
 
 
-def copy_rows(path: Path, rows: NDArray[np.int64], out: Path) -> None:
+def copy_rows(path: Path, rows: Wholes, out: Path) -> None:
     """Write some rows of a table or a log as they are, to a file of the same kind."""
     is_log = holds(path, "log")
     if not holds(out, "log" if is_log else "table"):

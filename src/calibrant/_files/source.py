@@ -102,7 +102,7 @@ class Place(Arguments):
 
     y = scores
 
-    def take(self, rows: NDArray[np.int64]) -> Place:
+    def take(self, rows: Wholes) -> Place:
         """Return where some of the rows stand."""
         return replace(
             self, locate=lambda own: self.where([int(rows[row]) for row in own]), first_row=0
