@@ -129,7 +129,9 @@ search_words = {
     "CatBoost, early stopping, eval_set, ColumnTransformer, GridSearchCV, TimeSeriesSplit, "
     "GroupKFold, FrozenEstimator, prefit",
     "start/questions": "questions, FAQ, how many rows, sample size, number of rows",
-    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
+    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, confidence",
+    "guides/choose-a-model": "compare models, leaderboard, lm-eval, Inspect, MMLU, benchmark",
+    "guides/trust-a-judge": "judge, LLM as a judge, grading, PPI, Bradley-Terry, pairwise, arena",
     "guides/cli": "csv, parquet, command line, CLI, files, terminal",
     "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
     "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "

@@ -22,7 +22,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
     {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy", "_types"}
-    | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
+    | {"_atomic_file", "_kernels", "_result", "_text", "_drawing"},
     {"_row_order"},
     {"_gate"},
     {"_maps"},
@@ -123,21 +123,21 @@ def length(function):
 BUDGETS = {
     "": 500,
     "_gate": 1_720,
-    "shared": 2_300,
-    "_kernels": 3_800,
+    "shared": 2_240,
+    "_kernels": 3_810,
     "_maps": 1_620,
     "_objectives": 1_220,
-    "_solvers": 4_340,
-    "_calibrators": 5_750,
-    "metrics": 3_950,
+    "_solvers": 4_310,
+    "_calibrators": 5_790,
+    "metrics": 4_030,
     "plots report": 3_560,
-    "decisions monitor judge": 3_870,
+    "decisions monitor judge": 3_850,
     "scale": 1_100,
     "model_file": 1_370,
-    "export": 2_100,
-    "_files _cli": 4_700,
-    "hooks": 540,
-    "study": 3_710,
+    "export": 2_090,
+    "_files _cli": 5_060,
+    "hooks": 560,
+    "study": 3_690,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""
@@ -182,6 +182,12 @@ def test_private_modules_belong_to_their_room():
         if top(other) in rooms - {top(module)} and "._" in other.replace("._gate", "", 1)
     ]
     assert len(found) == 0, found
+
+
+def test_one_column_of_two_classes_is_known_at_the_gate_alone():
+    """Others ask it what a kind of scores is."""
+    found = {path.parent.name for path in FILES if "ONE_COLUMN" in path.read_text()}
+    assert found == {"_gate"}
 
 
 def asserts(node):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._types import Bools
+    from calibrant._types import Bools, Labels
 
 ON_BAD_ROW = ("raise", "nan", "skip")
 """What may be asked for: an error, NaN in every column, or no row."""
@@ -37,7 +37,7 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
 
 
 def predict_good(
-    predict: Callable[[Any], NDArray[Any]], rows: Any, calibrator: Any, on_bad_row: str
+    predict: Callable[[Any], NDArray[np.generic]], rows: Any, calibrator: Any, on_bad_row: str
 ) -> tuple[NDArray[Any], Bools]:
     """Return predictions of rows, all of them or the good ones, and which are good.
 
@@ -50,13 +50,13 @@ def predict_good(
         if on_bad_row == "raise":
             raise
     good[bad_rows(rows, calibrator._kind, calibrator.normalize)] = False  # noqa: SLF001  (ours)
-    found = predict(rows[good])
+    result = predict(rows[good])
     if on_bad_row == "skip":
-        return found, good
-    is_number = found.dtype.kind == "f"
-    missing = (np.nan, found.dtype) if is_number else (None, np.dtype(object))
-    out = np.full((len(good), *found.shape[1:]), missing[0], dtype=missing[1])
-    out[good] = found
+        return result, good
+    is_number = result.dtype.kind == "f"
+    missing = (np.nan, result.dtype) if is_number else (None, np.dtype(object))
+    out = np.full((len(good), *result.shape[1:]), missing[0], dtype=missing[1])
+    out[good] = result
     return out, good
 
 
@@ -65,10 +65,10 @@ def predict_chunk(
 ) -> tuple[NDArray[Any], Bools]:
     """Return predictions of a chunk and which rows are good; its columns were looked at before."""
 
-    def predict(some: NDArray[Any]) -> NDArray[Any]:
+    def predict(some: NDArray[Any]) -> Labels:
         given = some if names is None else NamedMatrix(some, names)
-        found: NDArray[Any] = getattr(calibrator, method)(given)
-        return found
+        result: NDArray[Any] = getattr(calibrator, method)(given)
+        return result
 
     with notices.kept():
         return predict_good(predict, rows, calibrator, on_bad_row)

@@ -61,7 +61,7 @@ class EventRows(NamedTuple):
     hits: Bools
     weight: Floats
 
-    def take(self, rows: NDArray[Any]) -> EventRows:
+    def take(self, rows: NDArray[np.generic]) -> EventRows:
         """Return some of the rows, by index or mask."""
         return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
 
@@ -299,10 +299,8 @@ def read_rows(*given: Any) -> Predictions:
     return read(*given).in_memory()
 
 
-def known_classes(
-    chunks: Chunks, classes: Any = None, pos_label: Label | None = None
-) -> NDArray[Any]:
-    """Return the class of each column of chunks, told or by the rule of ``check_labels``."""
+def known_classes(chunks: Chunks, classes: Any = None, pos_label: Label | None = None) -> Labels:
+    """Return the class of each column of chunks: as given, or by the rule of ``check_labels``."""
     labels = chunks.labels() if classes is None else classes
     kind = "positive" if chunks.n_columns == 1 else "probabilities"
     if pos_label is not None:
@@ -334,11 +332,11 @@ def read_predictions(
 
 
 def read_pair(
-    y_true: object, y_proba: object, y_calibrated: object, told: tuple[Any, Any, Any]
+    y_true: object, y_proba: object, y_calibrated: object, options: tuple[Any, Any, Any]
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
-    first = read_predictions(y_true, y_proba, *told)
-    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
+    first = read_predictions(y_true, y_proba, *options)
+    second = read_predictions(y_true, y_calibrated, *options, MetricArguments("y_calibrated"))
     if not np.array_equal(first.classes, second.classes):
         raise errors.ShapeError(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "

@@ -33,7 +33,7 @@ and a forest may give those to a row that comes later. No fraction is farther fr
 NO_REPEAT = 1e-9  # what is left of a weight beside whole numbers, and is rounding
 
 
-def starts_of_runs(values: NDArray[Any]) -> Wholes:
+def starts_of_runs(values: NDArray[np.generic]) -> Wholes:
     """Place of the first of each run of equal values, of which there is at least one."""
     fresh = np.empty(len(values), dtype=bool)
     fresh[0] = True
@@ -105,7 +105,7 @@ def order_rows(*keys: NDArray[Any]) -> Order:
 
 
 def order_by_columns(scores: Floats, class_index: Wholes, weight: Floats) -> Order:
-    """Order of rows with their labels, in which columns are told apart."""
+    """Order of rows with their labels; rows whose columns are permuted are different rows."""
     return order_rows(class_index, row_hashes(scores.view(np.int64), class_index), weight)
 
 

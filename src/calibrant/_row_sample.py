@@ -206,7 +206,7 @@ class RowSample:
         return bool(np.all(self._bounds == UNBOUNDED))
 
     def expect(self, counts: NDArray[Any]) -> NDArray[np.uint64]:
-        """Drop rows from the start that will not be kept of so many rows of each class.
+        """Drop rows from the start that will not be kept of ``counts`` rows of each class.
 
         Chunks that do not know of each other keep all of their rows, which together are many times
         the room. Hashes are uniform, so the numbers of rows tell where the bounds will be: of N
@@ -428,7 +428,7 @@ def _exact_sum(values: list[float]) -> tuple[float, ...]:
 
     ``fsum`` rounds correctly, so each is what is left by those before it, whatever the order.
     """
-    found: list[float] = []
+    result: list[float] = []
     for _ in range(3):
-        found.append(math.fsum([*values, *(-own for own in found)]))
-    return tuple(found)
+        result.append(math.fsum([*values, *(-own for own in result)]))
+    return tuple(result)

@@ -149,7 +149,7 @@ def _blas() -> Any:
 
 @contextmanager
 def few_blas_threads(n_products: int) -> Iterator[None]:
-    """Let a fit whose largest product has so many multiplications use the threads it is worth.
+    """Let a fit whose largest product has ``n_products`` multiplications use BLAS threads.
 
     The number of threads changes the last bits of a product, so it depends on its size alone.
     """

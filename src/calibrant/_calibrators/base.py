@@ -39,7 +39,7 @@ ROWS_PER_PARAMETER = 5
 """A fit warns below max(FEWEST_ROWS, ROWS_PER_PARAMETER * number of parameters) rows."""
 
 
-def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
+def log_of(probabilities: NDArray[np.generic]) -> NDArray[Any]:
     """Logarithms of probabilities, that of zero included."""
     with np.errstate(divide="ignore"):
         logs: NDArray[Any] = np.log(probabilities)
@@ -548,7 +548,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(scores)
 
-    def predict(self, scores: object) -> NDArray[Any]:
+    def predict(self, scores: object) -> Labels:
         """Return the label of the largest calibrated probability.
 
         Ties are broken by the scores, then by the order of ``classes_``.
@@ -566,7 +566,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> Labels:  # noqa: ARG002
         """Return the names of the output columns: the classes."""
         check_is_fitted(self, "classes_")
         return np.array([str(c) for c in self.classes_], dtype=object)
@@ -582,7 +582,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if gate.is_single(self._kind):
             name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)
-            gate.check_positive(self.classes_, name, told=True)
+            gate.check_positive(self.classes_, name, are_given=True)
             gate.check_single_name(name, fitted, type(self).__name__)
             return None
         if shape[1] != self.n_features_in_:

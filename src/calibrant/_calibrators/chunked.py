@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._row_sample import RowSample
+    from calibrant._types import Labels
     from calibrant.scale import Chunks
 
 
-def find_classes(
-    scores: Any, y: Any, chunks: Chunks | None, kind: str, classes: Any
-) -> NDArray[Any]:
+def find_classes(scores: Any, y: Any, chunks: Chunks | None, kind: str, classes: Any) -> Labels:
     """Return the class of each column of a matrix or of chunks; labels are read if they must be."""
     labels = classes
     if chunks is None:

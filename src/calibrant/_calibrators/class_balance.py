@@ -20,10 +20,10 @@ FALSE_ALARMS = 1e-4
 
 MOST_CELLS_CHECKED = 1 << 17
 LEAST_ROWS_CHECKED = 2000
-"""Of more rows, some are looked at: so many cells of them, but at least these rows."""
+"""Number of cells, and least number of rows, of the sample whose shares are checked."""
 
 LEAST_SCORES_DIFFER, MOST_ROWS_DIFFER = 1e-3, 1e-6
-"""By how much scores differ, and probabilities do not, where a fit is called constant."""
+"""A fit is constant if scores differ by the first and probabilities by no more than the second."""
 
 
 class ClassShare(NamedTuple):
@@ -94,7 +94,7 @@ def find_wrong_share(some: SimplexBatch, rows: Floats) -> ClassShare | None:
 
 
 def _sample(scores: Floats, most: int) -> Bools:
-    """Choose so many rows, or more where equal ones tie, by their scores.
+    """Choose ``most`` rows, or more where rows of equal scores tie, by a hash of their scores.
 
     Neither the order of rows nor their labels decide: every n-th row of a file in which labels come
     in turn would be of some classes alone.

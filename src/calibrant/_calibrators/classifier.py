@@ -51,7 +51,7 @@ from calibrant.errors import CalibrantWarning, ParameterError, in_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._types import Floats
+    from calibrant._types import Floats, Labels
 
 
 OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
@@ -190,7 +190,7 @@ class CalibratedClassifier(
                 pairs, offsets = [job.run(everything, everything)], None
             else:
                 pairs, offsets = self._cross_validate(job, routed.splitter.split)
-        found = {
+        result = {
             "classes_": classes,
             "calibrated_classifiers_": pairs,
             "pooling_": "probabilities" if offsets is None else "logarithms",
@@ -198,15 +198,17 @@ class CalibratedClassifier(
         }
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
-                found[name] = getattr(pairs[0].estimator, name)
-        replace_state(self, found)
+                result[name] = getattr(pairs[0].estimator, name)
+        replace_state(self, result)
         return self
 
     def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
-        found = self._find_score_calibrator()
-        return FeatureCalibrator(found) if self.features and found.beside != "features" else found
+        result = self._find_score_calibrator()
+        return (
+            FeatureCalibrator(result) if self.features and result.beside != "features" else result
+        )
 
     def _find_score_calibrator(self) -> Calibrator:
         """Return the calibrator that was asked for."""
@@ -321,7 +323,7 @@ class CalibratedClassifier(
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(X, **params)
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> Labels:  # noqa: ARG002
         """Return the names of the columns of ``transform``: the classes."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.classes_], dtype=object)
@@ -333,14 +335,14 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         return list({id(pair.calibrator): pair.calibrator for pair in pairs}.values())
 
-    def predict(self, X: object, **params: Any) -> NDArray[Any]:
+    def predict(self, X: object, **params: Any) -> Labels:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X, **params)
         best = np.empty(len(scores), dtype=np.intp)
         top_columns(probabilities, scores, best)
-        found: NDArray[Any] = self.classes_[best]
-        return found
+        result: NDArray[Any] = self.classes_[best]
+        return result
 
     def _averages(self, X: object, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""

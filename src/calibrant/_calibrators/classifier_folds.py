@@ -29,8 +29,6 @@ from calibrant.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from calibrant._types import Bools, Floats, Labels, Wholes
 
 
@@ -38,8 +36,8 @@ LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)
 """A probability of zero has this logarithm."""
 
 MOST_CELLS_COMPARED, LEAST_ROWS_COMPARED = 1 << 18, 5000
-"""Probabilities of each classifier that the shares of classes are compared on, but at least those
-of so many rows."""
+"""Number of probabilities of each classifier on which shares of classes are compared, and least
+number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +123,21 @@ def class_scores(
     method = next((name for name in asked if hasattr(estimator, name)), None)
     if method == "decision_function":
         kind, missing = "logits", -np.inf
-        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
-        if found.ndim == 1:  # one margin for two classes: softmax([0, z]) is sigmoid(z)
-            found = np.column_stack([np.zeros_like(found), found])
+        result = np.asarray(estimator.decision_function(X), dtype=np.float64)
+        if result.ndim == 1:  # one margin for two classes: softmax([0, z]) is sigmoid(z)
+            result = np.column_stack([np.zeros_like(result), result])
     elif method == "predict_proba":
         kind, missing = "probabilities", 0.0
         outputs = estimator.predict_proba(X)
         if isinstance(outputs, list) and np.ndim(outputs) > 2:  # a matrix for each output
             raise _several_outputs(estimator, f"predict_proba returns {len(outputs)} matrices")
-        found = np.asarray(outputs, dtype=np.float64)
+        result = np.asarray(outputs, dtype=np.float64)
     else:
         raise AttributeError(
             f"{type(estimator).__name__} has none of the following attributes: {', '.join(asked)}"
         )
-    out = np.full((len(found), len(classes)), missing)
-    out[:, np.searchsorted(classes, estimator.classes_)] = found
+    out = np.full((len(result), len(classes)), missing)
+    out[:, np.searchsorted(classes, estimator.classes_)] = result
     return out, kind
 
 
@@ -283,7 +281,7 @@ def keep_warnings(work: Any, *rows: Wholes) -> tuple[Any, list[Warning]]:
         return work(*rows), kept
 
 
-def read_labels(y: object, estimator: object) -> NDArray[Any]:
+def read_labels(y: object, estimator: object) -> Labels:
     """Return the labels, one for each row, or say what is wrong with them."""
     require_labels(y)
     labels = np.asarray(y)

@@ -205,7 +205,7 @@ def cross_fit(
     """Return predictions of several parts for every row, from fits without its fold.
 
     If the first part is temperature scaling, others may begin with its fits. ``known`` has for each
-    part what its fits are told of all rows.
+    part the parameters of its fits that all rows determine.
     """
     known = [{}] * len(parts) if known is None else known
 

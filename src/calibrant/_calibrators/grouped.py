@@ -22,7 +22,7 @@ from calibrant._maps.base import require
 from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
-from calibrant._types import Floats, Wholes
+from calibrant._types import Floats, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -244,7 +244,7 @@ class GroupedCalibrator(AroundWithColumns):
         """
         return self._predict_proba(scores, given=groups)
 
-    def predict(self, scores: object, groups: object = None) -> NDArray[Any]:
+    def predict(self, scores: object, groups: object = None) -> Labels:
         """Return the label of the largest calibrated probability, by the group of each row."""
         return self._predict(scores, given=groups)
 

@@ -154,9 +154,9 @@ class NormalizationAwareIsotonic(Calibrator):
     step_function_ = FromMap("step_function")
 
     def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        found, report, choice = solve_normalization_aware(batch, **self._options(), **known)
+        result, report, choice = solve_normalization_aware(batch, **self._options(), **known)
         return {
-            "map_": found,
+            "map_": result,
             "solver_report_": report,
             "prior_strength_": float(self.prior_strength) if choice is None else choice.best,
             "cv_results_": None if choice is None else choice.results,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from calibrant import _gate as gate
@@ -171,30 +170,30 @@ class PriorShift(Calibrator):
         self : object
             This calibrator, with the estimate. Every call starts again from ``from_priors_``.
         """
-        found = self._take()
+        result = self._take()
         if self.to_priors is not None:
             raise errors.ParameterError(
                 f"to_priors={errors.in_words(self.to_priors)} is given, so adapt has nothing to "
                 "estimate; set to_priors=None to estimate the priors from rows"
             )
         self._check_parameters()
-        rows = checked_rows(found, scores)
+        rows = checked_rows(result, scores)
         if len(rows) == 0:
             raise errors.ShapeError("scores has no rows; adapt needs at least one")
         weight = gate.check_weights(sample_weight, len(rows))
         rows, weight = rows[weight > 0.0], weight[weight > 0.0]
-        rows = rows if found.map_.kind == "probabilities" else gate.softmax(rows)
-        before, n_before = found.from_priors_, found.n_rows_
+        rows = rows if result.map_.kind == "probabilities" else gate.softmax(rows)
+        before, n_before = result.from_priors_, result.n_rows_
         priors, report = solve_priors(rows, before, weight)
         if report.complaint is not None:
             notices.warn(report.complaint)
         low, high = prior_interval(rows, before, priors, n_before, weight)
         test = prior_shift_test(rows, before, priors, n_before, weight)
         after = shrink_priors(rows, before, test, n_before, weight, float(self.alpha))
-        own = self._shift(before, after, n_before, found.classes_, found.map_.kind)
+        own = self._shift(before, after, n_before, result.classes_, result.map_.kind)
         own |= {"priors_": priors, "priors_low_": low, "priors_high_": high}
         own |= {"p_value_": test.p_value, "solver_report_": report}
-        self.__dict__ = vars(found) | own  # at once: others may predict
+        self.__dict__ = vars(result) | own  # at once: others may predict
         return self
 
     @classmethod
@@ -295,7 +294,7 @@ class PriorShift(Calibrator):
         return made
 
 
-def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], Wholes]:
+def _read_classes(y: Any, told: Any, kind: str) -> tuple[Labels, Wholes]:
     """Return the classes, as told or sorted, and the place of each label among them.
 
     Every class has a label; of one column it is known which class is the positive one.
@@ -310,15 +309,15 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], Wholes]:
         name = errors.in_words(classes[int(np.argmax(missing))])
         raise errors.LabelError(f"y has no label {name} of classes; pass all training labels")
     if len(classes) < 2:
-        found = "1 class" if len(classes) else "no label"
-        raise errors.ShapeError(f"y has {found}; pass all training labels")
+        result = "1 class" if len(classes) else "no label"
+        raise errors.ShapeError(f"y has {result}; pass all training labels")
     if gate.is_single(kind):
         if len(classes) > 2:
             raise errors.ShapeError(
                 f"y has {len(classes)} classes, but scores={kind!r} is for two; pass one column "
                 f"for each class, with scores={gate.two_column_kind(kind)!r}"
             )
-        gate.check_positive(classes, told=told is not None)
+        gate.check_positive(classes, are_given=told is not None)
     return classes, index
 
 

@@ -150,8 +150,8 @@ class StructuredScaling(LogitCalibrator):
         """Fit the batch: that of ``whole``, or, if its weight is given, a part of its rows."""
         if whole is None:
             whole = self._fit_whole(batch, temperature)
-        found, report = whole[:2]
+        result, report = whole[:2]
         if whole_weight is not None:
             limits = {"tol": self.tol, "max_rounds": self.max_rounds}
-            found, report = refit_structured(batch, whole, whole_weight, **limits)
-        return {"map_": found, "solver_report_": report}
+            result, report = refit_structured(batch, whole, whole_weight, **limits)
+        return {"map_": result, "solver_report_": report}

@@ -53,7 +53,7 @@ def decide(
       calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
-    from calibrant._gate import ONE_COLUMN
+    from calibrant._gate import is_single
     from calibrant.decisions import ConformalSets, action_costs, read_cost_file
 
     if costs is None and coverage is None:
@@ -70,8 +70,8 @@ def decide(
     columns: dict[str, Any] = {}
     facts: dict[str, str] = {}
     if costs is not None:
-        is_single = calibrator.scores in ONE_COLUMN
-        table = read_cost_file(costs, classes, request.positive, is_single=is_single)
+        has_one = is_single(calibrator.scores)
+        table = read_cost_file(costs, classes, request.positive, is_single=has_one)
         expected = action_costs(p, table.matrix)
         chosen, columns["cost"] = expected.argmin(axis=1), expected.min(axis=1)
         columns = {"decision": [str(table.actions[place]) for place in chosen], **columns}

@@ -23,6 +23,7 @@ from calibrant._cli.showing import naming, outline, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
@@ -76,7 +77,7 @@ def fit(
     for text in texts:
         tell(f"warning: {text}")
     n_rows, n_read = data.count_rows()
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "method": method,
         "rows": n_rows,
         "rows_read": n_read,
@@ -108,7 +109,7 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
 
     given: Any = {"scores": data.rows.kind, "classes": data.classes, "normalize": data.normalize}
     calibrator: Any = make_calibrator(method, has_absent=data.rows.has_absent, **given)
-    by_row: dict[str, Any] = {}
+    by_row: dict[str, object] = {}
     if priors is not None:
         shift = PriorShift(to_priors=_read_priors(priors, data.classes or data.labels().tolist()))
         calibrator = Chain([calibrator, shift], **given)
@@ -121,7 +122,7 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
     return calibrator  # type: ignore[no-any-return]
 
 
-def _read_priors(text: str, classes: list[Any]) -> dict[Any, float]:
+def _read_priors(text: str, classes: Sequence[object]) -> dict[Any, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
     by_text, priors = {str(label): label for label in classes}, {}
     for part in names(text):
@@ -186,7 +187,7 @@ def apply_command(
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         more = "; ..." if done.n_bad_rows > len(done.where) else ""
         tell(f"bad rows {marked}: {done.n_bad_rows:,}; {'; '.join(done.where)}{more}")
-    result: dict[str, Any] = {"output": str(output), "rows": done.n_rows}
+    result: dict[str, object] = {"output": str(output), "rows": done.n_rows}
     result["bad_rows"], lines = done.n_bad_rows, [f"{output}: {done.n_rows:,} rows"]
     if check:
         result["check"] = None if done.check is None else done.check.to_dict()

@@ -14,7 +14,7 @@ import click
 from calibrant._files.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Run = Callable[..., Any]
 
@@ -80,7 +80,11 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="Column with the labels; by default label, target, y or class, or the only column of "
         "text.",
     ),
-    "labels": click.option("--labels", type=PATH, help="npy file with the labels."),
+    "labels": click.option(
+        "--labels",
+        type=PATH,
+        help="npy file with the labels; of a log, a file with ids and labels.",
+    ),
     "columns": click.option(
         "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
     ),
@@ -104,6 +108,12 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         type=PATH,
         help="Costs of decisions: CSV with a row for each true class and a column for each action, "
         'or JSON {"false_positive": 1, "false_negative": 20}.',
+    ),
+    "level": click.option(
+        "--level",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.95,
+        help="Confidence level of the intervals.",
     ),
     "seed": click.option("--seed", default=0, help="Seed of random numbers."),
     "jobs": click.option(
@@ -163,7 +173,7 @@ def words(request: Request, chosen: Sequence[str]) -> list[str]:
     return result
 
 
-def _refuse_outputs(params: list[click.Parameter], values: dict[str, Any]) -> None:
+def _refuse_outputs(params: list[click.Parameter], values: Mapping[str, object]) -> None:
     """Refuse an output that is also an input or another output, by whatever name."""
     from calibrant.errors import PredictionFileError
 

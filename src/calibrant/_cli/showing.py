@@ -40,7 +40,7 @@ def tell(note: str) -> None:
     click.echo(f"calibrant: {' '.join(note.split())}", err=True)
 
 
-def to_json(result: dict[str, Any]) -> str:
+def to_json(result: Mapping[str, object]) -> str:
     """Return a result as one line of JSON, with its version; what is not finite is null."""
     return json.dumps({"version": JSON_VERSION, **_finite(result)}, allow_nan=False)
 
@@ -53,7 +53,7 @@ def _finite(value: object) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def show(result: dict[str, Any], as_json: bool, text: str) -> None:
+def show(result: Mapping[str, object], as_json: bool, text: str) -> None:
     """Print a result as JSON, or a text."""
     click.echo(to_json(result) if as_json else text)
 

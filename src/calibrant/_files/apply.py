@@ -24,7 +24,7 @@ from calibrant._files.formats import (
 )
 from calibrant._files.logs import leave_out_absent
 from calibrant._files.writers import calibrated_table, labels_of_model, open_output
-from calibrant._gate import ONE_COLUMN, NamedMatrix
+from calibrant._gate import NamedMatrix, is_single
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from calibrant._types import Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
-"""Bad rows whose places are told."""
+"""Number of bad rows that are named by their places."""
 
 
 class Applied(NamedTuple):
@@ -140,7 +140,7 @@ def _apply_file(
 def of_model(calibrator: Calibrator, request: Request) -> Request:
     """Return what a model asks of a file; other columns of a table are written again."""
     # Of several classes other numbers stay refused: they may be classes of another model.
-    names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
+    names = getattr(calibrator, "feature_names_in_", ()) if is_single(calibrator.scores) else ()
     beside = dict.fromkeys(_feature_names(calibrator), "the model was fitted with --features")
     return replace(
         request,
@@ -164,10 +164,10 @@ def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     """
     classes, names, place = calibrator.classes_, source.place.names, source.place
     fitted = getattr(calibrator, "feature_names_in_", None)
-    if source.kind in ONE_COLUMN:
+    if is_single(source.kind):
         single = names[0] if names is not None and len(names) == 1 else None
         with errors.naming(place):
-            gate.check_positive(classes, single, told=True)
+            gate.check_positive(classes, single, are_given=True)
             if source.columns is None or not source.columns.are_chosen:
                 gate.check_single_name(single, fitted, "the model")
         return None
@@ -189,7 +189,7 @@ def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     return None
 
 
-def _groups_like(groups: Labels, known: Labels) -> NDArray[Any]:
+def _groups_like(groups: Labels, known: Labels) -> Labels:
     """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
     if known.dtype.kind not in "iufb":
         return groups
@@ -206,11 +206,7 @@ class RowCalibration:
     """
 
     def __init__(
-        self,
-        calibrator: Calibrator,
-        path: Path,
-        request: Request,
-        sums: ScoreSums | None = None,
+        self, calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
     ) -> None:
         self._calibrator, self._groups, self._sums = calibrator, request.groups, sums
         self.source = open_source(path, of_model(calibrator, request))
@@ -222,7 +218,7 @@ class RowCalibration:
     def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[NDArray[Any], Bools]:
         """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
         calibrator, classes = self._calibrator, [str(c) for c in self.classes]
-        by_row: dict[str, Any] = {}
+        by_row: dict[str, object] = {}
         if self._groups is not None:
             values = groups_of(rows.column(self._groups), rows.place)
             by_row["groups"] = _groups_like(values, calibrator.groups_)
@@ -230,9 +226,9 @@ class RowCalibration:
             by_row["features"] = features_of(rows, names, calibrator.columns_)
         scores = rows.scores if self._order is None else rows.scores[:, self._order]
 
-        def predict(some: NDArray[Any]) -> NDArray[Any]:
+        def predict(some: NDArray[np.generic]) -> Labels:
             # The columns are checked already: with these names the model asks no more.
-            given = some if calibrator.scores in ONE_COLUMN else NamedMatrix(some, classes)
+            given = some if is_single(calibrator.scores) else NamedMatrix(some, classes)
             probabilities = calibrator.predict_proba(given, **by_row)
             if self._sums is not None:
                 calibrator._add_scores(self._sums, given)  # noqa: SLF001  (ours)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._gate._one_column import how_to_pass, is_single, two_column_kind
+from calibrant._gate._columns import how_to_pass, is_single, two_column_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def to_matrix(scores: object, kind: str = "probabilities") -> NDArray[Any]:
     return array
 
 
-def _one_column(array: NDArray[Any], kind: str) -> NDArray[Any]:
+def _one_column(array: NDArray[np.generic], kind: str) -> NDArray[Any]:
     """Return one number for each row as a column."""
     if array.ndim == 1:
         return array[:, None]

@@ -12,6 +12,8 @@ from calibrant._gate._columns import match_columns
 from calibrant._gate._containers import refuse_masked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from calibrant._types import Bools, Floats, Labels, Wholes
@@ -25,9 +27,9 @@ def check_labels(
     n_classes: int,
     *,
     classes: object = None,
-    names: list[Any] | None = None,
+    names: Sequence[object] | None = None,
     used: Bools | None = None,
-) -> tuple[Wholes, NDArray[Any]]:
+) -> tuple[Wholes, Labels]:
     """Return the column of each label, and the class of each column.
 
     The classes are, in this order of preference: ``classes``; the distinct labels of the rows that
@@ -62,7 +64,7 @@ def check_labels(
     )
 
 
-def _named_classes(names: list[Any] | None, present: Labels) -> NDArray[Any] | None:
+def _named_classes(names: Sequence[object] | None, present: Labels) -> Labels | None:
     """Return the classes that the names of the columns tell, if all of them do."""
     match = match_columns(names or [], present.tolist())
     if match is None or len(match.columns) != len(names or []):
@@ -70,7 +72,7 @@ def _named_classes(names: list[Any] | None, present: Labels) -> NDArray[Any] | N
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
-def _check_classes(classes: object, n_classes: int) -> NDArray[Any]:
+def _check_classes(classes: object, n_classes: int) -> Labels:
     known = np.array(classes)
     if known.ndim != 1 or len(known) != n_classes:
         raise errors.ParameterError(
@@ -86,7 +88,7 @@ def _check_classes(classes: object, n_classes: int) -> NDArray[Any]:
     return known
 
 
-def _positions(values: NDArray[Any], codes: Wholes, known: Labels) -> Wholes:
+def _positions(values: NDArray[np.generic], codes: Wholes, known: Labels) -> Wholes:
     """Return the place of the label of each row among the classes."""
     order = np.argsort(known, kind="stable")
     try:
@@ -104,7 +106,7 @@ def _positions(values: NDArray[Any], codes: Wholes, known: Labels) -> Wholes:
     return order[place].astype(np.intp)[codes]
 
 
-def distinct_labels(y: object, n_rows: int | None = None) -> tuple[NDArray[Any], Wholes]:
+def distinct_labels(y: object, n_rows: int | None = None) -> tuple[Labels, Wholes]:
     """Return the distinct labels, sorted, and the place of that of each row among them."""
     name = errors.names().y
     require_labels(y)
@@ -235,7 +237,7 @@ class _GroupArguments(errors.Arguments):
     if_missing = "give rows without a group a name, such as 'unknown'"
 
 
-def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], Wholes]:
+def read_groups(groups: Any, n_rows: int) -> tuple[Labels, Wholes]:
     """Return the names of the groups, sorted, and the place of that of each row among them."""
     shape = np.shape(groups)
     if groups is None or shape != (n_rows,):

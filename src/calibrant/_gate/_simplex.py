@@ -14,17 +14,17 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._gate._columns import column_order
-from calibrant._gate._containers import fitted_names, to_matrix
-from calibrant._gate._labels import check_labels, check_weights, read_groups
-from calibrant._gate._one_column import (
+from calibrant._gate._columns import (
     ONE_COLUMN,
     check_positive,
+    column_order,
     how_to_pass,
     is_single,
     two_column_kind,
     two_columns,
 )
+from calibrant._gate._containers import fitted_names, to_matrix
+from calibrant._gate._labels import check_labels, check_weights, read_groups
 from calibrant._gate._plausibility import (
     FEWEST_ROWS_IN_DOUBT,
     count_hits,
@@ -116,7 +116,7 @@ class SimplexBatch:
         scores = np.ascontiguousarray(probabilities)
         return replace(self, scores=scores, kind="probabilities")
 
-    def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
+    def take(self, rows: NDArray[np.generic] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
         return replace(
             self,
@@ -145,7 +145,7 @@ def to_logits(scores: Floats, kind: str, zero_logit: float) -> Floats:
     return out
 
 
-def check_option(name: str, value: object, allowed: Sequence[Any]) -> None:
+def check_option(name: str, value: object, allowed: Sequence[object]) -> None:
     """Refuse a parameter that is not one of the documented values."""
     if not any(value is option or value == option for option in allowed):
         raise errors.ParameterError(
@@ -278,21 +278,21 @@ def assign_classes(
     n_columns: int,
     kind: str,
     *,
-    names: list[Any] | None,
+    names: Sequence[object] | None,
     classes: object = None,
     used: Bools | None = None,
-) -> tuple[Wholes, NDArray[Any], Wholes | None]:
+) -> tuple[Wholes, Labels, Wholes | None]:
     """Return the column of each label, the class of each column, and their order if it changes.
 
     ``names`` are those of the columns; a single column of two classes has one.
     """
-    told = classes is not None
+    are_given = classes is not None
     if is_single(kind):
         index, labels = check_labels(y, n_rows, 2, classes=classes, used=used)
-        check_positive(labels, names[0] if names else None, told=told)
+        check_positive(labels, names[0] if names else None, are_given=are_given)
         return index, labels, None
     index, labels = check_labels(y, n_rows, n_columns, classes=classes, names=names, used=used)
-    return index, labels, column_order(names, labels, told=told)
+    return index, labels, column_order(names, labels, are_given=are_given)
 
 
 def check_batch(
@@ -396,12 +396,12 @@ def warn_of_kind(scores: Floats, kind: str) -> None:
 
 
 def chunks(n_rows: int, n_classes: int, most: int | None = None) -> Iterator[slice]:
-    """Slices of rows of a fixed number of bytes each, and of not more than so many rows."""
+    """Slices of rows of at most ``CHUNK_BYTES`` bytes and ``most`` rows each."""
     step = max(1, min(CHUNK_BYTES // (8 * n_classes), n_rows if most is None else most))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
 def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
-    """Slices of rows that are enough for a thread; methods that go by class need many at once."""
+    """Slices of rows for one thread each, with more rows for methods that work class by class."""
     return chunks(n_rows, n_classes, max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS))

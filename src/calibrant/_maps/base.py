@@ -42,8 +42,8 @@ def frozen(cls: type[Frozen]) -> type[Frozen]:
         self.__init__(*state)
 
     made.__reduce__, made.__setstate__ = parts, rebuild
-    found: type[Frozen] = made
-    return found
+    result: type[Frozen] = made
+    return result
 
 
 def require(condition: object, message: str) -> None:
@@ -112,7 +112,7 @@ class CalibrationMap(ABC):
         return None
 
     def takes(self, n_classes: int) -> bool:
-        """Whether rows of so many classes can be mapped."""
+        """Whether rows of ``n_classes`` classes can be mapped."""
         return self.n_classes in (None, n_classes)
 
     @abstractmethod

@@ -132,7 +132,7 @@ class RankedSteps(CalibrationMap):
 class ClasswiseCurves(CalibrationMap):
     """A curve for each class, or for each of the ``groups`` of classes, if there are any.
 
-    Rows are divided by their sums, or each cell stands for itself without ``normalize_output``.
+    Rows are divided by their sums, or cells are left as they are without ``normalize_output``.
     """
 
     groups: Wholes | None

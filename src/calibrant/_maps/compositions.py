@@ -59,7 +59,7 @@ class _ComposedMap(CalibrationMap):
         require(type(self.stages) is tuple and maps, "stages is not a tuple of maps")
 
     def takes(self, n_classes: int) -> bool:
-        """Whether every stage takes rows of so many classes."""
+        """Whether every stage takes rows of ``n_classes`` classes."""
         if n_classes not in self._taken:
             self._taken[n_classes] = self._can_take(n_classes)
         return self._taken[n_classes]
@@ -100,7 +100,7 @@ class Stage(_ComposedMap):
         check_number(self, "floor", low=0.0, high=1.0)
 
     def _can_take(self, n_classes: int) -> bool:
-        """Whether the map takes rows of so many classes, and each of them can have the floor."""
+        """Whether the map takes rows of ``n_classes`` classes, whose floors fit into 1."""
         return self.floor * n_classes <= 1.0 and self.map.takes(n_classes)
 
     @cached_property

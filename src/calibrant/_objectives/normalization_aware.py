@@ -66,7 +66,7 @@ class SegmentedRows:
         return sum_cells(self.index, factor, self.n_segments)
 
 
-def sum_cells(index: NDArray[Any], factor: Floats, n_segments: int) -> Floats:
+def sum_cells(index: NDArray[np.generic], factor: Floats, n_segments: int) -> Floats:
     """Sum of ``factor`` over the cells of each segment."""
     out = np.zeros(n_segments)
     kernels.add_exposures(index, factor, out)
@@ -172,7 +172,9 @@ class RowCounts:
         return csr_array((self.counts, self.blocks, self.pointers), shape)
 
 
-def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int) -> RowCounts:
+def count_cells(
+    index: NDArray[np.generic], block_of: NDArray[np.int32], n_blocks: int
+) -> RowCounts:
     """Count the cells of each row by block; segments with a negative block are left out."""
     n_rows, n_classes = index.shape
     most = n_rows * min(n_classes, n_blocks)

@@ -7,7 +7,7 @@ theta; a straight line is temperature scaling.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class SplineRows:
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
         self.hessian, self.losses = np.empty((len(knots) + 1,) * 2), np.empty(len(share))
 
-    def part(self, rows: NDArray[Any], weight: Floats | None = None) -> SplineRows:
+    def part(self, rows: NDArray[np.generic], weight: Floats | None = None) -> SplineRows:
         """Return some of the rows, with their weights or others."""
         values, _, place = self._cells
         weight = self.share[rows] if weight is None else weight

@@ -134,7 +134,7 @@ class StructuredRows:
         self._single = x.astype(np.float32)
         self._scratch: NDArray[Any] = np.empty_like(self._single)
 
-    def _apply(self, point: Floats, x: NDArray[Any], out: NDArray[Any]) -> None:
+    def _apply(self, point: Floats, x: NDArray[np.generic], out: NDArray[np.generic]) -> None:
         """Write alpha u + (gamma + W) x + c."""
         k = x.shape[1]
         slope, own = point[2:-k], np.full(k, point[1])

@@ -136,8 +136,8 @@ class TemperatureRows:
 
     def value(self, point: Floats) -> tuple[float, Floats]:
         """Mean NLL and its gradient."""
-        found = self.moments(*point.tolist())
-        return found.loss, np.array([found.by_beta, found.by_delta])
+        result = self.moments(*point.tolist())
+        return result.loss, np.array([result.by_beta, result.by_delta])
 
     def moments(self, beta: float, delta: float) -> TemperatureMoments:
         """Mean NLL with its derivatives."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,13 @@ from calibrant._solvers.report import SolverReport
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._types import Bools, Floats, Labels, Wholes
+    from calibrant._types import Bools, Floats, Wholes
 
 LARGEST_PRODUCT = 2.0**61
 """Bound on (total weight) * (sum of absolute labels) for which all sums fit 64 bits."""
 
 MOST_POINTS = 2**31 - 1
-"""Distinct points that 32 bits can number; so many need 130 gigabytes."""
+"""Distinct points that 32 bits can number; they would need 130 gigabytes."""
 
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave, per unit of weight and label."""
@@ -112,7 +112,7 @@ def check_points(q: object, rank: object, y: object, sample_weight: object = Non
 
 
 def _refuse(
-    name: str, array: NDArray[Any], bad: Bools, error: type[Exception], remedy: str
+    name: str, array: NDArray[np.generic], bad: Bools, error: type[Exception], remedy: str
 ) -> None:
     if bad.any():
         i = int(np.argmax(bad))
@@ -160,7 +160,7 @@ class Split(NamedTuple):
 
 
 def split_points(
-    rank: NDArray[np.int32], labels: Labels, weight: NDArray[Any], n_ranks: int
+    rank: NDArray[np.int32], labels: NDArray[np.generic], weight: NDArray[np.generic], n_ranks: int
 ) -> Split:
     """Split by maximal upper sets, exactly where labels and weights are whole numbers.
 

@@ -36,10 +36,10 @@ def pool_segments(batch: SimplexBatch, columns: Wholes | None = None) -> BinaryP
     segment = segment_of_score[score_of_row]
     positives = np.bincount(segment, weight[inside], minlength=len(starts)).astype(np.float64)
     part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
-    found = np.zeros((len(starts), 2))
-    add_cells(part, part.view(np.int64), weight, *build_lookup(starts), found)
-    filled = found[:, 0] > 0  # nothing may lie below the lowest positive value
-    cells, largest = np.ascontiguousarray(found[filled].T)
+    result = np.zeros((len(starts), 2))
+    add_cells(part, part.view(np.int64), weight, *build_lookup(starts), result)
+    filled = result[:, 0] > 0  # nothing may lie below the lowest positive value
+    cells, largest = np.ascontiguousarray(result[filled].T)
     return BinaryProblem(starts[filled], largest, positives[filled], cells)
 
 

@@ -55,9 +55,9 @@ def feature_scale(logits: Floats, share: Floats, beta: float) -> float:
 
 CHOICE_CELLS = 1 << 16
 LEAST_CHOICE_ROWS = 2500
-"""Different rows that a choice by cross-validation is made on: so many cells of them, but never
-fewer rows than these. From a thousand rows on, what is chosen hardly changes, and what it changes
-in the fit to all rows is less still. ``docs/evidence/choices.md`` has how the bound was found."""
+"""Number of cells, and least number of different rows, on which cross-validation makes a choice.
+Beyond a thousand rows the choice hardly changes, and the fit to all rows changes even less:
+``docs/evidence/choices.md``."""
 
 
 def choice_rows(batch: SimplexBatch) -> Bools | None:

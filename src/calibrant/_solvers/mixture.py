@@ -51,8 +51,8 @@ class _MixtureProblem:
 
     def ratios(self, w: Floats) -> Floats:
         """Probability of each label by each component, in units of the mixture's."""
-        found: Floats = self.own / (self.own @ w)[:, None]
-        return found
+        result: Floats = self.own / (self.own @ w)[:, None]
+        return result
 
     def prior_gradient(self, w: Floats) -> Floats:
         """Gradient of the prior, downwards."""
@@ -61,8 +61,8 @@ class _MixtureProblem:
 
     def slope(self, w: Floats) -> Floats:
         """Gradient g of the loss, downwards; at the optimum g <= 1, and g = 1 where w > 0."""
-        found: Floats = self.share @ self.ratios(w) + self.prior_gradient(w)
-        return found
+        result: Floats = self.share @ self.ratios(w) + self.prior_gradient(w)
+        return result
 
     def newton_point(self, w: Floats, slope: Floats) -> Floats:
         """Minimum of the quadratic model at w over w >= 0, as a problem of least squares."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from calibrant._types import Bools, Floats
 
 STRENGTH = 8.0
-"""Strength that is good on most real classifiers, in rows; between 1 and 16 it hardly matters."""
+"""Default strength in rows, good on most real classifiers; 1 to 16 give nearly the same loss."""
 
 STRENGTHS = (8.0**8, 512.0, 64.0, STRENGTH, 1.0, 0.125)
 """What cross-validation chooses from; the first is a straight line to a few digits."""
@@ -78,10 +78,10 @@ def solve_monotone_spline(
     objective = replace(objective, rate=min(strength, LARGEST_STRENGTH) / total)
     problem = _SplineProblem(rows, objective)
     start = _adapt(problem, total, prior_strength)
-    found = problem.minimise(start, tol, max_rounds)
-    numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
-    report = SolverReport("projected-newton", *numbers, notes=notes + found.notes)
-    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    result = problem.minimise(start, tol, max_rounds)
+    numbers = result.value, result.violation, tol, result.rounds, perf_counter() - started
+    report = SolverReport("projected-newton", *numbers, notes=notes + result.notes)
+    return ScalingFit(problem.objective.map(result.x), report, problem.objective, result.x)
 
 
 def _freeze(

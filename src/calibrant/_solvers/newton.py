@@ -40,7 +40,7 @@ class NewtonFunction(Protocol):
     ) -> tuple[Floats, int]:
         """Solve (Hessian + ridge) step = gradient for the free parameters.
 
-        Returns how many products with the Hessian this took, too; at ``most`` so many.
+        Also returns the number of products with the Hessian, which is at most ``most``.
         """
 
 

@@ -135,9 +135,9 @@ def shrink_priors(
     ratios, weight, used = _ratios(probabilities, from_priors, weight)
     own, fewer = from_priors[used], 1.0 + math.fsum(weight) / n_from
     pseudo_rows = PSEUDO_ROWS * len(own) * own
-    found, _ = solve_mixture(ratios, weight / fewer, prior=pseudo_rows, start=own)
+    result, _ = solve_mixture(ratios, weight / fewer, prior=pseudo_rows, start=own)
     shrunken = from_priors.copy()
-    shrunken[used] += (1.0 - limit / test.statistic) * (found - own)
+    shrunken[used] += (1.0 - limit / test.statistic) * (result - own)
     return shrunken
 
 

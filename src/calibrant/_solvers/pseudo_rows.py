@@ -43,8 +43,8 @@ def remaining(strength: float, divergence: float) -> float:
 
 def price(divergences: Floats) -> Floats:
     """Price of candidates by their distance from the nearest one to the start, in nats."""
-    found: Floats = np.log1p(IN_CHOICES * (divergences - divergences.min()))
-    return found
+    result: Floats = np.log1p(IN_CHOICES * (divergences - divergences.min()))
+    return result
 
 
 def share(strength: float, total: float) -> float:

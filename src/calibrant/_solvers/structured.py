@@ -55,7 +55,7 @@ MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
 MOST_WORK, FEWEST_PRODUCTS = 1e9, 120
-"""Limit of a fit: so many multiplications, or products with the Hessian if these are more. On real
+"""Limits of a fit: multiplications, or products with the Hessian if these allow more. On real
 classifiers a fit takes at most 80 products. Weights that count rows as millions leave nothing of
 the penalties, and the optimum of many classes is then so far out that thousands do not reach it."""
 
@@ -117,19 +117,19 @@ def solve_structured(
         known = _scaled_penalties(like, total, bound)
     options = _Options(total, strength, prior_strength, tol, max_rounds, known)
     problem = _StructuredProblem(rows, objective, options)
-    found = problem.fit_adapted() if is_new else problem.fit(start)
-    if found.x[0] < 0.0:
+    result = problem.fit_adapted() if is_new else problem.fit(start)
+    if result.x[0] < 0.0:
         # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
         objective = replace(problem.objective, inverse_temperature=0.0)
         rows = objective.row_loss(batch, total)
         problem = _StructuredProblem(rows, objective, options)
-        found = problem.fit_adapted() if is_new else problem.fit(found.x)
+        result = problem.fit_adapted() if is_new else problem.fit(result.x)
     penalties = problem.penalties()[DIAGONAL:]
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
-    numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
-    report = SolverReport("newton-cg", *numbers, notes=(notes, *found.notes))
-    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    numbers = result.value, result.violation, tol, result.rounds, perf_counter() - started
+    report = SolverReport("newton-cg", *numbers, notes=(notes, *result.notes))
+    return ScalingFit(problem.objective.map(result.x), report, problem.objective, result.x)
 
 
 def _freeze(
@@ -242,11 +242,11 @@ class _StructuredProblem(PenalisedLoss):
         """Fit as exactly as asked for, in single precision as far as that goes."""
         x, tol = self.objective.start if x is None else x, self._options.tol
         self.rows.rough = True
-        found = self._minimise(x, max(tol, SINGLE_TOLERANCE))
-        if found.violation <= tol:
-            return found
+        result = self._minimise(x, max(tol, SINGLE_TOLERANCE))
+        if result.violation <= tol:
+            return result
         self.rows.rough = False
-        return self._minimise(found.x, tol)
+        return self._minimise(result.x, tol)
 
     def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
@@ -284,10 +284,10 @@ class _StructuredProblem(PenalisedLoss):
 
 def _penalties_of(objective: StructuredObjective, weight: float) -> Floats:
     """Return the penalties of each kind of parameter, in rows."""
-    found = np.zeros(len(PENALTIES))
+    result = np.zeros(len(PENALTIES))
     kinds = parameter_kinds(objective.n_classes, full=objective.full)
-    found[kinds] = weight * objective.penalty_weights
-    return found
+    result[kinds] = weight * objective.penalty_weights
+    return result
 
 
 def _scaled_penalties(like: StructuredFit, weight: float, bound: float) -> Floats:
@@ -295,9 +295,9 @@ def _scaled_penalties(like: StructuredFit, weight: float, bound: float) -> Float
 
     A slope then does as much as a larger one did.
     """
-    found = _penalties_of(like.objective, weight)
-    found[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
-    return found
+    result = _penalties_of(like.objective, weight)
+    result[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
+    return result
 
 
 def _evidence(data: Floats, kinds: Wholes, theta: Floats, penalties: Floats) -> Floats:
@@ -309,6 +309,8 @@ def _evidence(data: Floats, kinds: Wholes, theta: Floats, penalties: Floats) -> 
     kinds, theta = kinds[DIAGONAL:], theta[DIAGONAL:]
     known = np.bincount(kinds, data / (data + penalties[kinds]), minlength=len(PENALTIES))
     squares = np.bincount(kinds, theta**2, minlength=len(PENALTIES))
-    found = np.clip(known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES)
-    found[:DIAGONAL] = PENALTIES[:DIAGONAL]
-    return np.array([float(f"{value:.3g}") for value in found])
+    result = np.clip(
+        known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES
+    )
+    result[:DIAGONAL] = PENALTIES[:DIAGONAL]
+    return np.array([float(f"{value:.3g}") for value in result])

@@ -75,8 +75,8 @@ def solve_temperature(
     problem = _Profile(rows, objective)
     first, before = _adapt(problem, prior_strength, total, start, tol, max_rounds)
     point, rounds, notes = _descend(problem, first, tol, max_rounds)
-    objective, found = problem.objective, np.array([point.beta, point.delta])
-    temperature = objective.map(found)
+    objective, result = problem.objective, np.array([point.beta, point.delta])
+    temperature = objective.map(result)
     if prior_strength >= HELD:
         temperature = replace(temperature, inverse_temperature=1.0)
     if objective.strength > 0.0:
@@ -91,7 +91,7 @@ def solve_temperature(
     report = SolverReport(
         "newton", point.loss, violation, tol, before + rounds, seconds, notes=notes
     )
-    return ScalingFit(temperature, report, objective, found)
+    return ScalingFit(temperature, report, objective, result)
 
 
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
@@ -140,19 +140,19 @@ class _Profile:
             rate = rows.zero_labels - prior_delta
             least = 1e-3 * ZERO_LABELS / (rows.total + self.objective.strength)
             delta = _best_delta(rows, beta, max(rate, least), reach)
-        found = self._flat if beta == 0.0 else rows.moments(beta, delta)
-        slope, by_delta = found.by_beta - prior_beta, found.by_delta - prior_delta
-        curvature, rest = found.beta_beta, 0.0
+        result = self._flat if beta == 0.0 else rows.moments(beta, delta)
+        slope, by_delta = result.by_beta - prior_beta, result.by_delta - prior_delta
+        curvature, rest = result.beta_beta, 0.0
         if len(rows.zeros) == 0:
             pass
         elif delta >= beta * reach and by_delta < 0.0:  # moves with beta along its bound
             slope += reach * by_delta
-            curvature += reach * (2.0 * found.beta_delta + reach * found.delta_delta)
+            curvature += reach * (2.0 * result.beta_delta + reach * result.delta_delta)
         elif delta > 0.0:
             rest = abs(by_delta)
-            if found.delta_delta > 0.0:
-                curvature = max(curvature - found.beta_delta**2 / found.delta_delta, 0.0)
-        loss = found.loss - prior_beta * beta - prior_delta * delta
+            if result.delta_delta > 0.0:
+                curvature = max(curvature - result.beta_delta**2 / result.delta_delta, 0.0)
+        loss = result.loss - prior_beta * beta - prior_delta * delta
         return _ProfilePoint(beta, delta, loss, slope, curvature, rest)
 
 

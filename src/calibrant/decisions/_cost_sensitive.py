@@ -11,8 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
-from calibrant._gate import ONE_COLUMN
-from calibrant.decisions._cost_tables import action_costs, is_single, read_costs, split_pos_label
+from calibrant._gate import is_single
+from calibrant.decisions._cost_tables import (
+    action_costs,
+    has_one_column,
+    read_costs,
+    split_pos_label,
+)
 from calibrant.decisions._costs import expected_cost, of_counted_rows, rows_of
 
 if TYPE_CHECKING:
@@ -109,7 +114,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = fitted
         return self
 
-    def predict(self, X: object) -> NDArray[Any]:
+    def predict(self, X: object) -> Labels:
         """Return the action with the smallest expected cost for each row.
 
         Parameters
@@ -154,15 +159,15 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         classes = self.classes if fitted is None else fitted.classes_
         of_rows, _ = split_pos_label(y_proba, self.costs, self.pos_label)
         predictions = rows_of(y_proba, y, classes, of_rows, sample_weight)
-        has_one = is_single(y_proba)
+        has_one = has_one_column(y_proba)
         return predictions, self._read_costs(predictions.classes, fitted, has_one=has_one)
 
     def _read_costs(self, classes: Labels, fitted: object, *, has_one: bool = False) -> CostTable:
         """Return the costs of these classes."""
         # A calibrator that was given classes has the positive one last.
-        told = self.classes if fitted is None else getattr(fitted, "classes", None)
-        is_ordered = has_one or told is not None
-        is_ordered |= getattr(fitted, "scores", None) in ONE_COLUMN
+        given = self.classes if fitted is None else getattr(fitted, "classes", None)
+        is_ordered = has_one or given is not None
+        is_ordered |= is_single(getattr(fitted, "scores", ""))
         pos_label = None if has_one else self.pos_label  # that of the column is the last class
         return read_costs(self.costs, classes, self.abstain, self.actions, pos_label, is_ordered)
 
@@ -176,7 +181,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return estimator
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels."""
         if self._fitted is not None:
             return np.asarray(self._fitted.classes_)

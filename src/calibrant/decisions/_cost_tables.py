@@ -1,7 +1,8 @@
-"""Tables of costs: rows are true classes, columns are actions."""
+"""Tables of costs, also from files: rows are true classes, columns are actions."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +13,12 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._gate import tells_positive
 from calibrant._predictions import Predictions, read
+from calibrant.errors import LabelError, ParameterError, some_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from calibrant._types import Floats, Label, Labels
@@ -68,7 +73,7 @@ def read_in_memory(
     return source
 
 
-def is_single(given: object) -> bool:
+def has_one_column(given: object) -> bool:
     """Whether probabilities are one column."""
     return not isinstance(given, Predictions) and gate.is_single_column(given)
 
@@ -79,7 +84,7 @@ def split_pos_label(given: object, costs: object, pos_label: Label | None) -> tu
     A single column is that of ``pos_label``, which then is the last class. With two columns it
     names the positive class of the costs.
     """
-    if isinstance(costs, Mapping) and not is_single(given):
+    if isinstance(costs, Mapping) and not has_one_column(given):
         return None, pos_label
     return pos_label, None
 
@@ -97,7 +102,7 @@ def read_with_costs(
     given = y_true if y_proba is None else y_proba
     of_rows, of_costs = split_pos_label(given, costs, pos_label)
     rows = read_in_memory(y_true, y_proba, sample_weight, classes, of_rows)
-    is_ordered = classes is not None or is_single(given)
+    is_ordered = classes is not None or has_one_column(given)
     return rows, read_costs(costs, rows.classes, abstain, None, of_costs, is_ordered)
 
 
@@ -170,7 +175,7 @@ def _check_matrix(cells: object, n_classes: int) -> Floats:
     return matrix
 
 
-def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
+def _name_actions(names: Sequence[object], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
     """Return the names of actions as an array, abstaining last; numbers stay numbers."""
     whole = [*names, *[ABSTAIN] * has_abstain]
     if len(names) != n_actions or len({*whole}) < len(whole):
@@ -269,3 +274,54 @@ def action_costs(rows: Floats, matrix: Floats) -> Floats:
     subscripts = "nk,ka->na" if matrix.ndim == 2 else "nk,nka->na"
     result: Floats = np.einsum(subscripts, rows, matrix)
     return result
+
+
+def read_cost_file(
+    path: Path, classes: Labels, positive: str | None, *, is_single: bool
+) -> CostTable:
+    """Return the costs of a file for these classes.
+
+    The last class is positive if there ``is_single`` column of scores. In files the classes of
+    columns are always known, which does not tell the positive one.
+    """
+    costs, pos_label = _read(path), None
+    if isinstance(costs, dict):
+        by_text = {str(label): label for label in classes.tolist()}
+        is_told = is_single or len(classes) != 2 or tells_positive(classes)
+        if positive not in by_text and (positive is not None or not is_told):
+            wrong = "which of them is positive" if positive is None else f"their class {positive!r}"
+            raise ParameterError(
+                f"{path}: costs are 'false_positive' and 'false_negative', but the classes "
+                f"{some_in_words(classes)} do not tell {wrong}; name the positive class with "
+                "--positive, or write the costs as CSV with a named row for each true class"
+            )
+        pos_label = by_text.get(str(positive), classes[-1] if is_single else None)
+    try:
+        return read_costs(costs, classes, pos_label=pos_label)
+    except (LabelError, ParameterError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> Any:
+    """Return a data frame of costs, or an object of JSON; all costs are numbers."""
+    import pandas as pd
+
+    try:
+        if path.suffix.lower() == ".json":
+            costs = json.loads(path.read_text(encoding="utf-8"))
+            cells = [*costs.values()]
+        else:
+            costs = pd.read_csv(path, index_col=0, dtype={0: str})
+            cells = costs.to_numpy().ravel().tolist()
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise ParameterError(
+            f"{path} is neither CSV with a row for each true class and a column for each "
+            f'action, nor JSON {{"false_positive": 1, "false_negative": 20}}: {error}'
+        ) from error
+    for cell in cells:
+        if not isinstance(cell, int | float):
+            raise ParameterError(
+                f"{path}: {cell!r} is not a number; costs that differ by row are for "
+                "calibrant.decisions in Python"
+            )
+    return costs

@@ -12,7 +12,7 @@ from calibrant._predictions import Predictions, read_pair, read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._cost_tables import (
     action_costs,
-    is_single,
+    has_one_column,
     read_costs,
     read_with_costs,
     split_pos_label,
@@ -224,7 +224,7 @@ def value_of_calibration(
     """
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
-    if is_single(y_proba) != is_single(y_calibrated):
+    if has_one_column(y_proba) != has_one_column(y_calibrated):
         raise errors.ShapeError(
             "one of y_proba and y_calibrated has one column, the other has several; pass the same "
             "columns of both"
@@ -232,7 +232,7 @@ def value_of_calibration(
     of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
     both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
     first = both[0]
-    is_ordered = is_single(y_proba) or classes is not None
+    is_ordered = has_one_column(y_proba) or classes is not None
     table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
     for rows in both:

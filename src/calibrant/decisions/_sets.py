@@ -37,7 +37,7 @@ class PredictionSets(Result):
         counts: Wholes = np.count_nonzero(self.members, axis=1)
         return counts
 
-    def labels(self) -> list[NDArray[Any]]:
+    def labels(self) -> list[Labels]:
         """Return the labels in each set, in the order of the columns."""
         ends = np.cumsum(self.sizes)[:-1]
         return np.split(self.classes[np.nonzero(self.members)[1]], ends)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from calibrant.export._operations import Operations
+from calibrant.export._formula_parts import Operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,8 +28,6 @@ from calibrant.export._onnx_graph import FIRST_OPSET, REAL, OnnxOperations, Tens
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._types import Labels
 
 OPTIONS = {
@@ -108,7 +106,7 @@ def _parse(scope: object, model: object, inputs: object, custom_parsers: object 
     )
 
 
-def _labels(scope: object, model: object) -> NDArray[Any]:
+def _labels(scope: object, model: object) -> Labels:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
     classes: Labels = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
@@ -237,7 +235,7 @@ def unwrap(estimator: object) -> Any:
 def holds(estimator: object, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
-    parts: list[Any] = [*getattr(estimator, "estimators_", [])]
+    parts: list[object] = [*getattr(estimator, "estimators_", [])]
     if isinstance(estimator, Pipeline):
         parts.append(estimator.steps[-1][1])
     if isinstance(estimator, ensemble.StackingClassifier):

@@ -12,7 +12,7 @@ from torch.fx.proxy import GraphAppendingTracer
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.export._operations import Operations
+from calibrant.export._formula_parts import Operations
 from calibrant.export._pipeline import check_input, describe, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _gate as gate
 from calibrant._calibrators.grouped import GroupedCalibrator
-from calibrant._gate import ONE_COLUMN, order_of
+from calibrant._gate import is_single, order_of
 from calibrant.export._pipeline import check_input, n_columns, take_calibrator
 
 try:
@@ -257,7 +257,7 @@ def _texts(calibrator: Calibrator) -> list[str]:
 def _column_names(calibrator: Calibrator) -> list[str] | None:
     """Names of input columns in the order of the classes; None if a row is to be one vector."""
     classes, kind = calibrator.classes_, check_input(calibrator, None)
-    if kind in ONE_COLUMN:
+    if is_single(kind):
         names = list(getattr(calibrator, "feature_names_in_", [kind]))
     elif hasattr(calibrator, "feature_names_in_"):
         names = calibrator.feature_names_in_.tolist()

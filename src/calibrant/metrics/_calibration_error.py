@@ -343,7 +343,7 @@ def mass_edges(values: Floats, bins: Wholes) -> tuple[Floats, Wholes]:
     return np.concatenate([[0.0], last[:-1], [1.0]]), place
 
 
-def sums_in_bins(events: EventRows, bins: NDArray[Any], n_bins: int = 0) -> Floats:
+def sums_in_bins(events: EventRows, bins: NDArray[np.generic], n_bins: int = 0) -> Floats:
     """Return the sums of weight, weighted hits and weighted values in each bin: (n_bins, 3)."""
     values, hits, weight = events
     parts = weight, np.where(hits, weight, 0.0), weight * values

@@ -52,7 +52,7 @@ class GroupMetrics:
 
     def row(self) -> dict[str, Any]:
         """Return all numbers by name, as a row of a table."""
-        result: dict[str, Any] = {"group": self.group, "n_rows": self.n_rows}
+        result: dict[str, object] = {"group": self.group, "n_rows": self.n_rows}
         for name, (value, low, high) in self.estimates.items():
             result |= {name: value, f"{name}_low": low, f"{name}_high": high}
         result |= {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}

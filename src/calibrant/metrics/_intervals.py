@@ -193,7 +193,7 @@ def recalibrate(events: EventRows) -> Floats:
 
 def error_interval(
     events: EventRows,
-    bins: NDArray[Any],
+    bins: NDArray[np.generic],
     n_bins: int,
     *,
     level: float,

@@ -80,7 +80,11 @@ class Draws:
 
 
 def null_sums(
-    events: EventRows, bins: NDArray[Any], n_bins: int, draws: Draws, factor: Floats | None = None
+    events: EventRows,
+    bins: NDArray[np.generic],
+    n_bins: int,
+    draws: Draws,
+    factor: Floats | None = None,
 ) -> NullSums:
     """Return sums in bins with hits drawn from the values, and their trend by a factor."""
     if draws.n_rows > MOST_ROWS_DRAWN:
@@ -103,7 +107,7 @@ def null_sums(
 
 
 def _normal_sums(
-    events: EventRows, bins: NDArray[Any], n_bins: int, draws: Draws, factor: Floats | None
+    events: EventRows, bins: NDArray[np.generic], n_bins: int, draws: Draws, factor: Floats | None
 ) -> NullSums:
     """Return the same of normal distributions: of labels and, with ``replace``, of rows."""
     values, _, weight = events

@@ -46,7 +46,7 @@ from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from calibrant.model_file._parts import Reader, Writer
 
@@ -193,7 +193,7 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     calibrator.__dict__ |= values | {"map_": map_}
 
 
-def _given(calibrator: Calibrator, map_fields: dict[str, Any]) -> dict[str, Any]:
+def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields of a map that are parameters: rows of one number became two columns."""
     names = [field for field in map_fields if hasattr(calibrator, GIVEN.get(field, ""))]
     values = {field: getattr(calibrator, GIVEN[field]) for field in names}
@@ -317,14 +317,12 @@ def _expect(stored: object, word: str, name: str) -> None:
 
 
 def _check_number_of(curves: Any) -> None:
-    require(
-        len(curves) <= limits.MAX_MAPS,
-        f"more than {limits.MAX_MAPS} binary maps; for so many classes use a method with one map "
-        "for all, such as NormalizationAwareIsotonic",
-    )
+    most = limits.MAX_MAPS
+    message = f"more than {most} binary maps; use a method with one map for all, such as 'na-fir'"
+    require(len(curves) <= most, message)
 
 
-def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
+def _write_curves(curves: tuple[object, ...], name: str, writer: Writer) -> str:
     _check_number_of(curves)
     kinds = [form.kind for form in FORMS]
     for i, curve in enumerate(curves):
@@ -373,7 +371,7 @@ def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
         "numbers or floats of one type",
         "savable",
     )
-    entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
+    entry: dict[str, object] = {"type": kind.__name__, "dtype": dtype}
     array = None
     if kind in _STORED:
         try:

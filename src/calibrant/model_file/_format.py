@@ -20,7 +20,7 @@ from calibrant import __version__
 from calibrant.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,7 +61,7 @@ def require(condition: object, message: str, rule: str = "fitted") -> None:
 
 
 def pack(
-    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+    header: Mapping[str, object], arrays: Mapping[str, NDArray[np.generic]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
     minor = WITH_MORE if _MORE.keys() & header.keys() else MINOR
@@ -158,7 +158,7 @@ def _check_digests(data: memoryview, sha256: str | None) -> None:
     require(is_whole, "the file is damaged or cut off: its checksum differs", "checksum")
 
 
-def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
+def _views(table: Sequence[object], data: memoryview) -> dict[str, NDArray[Any]]:
     """Arrays by name: in order, end to end, filling the data section exactly."""
     is_short = len(table) <= MAX_ARRAYS
     require(is_short, f"the file has {len(table)} arrays, {MAX_ARRAYS} at most", "arrays")

@@ -13,8 +13,7 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.monitor._bets import make_bets, make_block
-from calibrant.monitor._evidence import Evidence
+from calibrant.monitor._evidence import Evidence, make_bets, make_block
 from calibrant.monitor._reading import (
     batch_digests,
     check_classes,
@@ -26,6 +25,7 @@ from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, rep
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
 
@@ -132,7 +132,7 @@ class CalibrationMonitor:
         self._begin(2)  # until the first batch tells how many classes there are
 
     def _begin(self, n_classes: int) -> None:
-        """Begin the evidence of so many classes."""
+        """Start the evidence for ``n_classes`` classes."""
         self._sums = np.zeros(n_classes)  # of probabilities
         self._evidence = Evidence(make_bets(n_classes), self.run_length)
 
@@ -330,7 +330,7 @@ def _unpack(thing: Any, state: dict[str, Any]) -> None:
             setattr(thing, name, np.array(value, part.dtype).reshape(shape) if is_array else value)
 
 
-def _to_text(state: dict[str, Any]) -> str:
+def _to_text(state: Mapping[str, object]) -> str:
     """Return a state as JSON, after a line with its checksum."""
     text = json.dumps(state, separators=(",", ":"))
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
@@ -346,7 +346,7 @@ def _from_text(text: str) -> dict[str, Any]:
         raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
     if header.get("sha256") != _digest(body.rstrip("\n")):
         raise errors.StatisticsError("its checksum does not match, so it is damaged or was edited")
-    state: dict[str, Any] = json.loads(body)
+    state: dict[str, object] = json.loads(body)
     return state
 
 

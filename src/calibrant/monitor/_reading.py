@@ -80,7 +80,7 @@ def read_unlabelled(classes: Labels | None, probabilities: Any) -> Floats:
     return _check(classes, probabilities, y)[0]
 
 
-def check_classes(classes: Labels) -> NDArray[Any]:
+def check_classes(classes: Labels) -> Labels:
     """Refuse classes that a state cannot hold, before anything is counted."""
     try:
         json.dumps(classes.tolist())

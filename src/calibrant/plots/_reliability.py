@@ -528,7 +528,7 @@ def finish_grid(figure: Figure, curve: ReliabilityCurve, title: str | None = Non
     from matplotlib.patches import Patch
 
     point = partial(Line2D, [], [], color=style.BLUE, marker="o", markersize=5.5)
-    marks: list[Any] = [
+    marks: list[object] = [
         Line2D([], [], linestyle=":", color=style.GREY, label="perfectly calibrated"),
         point(linewidth=1.4, label="observed (larger: more rows)"),
     ]

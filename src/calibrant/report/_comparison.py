@@ -230,7 +230,7 @@ def _read_costs(costs: object, classes: Labels, is_ordered: bool) -> Floats | No
     return matrix
 
 
-def _used_groups(groups: object, weight: object, n_rows: int) -> NDArray[Any] | None:
+def _used_groups(groups: object, weight: object, n_rows: int) -> Labels | None:
     """Return the group of each row that has a weight."""
     if groups is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -56,7 +56,7 @@ class Judge:
         confidence_level: float,
         random_state: Seed,
         groups: Labels | None = None,
-        features: dict[str, NDArray[Any]] | None = None,
+        features: dict[str, NDArray[np.generic]] | None = None,
     ) -> None:
         self._test, self._groups, self._features = test, groups, features
         self._n_bins, self._n_resamples = n_bins, int(n_resamples)

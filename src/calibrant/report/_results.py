@@ -206,7 +206,7 @@ class Comparison:
             {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}
             for r in self.results
         ]
-        numbers: dict[str, Any] = {
+        numbers: dict[str, object] = {
             "chosen": self.verdict.chosen,
             "verdict": self.verdict.headline,
             "methods": methods,
@@ -314,7 +314,7 @@ def with_interval(estimate: Estimate, write: Callable[[float], str]) -> tuple[st
 
 def _record(result: MethodResult) -> dict[str, Any]:
     """Numbers of a method by name, in units of one."""
-    record: dict[str, Any] = {"method": result.method, "class": result.title}
+    record: dict[str, object] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary
     estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
     for name, estimate in estimates.items():

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 T = TypeVar("T")
 
 
@@ -89,7 +91,7 @@ class Chunks(ABC):
             f"{type(self).__name__} cannot predict: it has no method map(predict)"
         )
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight, sorted."""
         return sorted_labels(self.reduce(count_each, add))
 
@@ -136,7 +138,7 @@ class Chunks(ABC):
 
 def _count_rows(
     start: Callable[[], RowSample],
-    counts: NDArray[Any] | None,
+    counts: NDArray[np.generic] | None,
     scores: object,
     y: object,
     sample_weight: object = None,
@@ -163,7 +165,7 @@ def count_each(_: object, y: object, sample_weight: object = None) -> Counter[An
     return +Counter(dict(zip(values.tolist(), counts, strict=True)))
 
 
-def sorted_labels(counts: Mapping[Any, int]) -> NDArray[Any]:
+def sorted_labels(counts: Mapping[Any, int]) -> Labels:
     """Return the labels that were counted, sorted."""
     return np.unique(np.array([*counts]))
 

@@ -108,7 +108,7 @@ class Scores:
             columns = [vector_to_array(column) for column in columns]
         return [column.cast(self.type).alias(f"s{i}") for i, column in enumerate(columns)]
 
-    def named(self, matrix: NDArray[Any]) -> Any:
+    def named(self, matrix: NDArray[np.generic]) -> Any:
         """Return a matrix with the names of its columns, if they have any."""
         return matrix if self.names is None else NamedMatrix(matrix, self.names)
 

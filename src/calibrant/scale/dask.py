@@ -28,7 +28,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,7 +79,7 @@ class DaskChunks(Chunks):
         parts = enumerate(zip(self._y, self._weight, strict=True))
         return _merged([dask.delayed(_count_labels)(number, *part) for number, part in parts], add)
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels."""
         return sorted_labels(self._counts)
 
@@ -123,7 +123,7 @@ def _split_as(matrix: Any, values: Any, name: str) -> Any:
     return parts
 
 
-def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
+def _merged(parts: Sequence[object], merge: Callable[[T, T], T]) -> T:
     """Compute delayed results, and merge a few neighbours at a time, in their order."""
 
     def merge_some(some: Sequence[T]) -> T:
@@ -143,13 +143,18 @@ def _count_labels(number: int, y: object, weight: object) -> Counter[Any]:
 
 
 def _count(
-    count: Callable[..., T], columns: list[Any] | int, number: int, scores: Any, y: Any, weight: Any
+    count: Callable[..., T],
+    columns: Sequence[object] | int,
+    number: int,
+    scores: Any,
+    y: Any,
+    weight: Any,
 ) -> T:
     """Count a chunk, given the names of the columns or their number."""
     with located(f"chunk {number}"):
         if isinstance(columns, list):
             return count(NamedMatrix(np.asarray(scores), columns), y, weight)
-        if scores.shape[1] != columns:  # Dask believes what it is told of chunks
+        if scores.shape[1] != columns:  # Dask does not check the shapes of chunks
             raise errors.ShapeError(f"scores has {scores.shape[1]} columns, but needs {columns}")
         return count(scores, y, weight)
 
@@ -299,7 +304,7 @@ def _apply_to_frame(
     method: str,
     classes: Labels,
     on_bad_row: str,
-    partition_info: dict[str, Any] | None = None,
+    partition_info: Mapping[str, object] | None = None,
 ) -> Any:
     """Calibrate a partition of a data frame, or of a series."""
     names = column_names(part) if part.ndim == 2 else None

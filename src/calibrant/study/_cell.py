@@ -95,9 +95,9 @@ def measure(cell: Cell) -> Outcome:
 def _prepare(cell: Cell) -> Prepared:
     val = cell.file.read("val", cell.file.kind_for(cell.method))
     test = cell.file.read("test", val.kind)
-    found, n_columns = align(val), val.scores.shape[1]
-    classes = np.arange(n_columns) if found.classes is None else found.classes
-    y, new_y = found.y, align(test).y
+    result, n_columns = align(val), val.scores.shape[1]
+    classes = np.arange(n_columns) if result.classes is None else result.classes
+    y, new_y = result.y, align(test).y
     new_scores = test.scores.astype(np.float64)
     if cell.method != UNCALIBRATED:
         calibrator = make_calibrator(cell.method, scores=val.kind, classes=classes)

@@ -155,7 +155,7 @@ def indistinct_groups(average_ranks: Floats, difference: float) -> list[tuple[in
 
 
 def resample_means(
-    values: pd.DataFrame | Floats, groups: Sequence[Any], n_resamples: int = 2_000, seed: int = 0
+    values: pd.DataFrame | Floats, groups: Sequence[object], n_resamples: int = 2_000, seed: int = 0
 ) -> Floats:
     """Draw means of all columns (a row each) from resampled groups of rows, each one whole."""
     grouped = pd.DataFrame(np.asarray(values)).groupby(np.asarray(groups))

@@ -318,10 +318,10 @@ class ConstrainedSearch(PaperSearch):
             return np.ones(1), 0
         settings = self._settings(blocks, len(theta), tol)
         settings["options"]["maxiter"] = max_rounds
-        found = minimize(blocks.loss_and_gradient, theta, jac=True, **settings)
-        theta = np.maximum.accumulate(found.x)  # the constraints hold up to rounding only
-        notes = () if found.status in self._fine else (str(found.message),)
-        return np.exp(theta - theta[-1]), int(found.nit), *notes
+        result = minimize(blocks.loss_and_gradient, theta, jac=True, **settings)
+        theta = np.maximum.accumulate(result.x)  # the constraints hold up to rounding only
+        notes = () if result.status in self._fine else (str(result.message),)
+        return np.exp(theta - theta[-1]), int(result.nit), *notes
 
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
         """Return the arguments of ``minimize`` that keep n values non-decreasing."""
@@ -404,7 +404,7 @@ class Penalty(PaperSearch):
         theta = np.log(blocks.start / blocks.start[-1])
         rounds = 0
         for strength in PENALTIES:
-            found = minimize(
+            result = minimize(
                 penalised,
                 theta,
                 args=(strength,),
@@ -413,7 +413,7 @@ class Penalty(PaperSearch):
                 bounds=[(-100.0, 100.0)] * len(theta),
                 options={"maxiter": max_rounds, "ftol": 1e-4 * tol, "gtol": 1e-2 * tol},
             )
-            theta = found.x
-            rounds += int(found.nit)
+            theta = result.x
+            rounds += int(result.nit)
         theta = isotonic_regression(theta).x
         return np.exp(theta - theta[-1]), rounds

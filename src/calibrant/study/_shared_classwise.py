@@ -154,5 +154,5 @@ class SharedClasswise(Calibrator):
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         options = self._options()
-        found = solve_shared_classwise(batch, kind=options.pop("map"), **options)
-        return dict(zip(self._found, found, strict=True))
+        result = solve_shared_classwise(batch, kind=options.pop("map"), **options)
+        return dict(zip(self._found, result, strict=True))

@@ -115,14 +115,14 @@ def solve_top_label(
         curve, report = solve(top.pooled(batch.class_index))
         if normalize_output:
             curve, report = raise_to_even(curve, report, batch.n_classes)
-        found = TopLabelMap((curve,), False, normalize_output, batch.kind)
-        return found, replace(report, seconds=perf_counter() - started)
+        result = TopLabelMap((curve,), False, normalize_output, batch.kind)
+        return result, replace(report, seconds=perf_counter() - started)
     problems = [top.of_class(j, batch.class_index, enough) for j in range(batch.n_classes)]
     if not any(problems):
         note = "no class is predicted often enough to be calibrated: all keep their scores"
-        found = TopLabelMap((IDENTITY,) * batch.n_classes, True, normalize_output, batch.kind)
+        result = TopLabelMap((IDENTITY,) * batch.n_classes, True, normalize_output, batch.kind)
         seconds = perf_counter() - started
-        return found, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
+        return result, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
     curves, report = solve_each(problems, solve, "class", started)
     return TopLabelMap(curves, True, normalize_output, batch.kind), report
 
@@ -167,8 +167,8 @@ class TopLabelCalibrator(Calibrator):
         shared = {name: options.pop(name) for name in ("per_class", "normalize_output")}
         enough = options.get("points_per_bin", 0.0)  # weight of a class that is fitted
         solve = partial(self._solver, **options)
-        found = solve_top_label(batch, solve, enough=enough, **shared)
-        return dict(zip(self._found, found, strict=True))
+        result = solve_top_label(batch, solve, enough=enough, **shared)
+        return dict(zip(self._found, result, strict=True))
 
     def _complaints(self, batch: SimplexBatch, found: dict[str, Any]) -> Iterator[Warning]:
         yield from super()._complaints(batch, found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import _extras as extras
 from calibrant._calibrators.methods import make_calibrator
-from calibrant.study._arena import NAME_PREFIX, ArenaCalibrator
+from calibrant.study._calarena import NAME_PREFIX, ArenaCalibrator
 from calibrant.study._methods import ALL_METHODS
 
 try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -80,13 +80,13 @@ class Minimum:
 def solve_with_prior(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
     """Minimise NA-FIR's objective with a prior, which keeps the minimum finite."""
     index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
-    found = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
-    proof = likelihood.objective(found.totals, found.values), found.violation
-    return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
+    result = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
+    proof = likelihood.objective(result.totals, result.values), result.violation
+    return Found(result.values, result.rounds, (BOUNDED,) * is_bounded(result.values), proof)
 
 
 def minimise(
-    index: NDArray[Any],
+    index: NDArray[np.generic],
     weight: Floats,
     target: Floats,
     exposures: Floats,

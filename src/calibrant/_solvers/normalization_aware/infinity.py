@@ -10,7 +10,7 @@ problem of its own, of the rows whose labels and largest cells lie in it, with a
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,7 @@ SMALLEST = 1e-300
 def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
     """Solve each level by itself, from FIR, then put them on one scale.
 
-    Segment 0 of a level's problem stands for all cells of lower levels.
+    Segment 0 of a level's problem holds the cells of all lower levels.
     """
     first, row_start = split_levels(likelihood.rows)
     values = np.ones(likelihood.rows.n_segments)
@@ -44,9 +44,9 @@ def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: in
         weight = likelihood.weight[rows]
         target = np.concatenate([[0.0], likelihood.target[low:high]])
         exposures = sum_cells(index, weight, len(target))
-        found = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
-        values[low:high] = found.values[1:]
-        rounds += found.rounds
+        result = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
+        values[low:high] = result.values[1:]
+        rounds += result.rounds
     notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)
     return Found(values, max(rounds, 1), notes)
 
@@ -94,7 +94,7 @@ def _join_levels(
 
 
 def scale_levels(
-    index: NDArray[Any], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
+    index: NDArray[np.generic], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 

@@ -55,7 +55,7 @@ class PriorChoice:
     def best(self) -> float:
         """Lowest point of the parabola, in log strength, through the best and its neighbours.
 
-        The strengths are a geometric sequence. To two digits: no more are told apart.
+        The strengths are a geometric sequence. It has two digits, as losses tell no more.
         """
         least = float(self.losses.min())
         i = int(np.argmax(self.losses <= least + EQUAL_LOSSES * max(least, 1.0)))
@@ -95,7 +95,7 @@ class TemperaturePrior:
 def build_likelihood(
     batch: SimplexBatch, prior_strength: float | None, temperature: TemperatureMap | None = None
 ) -> tuple[NormalizedLikelihood, PriorChoice | None]:
-    """NA-FIR's objective with a prior of so many pseudo-observations; None: cross-validated.
+    """Return NA-FIR's objective with ``prior_strength`` pseudo-observations; None: cross-validated.
 
     Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
     """
