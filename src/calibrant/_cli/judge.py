@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from calibrant._cli.options import PATH, command, names, output_option, shared
-from calibrant._cli.reading import read
+from calibrant._cli.options import PATH, command, output_option, shared, split_names
+from calibrant._cli.reading import read_file
 from calibrant._cli.showing import show, write_columns
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def numbers(text: str) -> tuple[float, ...]:
     """Split numbers at commas."""
-    return tuple(map(float, names(text)))
+    return tuple(map(float, split_names(text)))
 
 
 @command()
@@ -77,7 +77,7 @@ def judge(
     """  # noqa: D301
     import numpy as np
 
-    from calibrant._files.formats import grades_of, read_grades, read_groups
+    from calibrant._files.formats import grades_of, read_grades, read_group_column
     from calibrant._files.source import Place
     from calibrant.judge import calibrate_judge
 
@@ -99,7 +99,7 @@ def judge(
         if request.classes is not None:
             named = np.array(request.classes, dtype=object)
             classes = np.unique(grades_of(named, Place("--classes"))).tolist()
-    documents = None if clusters is None else read_groups(labelled, clusters, "--clusters")
+    documents = None if clusters is None else read_group_column(labelled, clusters, "--clusters")
     with explained:
         report = calibrate_judge(
             human,
@@ -132,7 +132,7 @@ def _read_scores(
     from calibrant.errors import naming
 
     more = {} if clusters is None else {clusters: "--clusters"}
-    first = read(labelled, replace(request, more=more))
+    first = read_file(labelled, replace(request, more=more))
     # The scores of the labelled rows name those of the others, which may have clusters, too.
     fitted = first.rows.place.names or ()
     second = read_prediction_file(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from calibrant import _drawing as style
 from calibrant._atomic_file import replace_file
 from calibrant._pages.shell import Markup, render_page
-from calibrant._text import clean
+from calibrant._text import printable
 from calibrant.report._models import describe
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def models_picture(table: ModelTable) -> str:
                 label = name if place == 0 else None
                 ax.plot([x], [place], marker, color=color, fillstyle=filled, label=label)
         ax.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-        ax.set_yticklabels([style.literal(clean(row.model, 28)) for row in rows])
+        ax.set_yticklabels([style.literal(printable(row.model, 28)) for row in rows])
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
     label = "; ".join(map(_in_words, rows))
@@ -90,6 +90,6 @@ def models_picture(table: ModelTable) -> str:
 
 def _in_words(row: ModelRow) -> str:
     return (
-        f"{clean(row.model)} {100 * row.accuracy.value:.0f} % right, {100 * row.confidence:.0f} % "
-        "sure"
+        f"{printable(row.model)} {100 * row.accuracy.value:.0f} % right, {100 * row.confidence:.0f}"
+        " % sure"
     )
