@@ -15,7 +15,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 import calibrant
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names and gallery_style
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -66,27 +66,6 @@ autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-
-def set_style(_conf, _path):
-    """Give all pictures of the gallery the look of the package's own."""
-    import matplotlib as mpl
-
-    from calibrant import _drawing
-
-    mpl.rcParams.update(
-        {
-            "axes.axisbelow": True,
-            "axes.grid": True,
-            "axes.prop_cycle": mpl.cycler(color=_drawing.PALETTE),
-            "axes.spines.right": False,
-            "axes.spines.top": False,
-            "figure.titleweight": "bold",
-            "grid.color": _drawing.GRID,
-            "grid.linewidth": 0.6,
-        }
-    )
-
-
 GALLERY = (
     "forest",
     "costs",
@@ -109,7 +88,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
-    "reset_modules": ("matplotlib", set_style),
+    "reset_modules": ("matplotlib", "gallery_style.set_style"),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
@@ -144,9 +123,15 @@ search_words = {
     "start/methods": "methods, isotonic regression, Platt scaling, which method",
     "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, "
     "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
-    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
-    "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
-    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
+    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, SVM, pipeline, "
+    "cross-validation",
+    "guides/from-scikit-learn": "CalibratedClassifierCV, scikit-learn, sklearn, LightGBM, XGBoost, "
+    "CatBoost, early stopping, eval_set, ColumnTransformer, GridSearchCV, TimeSeriesSplit, "
+    "GroupKFold, FrozenEstimator, prefit",
+    "start/questions": "questions, FAQ, how many rows, sample size, number of rows",
+    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, confidence",
+    "guides/choose-a-model": "compare models, leaderboard, lm-eval, Inspect, MMLU, benchmark",
+    "guides/trust-a-judge": "judge, LLM as a judge, grading, PPI, Bradley-Terry, pairwise, arena",
     "guides/cli": "csv, parquet, command line, CLI, files, terminal",
     "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
     "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "

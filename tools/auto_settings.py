@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from calibrant._calibrators import auto
 from calibrant._calibrators.auto_search import CANDIDATES, FINISH
-from calibrant._solvers import two_class
 
 AUTO, SEARCH, TWO = "_calibrators.auto", "_calibrators.auto_search", "_solvers.two_class"
 
@@ -43,20 +40,6 @@ def of_two(**values):
     """Other constants of two-class scaling."""
     changes = {f"{TWO}.{key}": value for key, value in values.items()}
     return {"candidates": {"two-class": changes}, "of_two": True}
-
-
-def members(keep):
-    """Fewer maps of two-class scaling, with the shares of the others."""
-    chosen = [i for i, one in enumerate(two_class.RIDGES) if keep(*one)]
-    shares = two_class.PRIOR[[0, *(1 + i for i in chosen)]]
-    return of_two(
-        MEMBERS=two_class.MEMBERS[[0, *(1 + i for i in chosen)]],
-        LINE_OF=two_class.LINE_OF[[0, *(1 + i for i in chosen)]],
-        N_MEMBERS=np.bincount(
-            two_class.LINE_OF[[0, *(1 + i for i in chosen)]], minlength=3
-        ).tolist(),
-        PRIOR=shares / shares.sum(),
-    )
 
 
 def prior_parts(**parts):
@@ -115,21 +98,4 @@ SETTINGS = {
     "scir prior_share=.05": candidate("scir", prior_share=0.05),
     "structured-loose strength=1": of_many(candidate("structured-loose", strength=1.0)),
     "structured-wide bound=1e-4": of_many(candidate("structured-wide", bound=1e-4)),
-    "AT_BASE=8": of_two(AT_BASE=8.0),
-    "AT_BASE=120": of_two(AT_BASE=120.0),
-    "POWER=1": of_two(POWER=1.0),
-    "POWER=0": of_two(POWER=0.0),
-    "FEW_NATS=0": of_two(FEW_NATS=1e-9),
-    "SMOOTHING=0": of_two(SMOOTHING=0.0),
-    "SMOOTHING_NATS=0": of_two(SMOOTHING_NATS=1e-9),
-    "no share of the scores": of_two(CLEAR_GAIN=-1000.0),
-    "CLEAR_GAIN=0": of_two(CLEAR_GAIN=0.0),
-    "BETA_SHARE=1/13": of_two(PRIOR=np.full(13, 1 / 13)),
-    "BETA_SHARE=0": of_two(PRIOR=np.append(1e-12, np.full(12, 1 / 12))),
-    "one even bend": members(lambda _line, _intercept, even: even != 16.0),
-    "only stiff bends": members(lambda _line, _intercept, even: even == 16.0),
-    "only with intercept": members(lambda _line, intercept, _even: np.isfinite(intercept)),
-    "only without intercept": members(lambda _line, intercept, _even: np.isinf(intercept)),
-    "no line of labels": members(lambda line, *_: line != 2),
-    "no line of scores": members(lambda line, *_: line != 0),
 }

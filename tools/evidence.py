@@ -130,6 +130,13 @@ STEPS = (
     ),
     Step("benchmarks", "evidence/benchmarks.md", ("tools/write_benchmarks.py",), EVERY, PEERS),
     Step(
+        "judges",
+        "evidence/judges.md",
+        ("benchmarks/judge_models.py", "300"),
+        ("judge._interval",),
+        "pip install ppi-python cje-eval",
+    ),
+    Step(
         "exports",
         "evidence/exports.md",
         ("benchmarks/export.py",),

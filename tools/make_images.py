@@ -223,6 +223,8 @@ def draw_honest():
         look = style.look(place)._asdict()
         axes[2].plot(sizes, 100 * np.array(means), label=f"{k} classes", **look)
     axes[2].set(xscale="log", ylim=(0, None), xlabel="rows", ylabel="conf-ECE, %")
+    axes[2].set_xticks([100, 1000, 10_000], ["100", "1,000", "10,000"])
+    axes[2].minorticks_off()
     axes[2].set_title("honest, by rows", fontweight="bold", fontsize="medium")
     axes[2].spines[["top", "right"]].set_visible(False)
     axes[2].legend(frameon=False)

@@ -37,7 +37,7 @@ SCORES, Y, NEW, NEW_Y = ROWS[:600], LABELS[:600], ROWS[600:], LABELS[600:]
 ONE, ONE_Y = SCORES[:, 1], (Y == 1).astype(int)
 FITTED = make_calibrator("ts").fit(SCORES, Y)
 OF_SEVERAL = ("ts", "vs", "ms", "structured", "spline", "fir", "na-fir", "scir", "ir-ovr", "auto")
-OF_TWO = ("platt", "beta", "two-class", "auto")
+OF_TWO = ("platt-ovr", "beta-ovr", "two-class", "auto")
 
 
 def fit(name, scores, y, new):

@@ -83,8 +83,8 @@ def of_two_class(n_rows):
     rng = np.random.default_rng(1)
     z, positives = rng.normal(size=n_rows), rng.random(n_rows) / n_rows
     cells = positives + rng.random(n_rows) / n_rows
-    rows = TwoClassRows([Base(0.3, 0.8)], [1], z, positives, cells, 0.01)
-    ridges, ratio = np.array([[1e-3, 0.1, 0.3, 0.5, 0.5, 0.5]]), np.array([0.2])
+    rows = TwoClassRows([Base(0.3, 0.8)], [1], z, positives, cells)
+    ridges, ratio = np.array([[1e-3, 0.1, 0.3, 0.5]]), np.array([0.2])
 
     def at(point):
         return rows.expand(point[None], ridges, ratio)

@@ -133,6 +133,14 @@ def test_models_of_several_tasks_have_a_row_of_all():
     assert json.loads(json.dumps(table.to_dict()))["rows"][1]["task"] == "x"
 
 
+def test_many_differences_are_not_all_printed():
+    own = [answers(*draw(seed, n=40), f"m{seed}") for seed in range(8)]
+    table = compare_models(own, calibrator=QUICK)
+    assert len(table.differences) == 28
+    assert repr(table).endswith("and 8 more (to_dict, --json)")
+    assert len(table.to_dict()["differences"]) == 28
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -195,6 +203,37 @@ def test_logs_of_inspect_name_model_and_task(tmp_path, name):
     assert compare_models([found], calibrator=QUICK).rows[0].accuracy.value == 0.125
 
 
+def test_runs_of_helm_name_model_and_task(tmp_path):
+    shutil.copytree(CUT / "logs" / "helm", tmp_path / "runs" / "simple_mcqa")
+    (tmp_path / "runs" / "simple_mcqa" / "stats.json").write_text("[{}]")
+    (found,) = read_answers(tmp_path)
+    assert (found.model, found.task) == ("simple/model1", "simple_mcqa")
+    (row,) = compare_models([found], calibrator=QUICK).rows
+    assert row.accuracy.value == 0.375  # exact_match of its stats
+    assert row.overconfidence.value == pytest.approx(0.3739156249166674)  # ece_1_bin
+
+
+def test_epochs_are_repeated_samples_of_a_question(tmp_path):
+    samples = [
+        {
+            "id": q,
+            "epoch": epoch,
+            "output": {"choices": [{"message": {"content": "x"}}]},
+            "target": "x",
+            "scores": {"match": {"value": "IC"[(q + epoch) % 3 > 0], "answer": f"{q * epoch % 2}"}},
+        }
+        for q in range(20)
+        for epoch in range(3)
+    ]
+    log = {"eval": {"model": "m", "task": "t", "created": "2026"}, "samples": samples}
+    (tmp_path / "a.json").write_text(json.dumps(log))
+    (found,) = read_answers(tmp_path)
+    (row,) = compare_models([found], calibrator=QUICK).rows
+    assert row.n_rows == 60
+    assert row.accuracy.value == pytest.approx(2 / 3)
+    assert len({*found.items}) == 20
+
+
 def test_what_cannot_be_read_is_told(tmp_path):
     with pytest.raises(errors.PredictionFileError, match="no logs of evaluations"):
         read_answers(tmp_path)
@@ -251,11 +290,13 @@ def test_probabilities_confidences_and_names_with_signs(tmp_path):
     rows = [{"confidence": float(c), "correct": bool(rng.random() < c)} for c in rng.random(60)]
     packed = "\n".join(json.dumps(row) for row in rows).encode()
     (home / "stated.jsonl.gz").write_bytes(gzip.compress(packed))
+    (tmp_path / "mistral-7b-v0.1.jsonl").write_text('{"probs": [0.5, 0.5], "label": 0}\n' * 30)
     narrow = [{"probs": {"A": 0.4, "B": 0.6}, "label": "A"}] * 3
     wide = [{"probs": {"A": 0.2, "B": 0.0, "C": 0.8}, "label": "C"}] * 30
     text = "\n".join(json.dumps(row) for row in narrow + wide)
     (home / "options.jsonl").write_text(text)
-    options, stated = sorted(read_answers(tmp_path), key=lambda one: one.task)
+    plain, options, stated = sorted(read_answers(tmp_path), key=lambda one: one.task)
+    assert (plain.model, plain.task) == ("mistral-7b-v0.1", "")
     assert (options.kind, options.classes, stated.task) == ("logits", ["A", "B", "C"], "stated")
     assert np.isneginf(np.asarray(options.scores)).sum() == 3
     table = compare_models([stated], calibrator=QUICK)

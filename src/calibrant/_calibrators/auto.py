@@ -37,7 +37,7 @@ STRUCTURED = ("structured", "structured-wide", "structured-loose")
 
 NAMES = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
 NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
-NAMES_OF_TWO = ("ts", "two-class", "ir-ovr", "scir")
+NAMES_OF_TWO = ("ts", "two-class", "ir-ovr")
 """Default candidates: of several classes, of more than ``MANY``, and of two."""
 
 MANY = 100
@@ -57,8 +57,6 @@ class Constants:
     docs/explanation/auto.md says what each does, docs/evidence/choices.md how it was chosen.
     """
 
-    # Factor of ``finish`` for two classes: two-class scaling is an average of many maps already.
-    finish_of_two: float = 40.0
     # The price of leaving the reference is computed on about this many cells, and these rows.
     priced_cells: int = 1 << 13
     priced_rows: int = 64
@@ -98,8 +96,7 @@ class AutoCalibrator(Composed):
     has to gain. An average of calibrated probabilities is under-confident, so a monotone spline and
     structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
     with the number of errors to learn from. For two classes the mixture consists of two-class
-    scaling, to which it is shrunk, and isotonic methods; only the spline is fitted to its output,
-    and its weight grows forty times more slowly.
+    scaling, to which it is shrunk, and isotonic regression, and nothing is fitted to its output.
 
     Parameters
     ----------
@@ -107,7 +104,7 @@ class AutoCalibrator(Composed):
         Methods out of "ts", "identity", "structured", "structured-wide" (which distinguishes the
         smallest probabilities), "structured-loose" (with a weak penalty), "na-fir", "scir",
         "spline", "two-class" and "ir-ovr". The default depends on the number of classes; for two it
-        is "two-class", "ir-ovr" and "scir". Temperature scaling is always included.
+        is "two-class" and "ir-ovr". Temperature scaling is always included.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
@@ -244,8 +241,10 @@ class AutoCalibrator(Composed):
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         batch, of_labels = search.batch, search.of_labels(names)
         loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
-        nats = self.finish * (CHOSEN.finish_of_two if reference == OF_TWO else 1.0)
-        share = _share_of_final_stages(kept, loss, few, nats)
+        # Two-class scaling is an average of several maps already.
+        share = 0.0
+        if reference != OF_TWO:
+            share = _share_of_final_stages(kept, loss, few, self.finish)
         stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
         cells = max(search.total_weight, 1.0) * batch.n_classes
         *parts, baseline = search.fit([*kept, BASELINE])

@@ -95,7 +95,7 @@ class StructuredScaling(LogitCalibrator):
 
     method = "structured"
     title = "Structured"
-    summary = "a matrix shrunk to one temperature"
+    summary = "a matrix of weights, held near one temperature"
     good_for = "classes that are biased differently"
     place = 15
     _unlabelled = "their probabilities are shrunk, like those of rare classes"

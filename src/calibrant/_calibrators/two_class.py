@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 class TwoClassScaling(OneVsRestLogistic):
     """Two-class scaling: average of small logistic maps of the log-odds, weighted by evidence.
 
-    Made for two classes and few rows. Thirteen maps are fitted: starting at the scores, at
-    temperature scaling or at a slope around the base rate, with or without an intercept, with more
-    or less curvature that treats the two classes differently, and a weak beta calibration. Their
-    probabilities are averaged, together with the base rate, which counts as up to four rows.
-    Temperature scaling gets weight where the loss is small, and the scores where the gain is small.
-    The result is one non-decreasing curve of the log-odds. With more than two classes there is one
-    curve for each class against all others, and rows are divided by their sums.
+    Made for two classes and few rows. Six maps are fitted: starting at the scores, at temperature
+    scaling or at a slope around the base rate, with or without an intercept, each with curvature
+    that may treat the two classes differently. Their probabilities are averaged with weights by
+    the evidence for each, and the scores get weight where the gain is small. The result is one
+    non-decreasing curve of the log-odds. With more than two classes there is one curve for each
+    class against all others, and rows are divided by their sums.
 
     Parameters
     ----------
@@ -43,17 +42,16 @@ class TwoClassScaling(OneVsRestLogistic):
 
     Notes
     -----
-    Ridge penalties are numbers of rows, and 30 pseudo-observations hold each map to the line that
-    it starts from; the problem is convex. The weight of a map is the fourth root of its marginal
-    likelihood by Laplace's approximation. The numbers are chosen within the validation parts of
-    real classifiers (``benchmarks/two_class.py``). A weight is a number of rows: all of them
-    doubled are twice as many rows against the same penalties.
+    Ridge penalties are numbers of rows, and 120 pseudo-observations hold each map to the line that
+    it starts from, fewer where it proves to differ; the problem is convex. The weight of a map is
+    its marginal likelihood by Laplace's approximation; the scores get the share
+    ``1 / (1 + exp(gain))``, where the gain over them is in nats. The penalties were chosen within
+    the validation parts of real classifiers (``tools/measure_auto.py``). A weight is a number of
+    rows: all of them doubled are twice as many rows against the same penalties.
 
     References
     ----------
     .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992.
-    .. [2] M. Kull, T. Silva Filho and P. Flach, "Beta calibration: a well-founded and easily
-       implemented improvement on logistic calibration for binary classifiers", AISTATS 2017.
 
     Examples
     --------

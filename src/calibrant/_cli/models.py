@@ -25,15 +25,9 @@ if TYPE_CHECKING:
 @click.option(
     "--sort", metavar="COLUMN", help="Order of the rows, the largest first: such as error or slope."
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    help="Confidence level of the intervals.",
-)
 @click.option("--report", type=OutputPath(), help="Write a page to this HTML file.")
 @output_option("Table of all numbers.", required=False)
-@shared("jobs", "as_json")
+@shared("level", "jobs", "as_json")
 def compare_models(
     directories: tuple[Path, ...],
     clusters: str | None,

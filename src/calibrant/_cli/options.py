@@ -80,7 +80,11 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="Column with the labels; by default label, target, y or class, or the only column of "
         "text.",
     ),
-    "labels": click.option("--labels", type=PATH, help="npy file with the labels."),
+    "labels": click.option(
+        "--labels",
+        type=PATH,
+        help="npy file with the labels; of a log, a file with ids and labels.",
+    ),
     "columns": click.option(
         "--columns", type=split_names, help="Columns of scores, or patterns such as 'prob_*'."
     ),
@@ -106,6 +110,12 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         type=PATH,
         help="Costs of decisions: CSV with a row for each true class and a column for each action, "
         'or JSON {"false_positive": 1, "false_negative": 20}.',
+    ),
+    "level": click.option(
+        "--level",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.95,
+        help="Confidence level of the intervals.",
     ),
     "seed": click.option("--seed", default=0, help="Seed of random numbers."),
     "jobs": click.option(

@@ -32,18 +32,11 @@ class Run(NamedTuple):
 
 def find_runs(home: Path) -> tuple[list[Run], list[Run]]:
     """Return the newest run of every model and task below a directory, and those before it."""
-    runs: dict[tuple[str, str, str], Run] = {}
-    older = []
-    for file in files_below(home, "log"):
-        run = _read_run(file, home)
-        if run is None:
-            continue
-        key = run.model, run.task, run.part
-        if key in runs:
-            older.append(min(run, runs[key], key=lambda one: (one.created, str(one.file))))
-            run = max(run, runs[key], key=lambda one: (one.created, str(one.file)))
-        runs[key] = run
-    return list(runs.values()), older
+    read = (_read_run(file, home) for file in files_below(home, "log"))
+    runs = [run for run in read if run is not None]
+    runs.sort(key=lambda run: (run.created, str(run.file)))
+    newest = {(run.model, run.task, run.part): run for run in runs}
+    return list(newest.values()), [run for run in runs if run not in newest.values()]
 
 
 def _read_run(file: Path, home: Path) -> Run | None:
@@ -65,9 +58,9 @@ def _read_run(file: Path, home: Path) -> Run | None:
         return Run(str(header.get("model")), task, task, str(header.get("created")), file)
     if file.suffix == ".json":  # results, which tools write beside their samples
         return None
-    model, *below = file.relative_to(home).parts
-    task = "/".join(below).partition(".")[0]
-    return Run(model if below else model.partition(".")[0], task, task, "", file)
+    name = re.sub(r"\.(jsonl|ndjson|eval)(\.gz)?$", "", file.relative_to(home).as_posix())
+    model, _, task = name.partition("/")
+    return Run(model, task, task, "", file)
 
 
 def _read_json(file: Path) -> dict[str, Any]:

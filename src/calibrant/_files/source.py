@@ -102,6 +102,12 @@ class Place(Arguments):
 
     y = scores
 
+    def take(self, rows: Wholes) -> Place:
+        """Return where some of the rows stand."""
+        return replace(
+            self, locate=lambda own: self.where([int(rows[row]) for row in own]), first_row=0
+        )
+
     def where(self, rows: Sequence[int]) -> list[str]:
         """Where rows are: lines of text, else rows counted from 0."""
         rows = [self.first_row + row for row in rows]

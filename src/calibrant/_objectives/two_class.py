@@ -2,12 +2,12 @@
 
 From a base, a line u = pivot + slope (z - pivot) of the log-odds z, a map is u + t . F(u) with
 
-    F(u) = u - pivot, 1, even(u), odd(u), log(q + tiny), log(1 - q + tiny),    q = sigmoid(u),
+    F(u) = u - pivot, 1, even(u), odd(u),    q = sigmoid(u),
     even(u) = 2 log(1/2 + BOUND) - log(q + BOUND) - log(1 - q + BOUND),
     odd(u)  = log(q + BOUND) - log(1 - q + BOUND),
 
 of which a map has some. Even is what makes the two classes differ, odd bends them alike; both are
-bounded. The last two are those of beta calibration.
+bounded.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scipy.special import expit
 if TYPE_CHECKING:
     from calibrant._types import Floats
 
-N_FEATURES = 6
-"""Slope, intercept, even, odd, and the two logarithms."""
+N_FEATURES = 4
+"""Slope, intercept, even and odd."""
 
 BOUND = 0.02
 """Added to probabilities before the logarithms of even and odd are taken."""
@@ -40,7 +40,7 @@ class Base(NamedTuple):
         """Value at each of the log-odds."""
         return self.pivot + self.slope * (z - self.pivot)
 
-    def features(self, z: Floats, tiny: float) -> tuple[Floats, Floats]:
+    def features(self, z: Floats) -> tuple[Floats, Floats]:
         """Return u and the features, one row for each of them."""
         u = self(z)
         q, rest = expit(u), expit(-u)
@@ -49,7 +49,6 @@ class Base(NamedTuple):
         result[0], result[1] = u - self.pivot, 1.0
         result[2] = 2.0 * np.log(0.5 + BOUND) - log_q - log_rest
         result[3] = log_q - log_rest
-        result[4], result[5] = np.log(q + tiny), np.log(rest + tiny)
         return u, result
 
 
@@ -88,7 +87,7 @@ class TwoClassRows:
         sum_i w_i loss(eta_i, y_i) + ratio sum_i w_i loss(eta_i, q_i) + 1/2 sum_j ridge_j t_j^2,
 
     where the second sum is that of pseudo-observations labelled by the base, and a feature with an
-    infinite ridge is left out. Without ``tiny`` there is no feature but the slope.
+    infinite ridge is left out. With ``slopes_only`` there is no feature but the slope.
     """
 
     def __init__(
@@ -98,13 +97,14 @@ class TwoClassRows:
         z: Floats,
         positives: Floats,
         cells: Floats,
-        tiny: float | None = None,
+        *,
+        slopes_only: bool = False,
     ) -> None:
         self._cells, self.total = cells, float(cells.sum())
-        if tiny is None:
+        if slopes_only:
             self._lines = [(base(z), base.slope * (z - base.pivot)[None]) for base in bases]
         else:
-            self._lines = [base.features(z, tiny) for base in bases]
+            self._lines = [base.features(z) for base in bases]
         self.largest = np.array([np.abs(features).max(axis=1) for _, features in self._lines])
         self.largest = np.repeat(self.largest, n_maps, axis=0)  # feature, of each map
         ends = np.cumsum(n_maps).tolist()

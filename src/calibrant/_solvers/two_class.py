@@ -2,11 +2,10 @@
 
 No single one is best: on most classifiers all sensible maps of 100 rows are level, and the average
 has less variance than any. Each member starts from one of three lines, the scores, temperature
-scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows; 30
+scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows;
 pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
-Its weight grows with a power of its marginal likelihood, by Laplace's approximation. Temperature
-scaling has a part where it has little loss to learn from, the share of the labels has that of up to
-four rows, and the scores have one where what is gained over them is no clear gain.
+Its weight is its marginal likelihood, by Laplace's approximation. The average is weighed against
+the scores themselves by the likelihoods of both.
 """
 
 from __future__ import annotations
@@ -44,48 +43,21 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-AT_BASE = 30.0
-"""Pseudo-observations that hold a member to the line that it starts from."""
+SLOPE, INTERCEPT, BEND, OUT = 1e-3, 0.1, 16.0, math.inf
+"""Penalties in rows: a slope and an intercept are nearly free, both bends are not. Chosen within
+the validation parts of real classifiers by ``tools/measure_auto.py``."""
 
-SLOPE, OUT = 1e-3, math.inf
-RIDGES = {
-    (line, intercept, even): (SLOPE if line else OUT, intercept, even, 16.0, OUT, OUT)
-    for line in range(3)
-    for intercept in (OUT, 0.1)
-    for even in (16.0, 0.3)
-}
-"""Penalties of the members on each feature, in rows; one without a slope keeps that of its line."""
+MEMBERS = np.array(
+    [
+        (SLOPE if line else OUT, intercept, BEND, BEND)
+        for line in range(3)
+        for intercept in (OUT, INTERCEPT)
+    ]
+)
+"""Penalties of the members on each feature; one without a slope keeps that of its line."""
 
-BETA = (OUT, 0.5, OUT, OUT, 0.5, 0.5)
-BETA_SHARE = 1 / 3
-"""A weak beta calibration of the scores, and its share where all members have the same evidence."""
-
-MEMBERS = np.array([BETA, *RIDGES.values()])
-LINE_OF = np.array([0, *(line for line, *_ in RIDGES)])
+LINE_OF = np.repeat(np.arange(3), 2)
 N_MEMBERS = np.bincount(LINE_OF).tolist()
-PRIOR = np.append(BETA_SHARE, np.full(len(RIDGES), (1.0 - BETA_SHARE) / len(RIDGES)))
-
-POWER = 0.25
-"""Of the evidence in the weights: less than 1, as members are not independent."""
-
-FEW_NATS = 3.0
-"""Loss of temperature scaling at which it has half of the result.
-
-Not that of another line: with a rare class that the scores think common, the share of the labels
-alone leaves little loss, and temperature scaling is far off."""
-
-SMOOTHING, SMOOTHING_NATS = 4.0, 30.0
-"""Rows that say no more than the share of the labels, and loss at which there are half of them.
-
-Members are fitted to few rows, and so too sure of others: in most classifiers, their log-odds are
-a tenth too far from the share of the labels. Where there is no loss the scores tell more."""
-
-CLEAR_GAIN = 0.4
-"""Nats over the scores at which these have half of the result.
-
-These numbers are chosen within the validation parts of real classifiers by
-``benchmarks/two_class.py``; most others around them are as good.
-"""
 
 FLATTEST = 1e-3
 """Least slope of a line, and least that the evidence reads a member's slope as, times 20."""
@@ -153,32 +125,29 @@ def fit_log_odds(
     """
     started = perf_counter()
     total, labels = float(cells.sum()), float(positives.sum())
-    tiny = 0.5 / total
     share = math.log((labels + 0.5) / (total - labels + 0.5))
     pivots = np.array([0.0, share])
     squares = np.array([cells @ (z - pivot) ** 2 for pivot in pivots])
-    rows = TwoClassRows([Base(0.0, 1.0), Base(share, 1.0)], [1, 1], z, positives, cells)
+    scores = [Base(0.0, 1.0), Base(share, 1.0)]
+    rows = TwoClassRows(scores, [1, 1], z, positives, cells, slopes_only=True)
     ridge = CERTAIN_ROWS * np.maximum(squares, 1e-300)[:, None]
     slopes = _fit_held(rows, ridge, AT_SCORES, REWEIGHTINGS, tol)
     steep = np.maximum(1.0 + slopes.points[:, 0], FLATTEST)
     lines = [Base(0.0, 1.0), *(Base(*pair) for pair in zip(pivots, steep.tolist(), strict=True))]
-    rows = TwoClassRows(lines, N_MEMBERS, z, positives, cells, tiny)
-    fits = _fit_held(rows, MEMBERS, AT_BASE, 2, tol)
+    rows = TwoClassRows(lines, N_MEMBERS, z, positives, cells)
+    fits = _fit_held(rows, MEMBERS, AT_SCORES, 2, tol)
     evidence = _evidence(rows, fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
-    average = _Average(lines, fits.points, tiny, z, cells)
-    log_weight = POWER * evidence + np.log(PRIOR)
-    shares = np.exp(log_weight - log_weight.max())
-    nats = max(float(rows.base_losses[1]), 0.0)
-    few, smoothing = FEW_NATS / (nats + FEW_NATS), SMOOTHING * nats / (nats + SMOOTHING_NATS)
-    shares = np.append(shares / shares.sum() * (1.0 - few), [few, smoothing / total, 0.0])
-    shares /= shares.sum()
+    average = _Average(lines, fits.points, z, cells)
+    shares = np.exp(evidence - evidence.max())
+    shares = np.append(shares / shares.sum(), 0.0)
 
     def loss_of(curve: LogOddsCurve) -> float:
         eta = np.interp(z, curve.x, curve.y)
         return float(cells @ sigmoid_and_softplus(eta)[1] - positives @ eta)
 
+    # As likely as the average, the scores would have half of the result.
     gain = float(rows.base_losses[0]) - loss_of(average.curve(shares, logs))
-    kept = 1.0 / (1.0 + math.exp(min(gain - CLEAR_GAIN, 700.0)))
+    kept = float(expit(-gain))
     shares = np.append(shares[:-1] * (1.0 - kept), kept)
     curve = average.curve(shares, logs)
     rounds, violation = slopes.rounds + fits.rounds, max(slopes.violation, fits.violation)
@@ -257,7 +226,7 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
     losses, divergences = rows.losses(found.points, found.at.sums)
     found_evidence: Array = (
         -losses
-        - np.log1p(AT_BASE * divergences)
+        - np.log1p(AT_SCORES * divergences)
         - 0.5 * np.where(free, np.log(factor * slope) ** 2, 0.0)
         - 0.5 * np.sum(rest * found.points[:, 1:] ** 2 - np.log(rest), axis=1)
         - 0.5 * np.linalg.slogdet(hessian)[1]
@@ -266,14 +235,12 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
 
 
 class _Average:
-    """Averages of members, of temperature scaling, of the labels' share and of the scores.
+    """Averages of members and of the scores.
 
     They are lines between values at ``x``, and go on straight beyond the rows' log-odds.
     """
 
-    def __init__(
-        self, lines: list[Base], points: Array, tiny: float, z: Array, cells: Array
-    ) -> None:
+    def __init__(self, lines: list[Base], points: Array, z: Array, cells: Array) -> None:
         low, high = float(z.min()), float(z.max())
         x = np.concatenate([line.pivot + (GRID - line.pivot) / line.slope for line in lines])
         x = np.unique(np.append(x[(low < x) & (x < high)], [low, max(high, low + 1.0)]))
@@ -281,12 +248,11 @@ class _Average:
         self.x = x[np.append(True, np.diff(x) > 1e-6 * (1.0 + np.abs(x[1:])))]
         nearest = np.searchsorted(0.5 * (self.x[1:] + self.x[:-1]), z)
         self._near = 1e-6 + np.bincount(nearest, cells, minlength=len(self.x)) / cells.sum()
-        eta = np.full((len(points) + 3, len(self.x)), lines[2].pivot)  # the share of the labels
+        eta = np.empty((len(points) + 1, len(self.x)))
         for place, line in enumerate(lines):
-            u, features = line.features(self.x, tiny)
-            eta[:-3][place == LINE_OF] = u + points[place == LINE_OF] @ features
-            if place < 2:
-                eta[-1 - 2 * place] = u
+            u, features = line.features(self.x)
+            eta[:-1][place == LINE_OF] = u + points[place == LINE_OF] @ features
+        eta[-1] = self.x
         log_rest = -sigmoid_and_softplus(eta)[1]
         self._logs = log_rest + eta, log_rest  # of the probabilities of the two classes
 
@@ -316,8 +282,7 @@ class _Average:
 
 def _describe(shares: Array) -> str:
     """Say what has which share."""
-    by_line = np.bincount(LINE_OF[1:], shares[1:-3])
+    by_line = np.bincount(LINE_OF, shares[:-1])
     found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
-    rest = ("beta", "ts itself", "labels' share", "scores themselves")
-    found |= dict(zip(rest, shares[[0, -3, -2, -1]], strict=True))
+    found["scores themselves"] = float(shares[-1])
     return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())

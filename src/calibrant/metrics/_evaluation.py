@@ -177,9 +177,10 @@ def evaluate(
     NLL, Brier score and RPS have Student's interval on a logarithmic scale, with the variance of
     the rows or that of labels drawn from temperature-scaled predictions, whichever is larger. The
     calibration error by which predictions are judged (pos-ECE of two classes, conf-ECE of more) is
-    biased upwards, and its interval is of the true error: it may end below the value. The others
-    have no interval, because none that was tried holds: docs/evidence/intervals.md. Of chunks, what
-    needs an order is computed from a sample of ``n_sampled`` rows.
+    larger than the true error on average, because chance adds to it; its interval is of the true
+    error and may end below the value. The others have no interval, because none that was tried
+    holds: docs/evidence/intervals.md. Of chunks, what needs an order is computed from a sample of
+    ``n_sampled`` rows.
 
     Examples
     --------

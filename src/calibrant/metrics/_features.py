@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from calibrant._types import Floats, Wholes
 
-LEVELS, SLACK = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95), 0.015
+LEVELS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.92, 0.95)
+SLACK = 0.015
 """Quantiles of a number that are thresholds, more of them at its ends; share of rows by which a
 threshold may miss its quantile to have few digits."""
 

@@ -139,13 +139,12 @@ def calibration_segments(
 
     Notes
     -----
-    The statistic of a segment S is z = sum (y - p) / sd over its rows, in the direction of its
-    error, less g (z^2 - 1) / 6 with g the skewness of the sum: it is nearly normal also where
-    events are rare. Here sd^2 = sum p (1 - p) - 2 min(0, sum (p - mean p) (y - p)): the variance if
-    S is right on average, also where high predictions in it are too high and low ones too low. Its
-    p-value is the chance that the largest statistic of drawn labels is as large (Westfall and
-    Young), for half of ``alpha`` among segments of one condition and of two each. Intervals of the
-    observed shares hold for all segments at once.
+    The statistic of a segment S is the sum of y - p over its rows, in standard deviations, as the
+    normal score of a gamma variable of its skewness; or that of (y - p) / sqrt(p (1 - p)), by which
+    errors of small predictions stand out, if it is larger. Its standard deviation is that of
+    segments that are right on average, also where high predictions in it are too high and low ones
+    too low. Its p-value is the chance that the largest statistic of drawn labels is as large
+    (Westfall and Young). Intervals of the observed shares hold for all segments at once.
 
     ``error`` is the largest ``|sum (y - p)| / sqrt(sum p (1 - p))`` of all bins of single features:
     intervals between quantiles, and categories. It is compared with that of drawn labels.

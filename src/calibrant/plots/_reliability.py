@@ -442,7 +442,7 @@ def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> Non
     at = (0.96, 0.04 + HEIGHT_OF_SIZES) if is_right else (0.04, 0.96)
     box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
     words = ax.text(*at, style.literal("\n".join(lines)), transform=ax.transAxes)
-    words.set(fontsize=8.5, bbox=box, zorder=5)
+    words.set(fontsize=8.5 if len(lines) < 5 else 7, bbox=box, zorder=5)
     words.set(ha="right", va="bottom") if is_right else words.set(ha="left", va="top")
 
 

@@ -114,7 +114,4 @@ def _to_answers(rows: Rows, model: str, task: str) -> ModelAnswers:
     if rows.has_absent and kind == "probabilities":
         with np.errstate(divide="ignore"):
             scores, kind = np.log(scores), "logits"
-    names = rows.place.names or []
-    places = [names.index(label) for label in rows.labels.tolist()]
-    labels = np.array(names)[places]
-    return ModelAnswers(scores, labels, model, task, classes=names, kind=kind)
+    return ModelAnswers(scores, rows.labels, model, task, classes=rows.place.names, kind=kind)

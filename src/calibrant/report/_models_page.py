@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from calibrant.report._models import ModelRow, ModelTable
+    from calibrant.report._models import ModelTable
 
 MOST_DRAWN = 30
 """Rows of the picture: those of all tasks, if models have several."""
@@ -83,13 +83,9 @@ def models_picture(table: ModelTable) -> str:
         ax.set_yticklabels([style.literal(printable(row.model, 28)) for row in rows])
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
-    label = "; ".join(map(_in_words, rows))
-    size = (7.6, 1.1 + 0.42 * len(rows))
-    return style.to_svg(draw, size, name="models", label=f"Accuracy and confidence: {label}.")
-
-
-def _in_words(row: ModelRow) -> str:
-    return (
-        f"{printable(row.model)} {100 * row.accuracy.value:.0f} % right, {100 * row.confidence:.0f}"
-        " % sure"
+    told = "; ".join(
+        f"{printable(row.model)} {row.accuracy.value:.0%} right, {row.confidence:.0%} sure"
+        for row in rows
     )
+    size = (7.6, 1.1 + 0.42 * len(rows))
+    return style.to_svg(draw, size, name="models", label=f"Accuracy and confidence: {told}.")
