@@ -30,6 +30,9 @@ LEARNERS = {"trees": Boosting(), "linear": Ridge(0.1), "loose linear": Ridge(1.0
 """Learners of the pool. Others, of other sizes, gained less than two tenths of a per cent more on
 validation parts of 38 data sets (docs/evidence/features.md)."""
 
+FEW_ROWS, ROWS_OF_AN_INPUT = 250, 5
+"""Of fewer rows in all and than that of each input, the loose linear map learns what is chance."""
+
 
 class FeatureCalibrator(AroundWithColumns):
     """Calibrated probabilities from the scores and from features of the same rows.
@@ -168,6 +171,9 @@ class FeatureCalibrator(AroundWithColumns):
         columns = learn_columns(features)
         rows = in_order(batch, encode_columns(features, columns))
         pool: dict[str, Any] = {**LEARNERS}
+        n_rows, n_inputs = rows.inputs.shape
+        if n_rows < FEW_ROWS and n_rows <= ROWS_OF_AN_INPUT * n_inputs:
+            del pool["loose linear"]
         if self.learner is not None:
             pool = {type(self.learner).__name__: OtherClassifier(self.learner)}
         with progress("FeatureCalibrator", 3, verbose=self.verbose) as start:
