@@ -133,7 +133,7 @@ STEPS = (
         "judges",
         "evidence/judges.md",
         ("benchmarks/judge_models.py", "300"),
-        ("judge._groups", "judge._interval", "judge._judge", "judge._pairs", "judge._plan"),
+        ("judge._interval",),
         "pip install ppi-python cje-eval",
     ),
     Step(

@@ -70,6 +70,8 @@ class Estimate(NamedTuple):
 def _plain(value: object) -> Any:
     if isinstance(value, Estimate):
         return value._asdict()
-    if isinstance(value, tuple) and value and isinstance(value[0], Estimate):
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, tuple) and value and isinstance(value[0], Estimate | Result):
         return [_plain(own) for own in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

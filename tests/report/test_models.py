@@ -133,6 +133,14 @@ def test_models_of_several_tasks_have_a_row_of_all():
     assert json.loads(json.dumps(table.to_dict()))["rows"][1]["task"] == "x"
 
 
+def test_many_differences_are_not_all_printed():
+    own = [answers(*draw(seed, n=40), f"m{seed}") for seed in range(8)]
+    table = compare_models(own, calibrator=QUICK)
+    assert len(table.differences) == 28
+    assert repr(table).endswith("and 8 more (to_dict, --json)")
+    assert len(table.to_dict()["differences"]) == 28
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [

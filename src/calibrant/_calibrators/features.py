@@ -16,7 +16,7 @@ from calibrant._calibrators.feature_report import FeatureReport, report_of
 from calibrant._calibrators.feature_search import FeatureSearch, in_order
 from calibrant._calibrators.parameters import choice, fitted, leading, number
 from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
 from calibrant._solvers.feature_learners import Boosting, OtherClassifier, OtherMap, Ridge
@@ -204,8 +204,8 @@ class FeatureCalibrator(AroundWithColumns):
         n_outputs = 1 if len(score.classes_) == 2 else len(score.classes_)
         for learner in ours:
             is_covered = learner.n_inputs <= width + n_outputs
-            require(is_covered, "a learner reads columns that there are not")
-            require(learner.n_outputs == n_outputs, "a learner is of other classes")
+            ensure(is_covered, "a learner reads columns that there are not")
+            ensure(learner.n_outputs == n_outputs, "a learner is of other classes")
         numbers = fitted["powers_"], fitted["share_"], fitted["sharpness_"]
         learners = (*ours, *fitted.get("_other", ()))
         return FeatureMap((stage_of(score),), learners, *numbers)

@@ -21,8 +21,8 @@ from calibrant._files.tables import (
     PARQUET,
     TEXT,
     open_table,
-    read_table,
     read_table_column,
+    read_table_file,
 )
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._types import Labels
+    from calibrant._types import Bools, Labels, Wholes
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
@@ -55,8 +55,8 @@ class Format:
 FORMATS = (
     Format((".npz",), "archive", read_npz, writers.write_arrays),
     Format((".npy",), "array", read_npy, writers.write_arrays),
-    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table, writers.write_table),
-    Format((*PARQUET, *ARROW), "table", read_table, writers.write_table),
+    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, writers.write_table_file),
+    Format((*PARQUET, *ARROW), "table", read_table_file, writers.write_table_file),
     Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_log, writers.write_lines),
     Format((".json", ".eval"), "log", read_log),
 )
@@ -199,7 +199,7 @@ def _read_column(
     raise PredictionFileError(f"{path} is not a file with a column {name!r} ({option})")
 
 
-def read_groups(path: Path, name: str, option: str) -> Labels:
+def read_group_column(path: Path, name: str, option: str) -> Labels:
     """Return a column of groups, such as documents, as text."""
     return groups_of(*_read_column(path, name, option), option)
 
@@ -209,7 +209,7 @@ def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
     return grades_of(*_read_column(path, name, option))
 
 
-def read_some_grades(path: Path, name: str, option: str) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def read_some_grades(path: Path, name: str, option: str) -> tuple[Bools, Labels]:
     """Return which rows have a grade in a column that may be blank, and these grades."""
     stored, place = _read_column(path, name, option, may_lack=True)
     is_graded = are_known(stored)
@@ -218,12 +218,12 @@ def read_some_grades(path: Path, name: str, option: str) -> tuple[NDArray[np.boo
     return is_graded, grades_of(stored[is_graded], place.take(np.flatnonzero(is_graded)))
 
 
-def are_known(stored: NDArray[Any]) -> NDArray[np.bool_]:
+def are_known(stored: Labels) -> Bools:
     """Return which labels are there: neither blank nor a word for none, such as NA."""
     return np.array([MISSING.fullmatch(text) is None for text in texts_of(stored)], dtype=bool)
 
 
-def copy_rows(path: Path, rows: NDArray[np.int64], out: Path) -> None:
+def copy_rows(path: Path, rows: Wholes, out: Path) -> None:
     """Write some rows of a table or a log as they are, to a file of the same kind."""
     is_log = holds(path, "log")
     if not holds(out, "log" if is_log else "table"):

@@ -11,7 +11,7 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._extras import needed
 from calibrant._gate import check_number, columns_by_name
-from calibrant._predictions import Predictions, column_of, name_of, read
+from calibrant._predictions import Predictions, column_of, name_of, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import p_words
 from calibrant.metrics._features import bin_feature
@@ -172,7 +172,7 @@ def calibration_segments(
     check_number("alpha", alpha, low=1e-4, high=1.0)
     check_number("max_conditions", max_conditions, low=1, high=2, whole=True)
     check_number("min_rows", min_rows, low=1.0)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
         raise errors.ContainerError("y_proba is in chunks, which have no features; compute it")
     column, used = column_of(source.classes, kind), np.ones(source.n_rows, dtype=bool)

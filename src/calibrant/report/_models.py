@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
-
-    Floats = NDArray[np.float64]
+    from calibrant._types import Floats
 
 N_FOLDS = 5
 TRUSTED = 0.95
@@ -37,7 +36,7 @@ TRUSTED = 0.95
 N_PSEUDO = 2
 """Right answers, and wrong ones, that are added to those of a model (Agresti and Coull, 1998)."""
 
-ALL_TASKS = "all tasks"
+ALL_TASKS, MOST_TOLD = "all tasks", 20
 NO_OPTIONS: dict[str, Any] = {"slope": math.nan, "favourite": "", "favour": math.nan, "bias": {}}
 """What there is to say of options where there are none, or those of several tasks."""
 
@@ -130,14 +129,6 @@ class ModelTable(Result):
     differences: tuple[ModelDifference, ...] = doc("Every two models that share questions.")
     confidence_level: float = doc("Confidence level of the intervals.")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all numbers by name."""
-        return {
-            "rows": [row.to_dict() for row in self.rows],
-            "differences": [one.to_dict() for one in self.differences],
-            "confidence_level": self.confidence_level,
-        }
-
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with a row for each model and task."""
         try:
@@ -212,7 +203,9 @@ class ModelTable(Result):
             f"At {percent(TRUSTED, 0)}: questions answered, in %, if so many of the answers given "
             "are to be right."
         )
-        lines += ["", *(describe(one) for one in self.differences)]
+        lines += ["", *(describe(one) for one in self.differences[:MOST_TOLD])]
+        if len(self.differences) > MOST_TOLD:
+            lines.append(f"and {len(self.differences) - MOST_TOLD} more (to_dict, --json)")
         return "\n".join(lines).rstrip()
 
 
