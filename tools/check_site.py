@@ -1,8 +1,10 @@
 """Check the site that was built: links, names, code that is cut off, searches, and axe-core.
 
-``python tools/check_site.py build/site [AXE.min.js]``. Links need nothing else; search and axe-core
+``python tools/check_site.py build/site [AXE.min.js [every]]``. Links need nothing else; the others
 need playwright and Chromium, axe-core its file (``npm install axe-core``) as well. Whatever lacks
-what it needs is left out, with a word. Ends with 1 where anything was found.
+what it needs is left out, with a word. With ``every`` (``make check-docs EVERY=every``) axe-core
+looks at all pages, which takes minutes, else at one of each kind. Ends with 1 where anything was
+found.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ FIRST = {  # what somebody types, and the page that they are looking for
     "Figure 1": "explanation/the-paper",
 }
 
-LOOKED_AT = (
+LOOKED_AT = (  # wide and narrow, light and dark
     "index",
     "start/methods",
     "start/tutorial",
@@ -199,8 +201,15 @@ def wrong_searches(browser, address):
     return found
 
 
-def violations(browser, address, axe):
-    """Return what axe-core calls serious or critical, on pages wide and narrow, light and dark."""
+def pages_of(site):
+    """Return the names of all pages that axe-core does not look at anyway."""
+    names = (path.relative_to(site).as_posix() for path in sorted(site.rglob("*.html")))
+    pages = (name.removesuffix(".html") for name in names if not name.startswith("_"))
+    return [name for name in pages if name not in LOOKED_AT]
+
+
+def violations(browser, address, axe, others):
+    """Return what axe-core calls serious or critical: of some pages in all looks, others in one."""
     found = set()
     for size, (width, height) in SIZES.items():
         for scheme in ("light", "dark"):
@@ -210,7 +219,8 @@ def violations(browser, address, axe):
                 reduced_motion="reduce",  # no colours halfway between two
             )
             page = context.new_page()
-            for name in LOOKED_AT:
+            is_usual = (size, scheme) == ("wide", "light")
+            for name in (*LOOKED_AT, *others) if is_usual else LOOKED_AT:
                 page.goto(f"{address}/{name}.html")
                 page.add_script_tag(path=str(axe))
                 for rule in page.evaluate("axe.run().then(all => all.violations)"):
@@ -225,7 +235,7 @@ def violations(browser, address, axe):
     return sorted(found)
 
 
-def main(site, axe=None):
+def main(site, axe=None, every=None):
     site = Path(site)
     found, silent = broken_links(site), undocumented(site)
     print(f"links: {len(found)} broken; public names: {len(silent)} without a description")
@@ -253,7 +263,7 @@ def main(site, axe=None):
             if axe is None or not Path(axe).exists():
                 print("axe-core: left out, for want of its file")
             else:
-                serious = violations(browser, address, axe)
+                serious = violations(browser, address, axe, pages_of(site) if every else ())
                 print(f"axe-core: {len(serious)} serious")
                 found += serious
             browser.close()

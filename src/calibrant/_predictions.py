@@ -238,7 +238,7 @@ Rule = Statistic | Callable[[Predictions], float]
 """A metric: sums over rows, or a function of rows in memory where it needs their order."""
 
 
-def measure(source: Source, rule: Rule) -> float:
+def metric_of(source: Source, rule: Rule) -> float:
     """Return a metric of all rows, or of a sample of them where it needs their order."""
     if isinstance(rule, Statistic):
         return rule.value(source.add_up({"metric": rule})["metric"])
@@ -268,7 +268,7 @@ def _merge(first: dict[str, Floats], second: dict[str, Floats]) -> dict[str, Flo
     return {name: own + second[name] for name, own in first.items()}
 
 
-def read(
+def source_of(
     y_true: object,
     y_proba: object = None,
     sample_weight: object = None,
@@ -294,9 +294,9 @@ def read(
     return ChunkedPredictions(chunks, known, kind)
 
 
-def read_rows(*given: Any) -> Predictions:
+def in_memory(*given: Any) -> Predictions:
     """Return predictions in memory: of chunks, all rows or a sample of them."""
-    return read(*given).in_memory()
+    return source_of(*given).in_memory()
 
 
 def known_classes(chunks: Chunks, classes: Any = None, pos_label: Label | None = None) -> Labels:

@@ -15,7 +15,7 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.rows import row_hashes
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._row_order import order_rows
 
 if TYPE_CHECKING:
@@ -382,12 +382,12 @@ class RowSample:
         n_kept, k = len(state.rows), len(sample.classes)
         shapes = [array.shape for array in state]
         wanted = [(n_kept, k), *[(n_kept,)] * 4, (k,), (k, 4)]
-        require(shapes == wanted, f"the arrays have the shapes {shapes}")
+        ensure(shapes == wanted, f"the arrays have the shapes {shapes}")
         gate.check_number("n_rows", n_rows, low=n_kept, whole=True)
         times, totals = state.times, state.totals
         is_count = np.isfinite(times) & (times >= 1.0) & (times == np.floor(times))
-        require(is_count.all(), "a row came a number of times that is no whole number")
-        require((np.abs(totals) <= LARGEST_TOTAL).all(), "a class has an impossible weight")
+        ensure(is_count.all(), "a row came a number of times that is no whole number")
+        ensure((np.abs(totals) <= LARGEST_TOTAL).all(), "a class has an impossible weight")
         with np.errstate(over="ignore"):  # infinite weights are refused by the gate
             weight = state.weight * times
         batch = gate.check_batch(
@@ -399,10 +399,10 @@ class RowSample:
             is_chunk=True,
         )
         is_same = np.array_equal(batch.scores, state.rows)
-        require(is_same, "rows without a weight, or not on the simplex to the last digits")
+        ensure(is_same, "rows without a weight, or not on the simplex to the last digits")
         kept = np.bincount(state.class_index, weight, k)
         is_enough = kept <= totals.sum(axis=1) * (1.0 + ROUNDING) + np.finfo(np.float64).tiny
-        require(is_enough.all(), "a class has less weight than its rows")
+        ensure(is_enough.all(), "a class has less weight than its rows")
         entries = state.hashes.view(np.uint64), state.rows, state.class_index.astype(np.intp)
         # Whatever the order of the rows, and if one of them is there twice: they are joined anew.
         sample._kept = _Entries.join([_Entries(*entries, state.weight, times)])

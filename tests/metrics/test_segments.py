@@ -17,8 +17,8 @@ from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
 from calibrant.metrics._features import LEVELS, bin_feature
 from calibrant.metrics._segment_search import (
+    RowErrors,
     _drift,
-    _Errors,
     _normal_scores,
     _pairs_of_conditions,
     _Scan,
@@ -104,7 +104,7 @@ def test_sums_of_conditions_are_those_of_brute_force():
     every = features[0]._replace(codes=np.zeros(40, int), n_bins=1, conditions=[(None, np.ones(1))])
     terms = rng.normal(size=40)
     events = Predictions.read(rng.random(40) < 0.5, np.full(40, 0.5)).events(1)
-    scan = _Scan.of(_Errors.of(events), events.weight, [every, *features], 1, 2)
+    scan = _Scan.of(RowErrors.of(events), events.weight, [every, *features], 1, 2)
     n_rows, sums = scan.sums(np.ones(40), terms)
     frame = pd.DataFrame(columns)
     masks = [np.ones(40, dtype=bool)]
@@ -164,7 +164,7 @@ def test_statistics_of_all_segments_are_those_of_brute_force():
     by_name = columns_by_name(FRAME, len(Y))
     binned = [bin_feature(name, x, source.weight, 50) for name, x in by_name.items()]
     events, features = merge_rows(source.events(1), binned)
-    errors = _Errors.of(events)
+    errors = RowErrors.of(events)
     scan = _Scan.of(errors, events.weight, features, 50, 2)
     p, hits, weight = events
     found = scan.statistics(errors)
@@ -343,6 +343,8 @@ def test_identifiers_and_hard_predictions_do_no_harm():
     assert found.n_tested == 1  # all rows
     hard = calibration_segments(Y, np.zeros(len(Y)), FRAME)
     assert hard.segments[0].condition == "all rows"
+    sure = calibration_segments(Y, np.where(FRAME["age"] < 40, 1.0, 0.0), FRAME)
+    assert sure.segments[0].conditions
     small = calibration_segments([0, 1], [0.5, 0.5], [[1], [2]])
     assert (small.segments, small.n_tested) == ((), 0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from browser import PHONE, Visit
 from calibrant import TemperatureScaling
-from calibrant._text import clean
+from calibrant._text import printable
 from calibrant.report import ModelAnswers, compare_models, write_models
 from report.names import HOSTILE
 
@@ -47,7 +47,7 @@ def test_hostile_names_stay_text_and_nothing_is_asked_for(visit, hostile_page):
     assert page.title() == "<script>alert(6)</script> report"
     assert page.locator("script, img, iframe, object, embed, link, form").count() == 0
     names = page.locator("#classes-table tbody th bdi").all_inner_texts()
-    expected = {" ".join(clean(name).split()) for name in HOSTILE}
+    expected = {" ".join(printable(name).split()) for name in HOSTILE}
     assert {" ".join(name.split()) for name in names} == expected
     assert page.locator("[onerror], [onfocus], [autofocus], [onload]").count() == 0
     assert visit.clipped() == []  # no word of a picture is cut off

@@ -85,7 +85,7 @@ def test_trees_are_those_of_scikit_learn(n_classes):
     labels = (labels + 2 * np.isnan(inputs[:, 2])) % n_classes
     labels[:n_classes] = np.arange(n_classes)
     boosting = HistGradientBoostingClassifier(
-        learning_rate=0.06, max_iter=10, max_leaf_nodes=7, l2_regularization=5.0,
+        learning_rate=0.12, max_iter=10, max_leaf_nodes=7, l2_regularization=5.0,
         min_samples_leaf=15, max_bins=63, early_stopping=False,
     ).fit(inputs, labels)  # fmt: skip
     found = Boosting(n_trees=10).fit(inputs, labels, np.ones(500), n_classes)

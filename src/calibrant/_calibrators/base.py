@@ -16,7 +16,13 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._calibrators.chunked import check_sample, find_classes, predict_lazily
 from calibrant._calibrators.class_balance import find_constant, find_wrong_share, sample_of
-from calibrant._calibrators.parameters import Parameters, fitted, jobs, replace_state, take_state
+from calibrant._calibrators.parameters import (
+    Parameters,
+    fitted,
+    number_of_jobs,
+    replace_state,
+    take_state,
+)
 from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck, summarise
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
@@ -128,7 +134,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     classes: Any = None
     normalize: str | None = None
     min_probability: float = 1e-12
-    n_jobs: int | None = jobs(default=None)
+    n_jobs: int | None = number_of_jobs(default=None)
 
     map_: CalibrationMap = fitted()
     solver_report_: SolverReport = fitted()

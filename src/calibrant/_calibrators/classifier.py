@@ -27,9 +27,9 @@ from calibrant._calibrators.classifier_folds import (
     CalibratedPair,
     Folds,
     average_logarithms,
+    check_target,
     keep_warnings,
     needs_groups,
-    read_labels,
     refuse_too_many_folds,
     splits_by_groups,
 )
@@ -38,8 +38,8 @@ from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
     Parameters,
     choice,
-    jobs,
     leading,
+    number_of_jobs,
     replace_state,
     take_state,
 )
@@ -138,7 +138,7 @@ class CalibratedClassifier(
     calibrator: Any = leading(default=None, kw_only=False)
     cv: Any = 5
     ensemble: bool | str = choice(("auto", True, False), default="auto")
-    n_jobs: int | None = jobs(default=None)
+    n_jobs: int | None = number_of_jobs(default=None)
     verbose: bool = choice(default=False)
     method: str | None = None
     response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
@@ -174,7 +174,7 @@ class CalibratedClassifier(
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
-        labels = read_labels(y, estimator)
+        labels = check_target(y, estimator)
         X, _ = indexable(X, y)
         weight = check_weights(sample_weight, len(labels))
         routed = self._route(estimator, calibrator, sample_weight, fit_params)

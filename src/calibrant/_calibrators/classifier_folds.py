@@ -281,7 +281,7 @@ def keep_warnings(work: Any, *rows: Wholes) -> tuple[Any, list[Warning]]:
         return work(*rows), kept
 
 
-def read_labels(y: object, estimator: object) -> Labels:
+def check_target(y: object, estimator: object) -> Labels:
     """Return the labels, one for each row, or say what is wrong with them."""
     require_labels(y)
     labels = np.asarray(y)

@@ -18,7 +18,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import fitted, number, replace_state, take_state
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
@@ -184,9 +184,9 @@ class GroupedCalibrator(AroundWithColumns):
 
     def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
         maps, names = [fit.map_ for fit in fitted["calibrators_"]], fitted["groups_"]
-        require(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
-        require(fitted["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
-        require(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
+        ensure(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
+        ensure(fitted["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
+        ensure(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
         return GroupedMap((parts.stage_of(fitted["pooled_"]), *maps))
 
     def for_group(self, group: object) -> Calibrator:

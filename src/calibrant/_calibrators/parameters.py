@@ -117,7 +117,7 @@ def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> A
     return field(default=default, metadata={"check": check, "read": type(default)})
 
 
-def jobs(*, default: int | None) -> Any:
+def number_of_jobs(*, default: int | None) -> Any:
     """Declare ``n_jobs``, which is no part of a fit."""
     return field(default=default, metadata={"check": threads.check_jobs, "stored": False})
 
@@ -138,7 +138,7 @@ def leading(*, default: object = MISSING, kw_only: Literal[False]) -> Any:
 @dataclass_transform(
     kw_only_default=True,
     eq_default=False,
-    field_specifiers=(number, choice, jobs, fitted, leading, field),
+    field_specifiers=(number, choice, number_of_jobs, fitted, leading, field),
 )
 class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""

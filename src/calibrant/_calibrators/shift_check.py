@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calibrant import errors
 from calibrant._gate import SimplexBatch
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._result import Result, doc, result
 from calibrant._text import p_words, percent
 
@@ -74,12 +74,12 @@ class ScoreSummary:
     def __post_init__(self) -> None:
         d, n_groups = len(self.mean), len(self.class_shares)
         shapes = [array.shape for array in (self.covariance, self.class_means)]
-        require(shapes == [(d, d), (d, n_groups)], f"a summary of scores has shapes {shapes}")
+        ensure(shapes == [(d, d), (d, n_groups)], f"a summary of scores has shapes {shapes}")
         is_known = self.edges.shape == (N_BINS + 1,) and d == _n_numbers(n_groups)
-        require(is_known, "a summary of scores has other bins")
+        ensure(is_known, "a summary of scores has other bins")
         arrays = self.edges, self.mean, self.covariance, self.class_means, self.class_shares
         is_finite = all(np.isfinite(array).all() for array in arrays) and self.n_rows > 0.0
-        require(is_finite, "a summary of scores is not finite")
+        ensure(is_finite, "a summary of scores is not finite")
 
     def arrays(self) -> dict[str, Floats]:
         """Return the arrays by name, as model files hold them."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.options import PATH, SERVED, command, model_argument, output_option, shared
-from calibrant._cli.reading import load_model, serve
-from calibrant._cli.showing import in_columns, naming, show, write_columns
+from calibrant._cli.reading import load_calibrator, serve
+from calibrant._cli.showing import in_columns, naming_file, show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def decide(
             "--coverage SHARE and --calibration FILE go together: sets hold the label of this "
             "share of rows by labelled rows that the model was not fitted to"
         )
-    calibrator = load_model(model, request)
+    calibrator = load_calibrator(model, request)
     served = serve(calibrator, file, replace(request, usual_part="test"))
     p, classes = served.probabilities, calibrator.classes_
     result: dict[str, Any] = {"output": str(output), "rows": len(p), "source": str(file)}
@@ -81,7 +81,7 @@ def decide(
             facts[f"decided {action}"] = f"{(chosen == place).mean():.1%}"
     if coverage is not None and calibration is not None:
         labelled = serve(calibrator, calibration, replace(request, part=None, usual_part="val"))
-        with naming(calibration):
+        with naming_file(calibration):
             conformal = ConformalSets(coverage).fit(
                 labelled.probabilities, labelled.y, classes=classes
             )

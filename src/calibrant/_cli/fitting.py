@@ -14,12 +14,12 @@ from calibrant._cli.options import (
     SERVED,
     command,
     model_argument,
-    names,
     output_option,
     shared,
+    split_names,
 )
-from calibrant._cli.reading import load_model, read_any
-from calibrant._cli.showing import naming, outline, show, tell
+from calibrant._cli.reading import load_calibrator, read_any
+from calibrant._cli.showing import naming_file, outline, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
 def _read_priors(text: str, classes: Sequence[object]) -> dict[Any, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
     by_text, priors = {str(label): label for label in classes}, {}
-    for part in names(text):
+    for part in split_names(text):
         name, _, share = part.rpartition("=")
         try:
             priors[by_text.get(name.strip(), name.strip())] = float(share)
@@ -169,7 +169,7 @@ def apply_command(
     """  # noqa: D301
     from calibrant._files.apply import apply_file
 
-    calibrator = load_model(model, request)
+    calibrator = load_calibrator(model, request)
     request = replace(request, usual_part="test")
     with progress_bar(f"calibrating {file}") as advance:
         done = apply_file(
@@ -207,7 +207,7 @@ def inspect(model: Path, as_json: bool) -> None:
     """  # noqa: D301
     from calibrant import model_file
 
-    with naming(model):
+    with naming_file(model):
         facts = model_file.describe(model)
     show(facts, as_json, "\n".join(outline(facts)))
 
@@ -249,7 +249,7 @@ def export(
         raise click.UsageError(f"--behind is for ONNX; {output} is a PyTorch program")
     if behind is not None and dtype != "float32":
         raise click.UsageError("--dtype is that of the classifier with --behind; leave it out")
-    with naming(model):
+    with naming_file(model):
         calibrator = model_file.load(model)
     if output.suffix == ".pt2":
         graphs.save_pt2(graphs.to_torch(calibrator, input=kind), output, dtype=dtype)

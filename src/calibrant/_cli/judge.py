@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from calibrant._cli.options import PATH, command, names, output_option, shared
+from calibrant._cli.options import PATH, command, output_option, shared, split_names
 from calibrant._cli.showing import show, write_columns
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def numbers(text: str) -> tuple[float, ...]:
     """Split numbers at commas."""
-    return tuple(map(float, names(text)))
+    return tuple(map(float, split_names(text)))
 
 
 @command()
@@ -43,7 +43,7 @@ def numbers(text: str) -> tuple[float, ...]:
 @click.option(
     "--pairs",
     metavar="FIRST,SECOND",
-    type=names,
+    type=split_names,
     help="Fields or columns with the models whose answers were compared, in the order shown.",
 )
 @click.option(
@@ -177,9 +177,9 @@ class Asked:
 
     def column(self, name: str, option: str) -> NDArray[Any]:
         """Return a column of names."""
-        from calibrant._files.formats import read_groups
+        from calibrant._files.formats import read_group_column
 
-        return read_groups(self.file, name, option)
+        return read_group_column(self.file, name, option)
 
     def question(self) -> NDArray[Any] | None:
         """Return the question of each row, if there are any."""
@@ -310,7 +310,7 @@ def _read_scores(
     """Read scores; columns of two files are matched by their names."""
     import numpy as np
 
-    from calibrant._cli.reading import check_normalize, read
+    from calibrant._cli.reading import check_normalize, read_file
     from calibrant._files.align import align
     from calibrant._files.formats import are_known, open_source, read_prediction_file
     from calibrant._gate import column_order
@@ -328,7 +328,7 @@ def _read_scores(
         if some.labels is not None and some.labels.dtype == object:
             some = replace(some, labels=np.array(some.labels.tolist()))
         return align(some, request), is_graded, rows.scores
-    first = read(labelled, replace(request, more=more))
+    first = read_file(labelled, replace(request, more=more))
     # The scores of the labelled rows name those of the others, which may have clusters, too.
     fitted = first.rows.place.names or ()
     second = read_prediction_file(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from calibrant._cli.options import PATH, SCORES, OutputPath, command, is_same, shared, words
-from calibrant._cli.reading import read, read_any
+from calibrant._cli.reading import read_any, read_file
 from calibrant._cli.showing import show, tell
 from calibrant._progress import progress_bar
 
@@ -232,9 +232,9 @@ def read_two(val: Path, test: Path | None, request: Request, test_labels: Path |
     from calibrant.errors import PredictionFileError
 
     test = val if test is None or is_same(val, test) else test
-    first = read(val, replace(request, usual_part="val"), positive_last=True)
+    first = read_file(val, replace(request, usual_part="val"), positive_last=True)
     of_test = replace(request, usual_part="test", labels=test_labels)
-    second = read(test, of_test, like=first, positive_last=True)
+    second = read_file(test, of_test, like=first, positive_last=True)
     if first.source == second.source:
         raise PredictionFileError(
             f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
@@ -258,7 +258,7 @@ def split_rows(path: Path, test: Path | None, request: Request, share: float, se
 
     if not (test is None or is_same(path, test)):
         raise PredictionFileError(f"{path}: --split is for one file; leave out {test}")
-    whole = read(path, request, positive_last=True)
+    whole = read_file(path, request, positive_last=True)
     n_rows = whole.check().n_rows
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrant._cli.options import PATH, SERVED, OutputPath, command, model_argument, shared
-from calibrant._cli.reading import load_model, serve
-from calibrant._cli.showing import in_columns, naming, show, tell
+from calibrant._cli.reading import load_calibrator, serve
+from calibrant._cli.showing import in_columns, naming_file, show, tell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def monitor_command(
     from calibrant.errors import RepeatedBatchError
     from calibrant.monitor import write_page
 
-    calibrator = load_model(model, request)
+    calibrator = load_calibrator(model, request)
     more = {} if time is None else {time: "--time-column"}
     # Parts of other calibrators, and files of before, have no summary to compare with.
     has_summary = vars(calibrator).get("score_summary_") is not None
@@ -72,7 +72,7 @@ def monitor_command(
     with only_one(state):
         monitor = _open(state, alpha, calibrator)
         try:
-            with naming(new):
+            with naming_file(new):
                 if served.rows.labels is None:
                     unlabelled = monitor.update_unlabelled(served.probabilities)
                 else:

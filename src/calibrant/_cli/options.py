@@ -47,7 +47,7 @@ def output_option(help_text: str, *, required: bool = True) -> Callable[[Run], R
     return click.option("-o", "--output", type=OutputPath(), required=required, help=help_text)
 
 
-def names(text: str) -> tuple[str, ...]:
+def split_names(text: str) -> tuple[str, ...]:
     """Split at commas; quotes keep a comma inside of a name."""
     return tuple(name.strip() for name in next(csv.reader([text]), []))
 
@@ -86,20 +86,22 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="npy file with the labels; of a log, a file with ids and labels.",
     ),
     "columns": click.option(
-        "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
+        "--columns", type=split_names, help="Columns of scores, or patterns such as 'prob_*'."
     ),
     "ignore": click.option(
-        "--ignore", type=names, help="Columns that are not scores, or patterns."
+        "--ignore", type=split_names, help="Columns that are not scores, or patterns."
     ),
     "classes": click.option(
-        "--classes", type=names, help="Class of each column, if the column names do not say it."
+        "--classes",
+        type=split_names,
+        help="Class of each column, if the column names do not say it.",
     ),
     "groups": click.option(
         "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
     ),
     "features": click.option(
         "--features",
-        type=names,
+        type=split_names,
         metavar="COLUMN,...",
         help="Columns beside the scores that predictions may depend on.",
     ),

@@ -23,7 +23,7 @@ SHORT.maxstring = SHORT.maxother = 100
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """Put a path before what is wrong with what a file holds, unless it is named there."""
     from calibrant.errors import DataError, ModelFileError, ParameterError
 

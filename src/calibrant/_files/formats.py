@@ -21,8 +21,8 @@ from calibrant._files.tables import (
     PARQUET,
     TEXT,
     open_table,
-    read_table,
     read_table_column,
+    read_table_file,
 )
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 
@@ -55,8 +55,8 @@ class Format:
 FORMATS = (
     Format((".npz",), "archive", read_npz, writers.write_arrays),
     Format((".npy",), "array", read_npy, writers.write_arrays),
-    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table, writers.write_table),
-    Format((*PARQUET, *ARROW), "table", read_table, writers.write_table),
+    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, writers.write_table_file),
+    Format((*PARQUET, *ARROW), "table", read_table_file, writers.write_table_file),
     Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_log, writers.write_lines),
     Format((".json", ".eval"), "log", read_log),
 )
@@ -199,7 +199,7 @@ def _read_column(
     raise PredictionFileError(f"{path} is not a file with a column {name!r} ({option})")
 
 
-def read_groups(path: Path, name: str, option: str) -> Labels:
+def read_group_column(path: Path, name: str, option: str) -> Labels:
     """Return a column of groups, such as documents, as text."""
     return groups_of(*_read_column(path, name, option), option)
 

@@ -161,7 +161,7 @@ class Rows:
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column beside the scores."""
-        return to_array(self.beside[name])
+        return column_to_array(self.beside[name])
 
     def take(self, rows: slice | Wholes, first_row: int = 0) -> Rows:
         """Return some of the rows; those of a slice, of arrays, know where they are."""
@@ -179,7 +179,7 @@ class Rows:
         )
 
 
-def to_array(column: Any) -> NDArray[Any]:
+def column_to_array(column: Any) -> NDArray[Any]:
     """Return a column of Arrow, or an array, as an array; text is objects, None where missing."""
     return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
 

@@ -74,7 +74,9 @@ def write_lines(file: IO[bytes], _: Path, calibration: RowCalibration, chunks: C
             file.write(json.dumps(record).encode() + b"\n")
 
 
-def write_table(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
+def write_table_file(
+    file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks
+) -> None:
     """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
     tables = (calibrated_table(calibration, *chunk) for chunk in chunks)
     for first in tables:

@@ -46,7 +46,7 @@ def frozen(cls: type[Frozen]) -> type[Frozen]:
     return result
 
 
-def require(condition: object, message: str) -> None:
+def ensure(condition: object, message: str) -> None:
     """Refuse a map whose numbers break a promise."""
     if not condition:
         raise errors.ParameterError(message)
@@ -62,11 +62,11 @@ def freeze(owner: object, *names: str, dtype: type = np.float64, copy: bool = Tr
         object.__setattr__(owner, name, array)
 
 
-def check_number(owner: object, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
+def check_field(owner: object, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
     """Refuse a field that is no float in [low, high]."""
     value = getattr(owner, name)
-    require(isinstance(value, float), f"{name} is not a float")
-    require(low <= value <= high, f"{name} is {value}, outside [{low}, {high}]")
+    ensure(isinstance(value, float), f"{name} is not a float")
+    ensure(low <= value <= high, f"{name} is {value}, outside [{low}, {high}]")
 
 
 def check_array(
@@ -74,12 +74,12 @@ def check_array(
 ) -> None:
     """Refuse a field that has none of the shapes, or a number outside [low, LARGEST]."""
     array = getattr(owner, name)
-    require(
+    ensure(
         array.shape in shapes and array.size > 0,
         f"{name} has shape {array.shape}, not {' or '.join(map(str, shapes))}",
     )
     inside = low <= array.min() and array.max() <= LARGEST  # NaN is neither above nor below
-    require(inside, f"{name} is in [{array.min()}, {array.max()}], outside [{low}, {LARGEST}]")
+    ensure(inside, f"{name} is in [{array.min()}, {array.max()}], outside [{low}, {LARGEST}]")
 
 
 class CalibrationMap(ABC):
@@ -120,7 +120,7 @@ class CalibrationMap(ABC):
         """Return the probabilities of checked rows, before any floor."""
 
     def _check_kind(self) -> None:
-        require(self.kind in ("probabilities", "logits"), f"kind is {self.kind!r}")
+        ensure(self.kind in ("probabilities", "logits"), f"kind is {self.kind!r}")
 
     def _probabilities(self, rows: Floats) -> Floats:
         rows = self._check_rows(rows)

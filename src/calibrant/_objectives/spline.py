@@ -36,7 +36,7 @@ def sort_cells(batch: SimplexBatch) -> SimplexBatch:
     return replace(batch, scores=np.sort(batch.scores, axis=1), class_index=place)
 
 
-def read_logs(batch: SimplexBatch, zero_logit: float) -> Floats:
+def spline_rows(batch: SimplexBatch, zero_logit: float) -> Floats:
     """Return log-probabilities, those of exact zeros bounded."""
     return log_probabilities(to_logits(batch.scores, batch.kind, zero_logit), batch.kind)
 
@@ -70,7 +70,7 @@ class SplineObjective(Objective):
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> SplineRows:
         """Return the loss of some rows."""
         batch = sort_cells(batch)
-        values = self.scale * read_logs(batch, self.zero_logit)
+        values = self.scale * spline_rows(batch, self.zero_logit)
         return SplineRows(values, batch.class_index, batch.weight / total, self.knots)
 
     def penalty(self, point: Floats) -> tuple[float, Floats]:

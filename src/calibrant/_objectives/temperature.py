@@ -70,7 +70,9 @@ class TemperatureObjective(Objective):
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> TemperatureRows:
         """Return the loss of some rows."""
-        return read_rows(batch, self.zero_logit, total, self.unit, reads_zeros=self.reads_zeros)
+        return temperature_rows(
+            batch, self.zero_logit, total, self.unit, reads_zeros=self.reads_zeros
+        )
 
     def penalty(self, point: Floats) -> tuple[float, Floats]:
         """Value and gradient of the linear term."""
@@ -178,7 +180,7 @@ def _zero_of(batch: SimplexBatch) -> float:
     return -math.inf if batch.kind == "logits" else 0.0
 
 
-def read_rows(
+def temperature_rows(
     batch: SimplexBatch,
     zero_logit: float,
     total: float,

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant import __version__
 from calibrant._extras import advice
-from calibrant._text import clean, visible
+from calibrant._text import printable, visible
 
 try:
     from jinja2 import DictLoader, Environment, StrictUndefined
@@ -48,7 +48,7 @@ def render_page(
         trim_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,  # not Markup
     )
-    environment.filters["clean"] = clean
+    environment.filters["clean"] = printable
     page = environment.get_template("page.html.jinja").render(
         version=__version__,
         policy="; ".join([*policy, "base-uri 'none'", "form-action 'none'"]),

@@ -38,9 +38,9 @@ class Boosting:
     each of which adds ``learning_rate`` times its Newton step, shrunk by ``ridge``.
     """
 
-    n_trees: int = 60
+    n_trees: int = 30
     n_leaves: int = 7
-    learning_rate: float = 0.06
+    learning_rate: float = 0.12
     ridge: float = 5.0
     least_rows: int = 15
     n_bins: int = 63

@@ -14,8 +14,8 @@ from calibrant._objectives.spline import (
     SLOPE_BOUNDS,
     SplineObjective,
     SplineRows,
-    read_logs,
     sort_cells,
+    spline_rows,
 )
 from calibrant._solvers.merged_rows import choice_rows, divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
@@ -73,7 +73,7 @@ def solve_monotone_spline(
         temperature = solve_temperature(batch, zero_probability=zero_probability).map
     objective, rows = _freeze(batch, temperature, n_knots)
     if strength is None:
-        strength = choose_strength(rows, batch)
+        strength = choose_spline_strength(rows, batch)
         notes = (f"strength {strength:g} by cross-validation",)
     objective = replace(objective, rate=min(strength, LARGEST_STRENGTH) / total)
     problem = _SplineProblem(rows, objective)
@@ -88,7 +88,7 @@ def _freeze(
     batch: SimplexBatch, temperature: TemperatureMap, n_knots: int
 ) -> tuple[SplineObjective, SplineRows]:
     """Return the objective of a sorted batch, as yet without penalties, and its rows."""
-    logs = read_logs(batch, temperature.zero_logit)
+    logs = spline_rows(batch, temperature.zero_logit)
     unit = divide_by_unit(logs, batch.weight)
     beta = unit * temperature.inverse_temperature
     weights = batch.weight / batch.weight.sum()
@@ -181,7 +181,7 @@ def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Flo
     return x
 
 
-def choose_strength(rows: SplineRows, batch: SimplexBatch) -> float:
+def choose_spline_strength(rows: SplineRows, batch: SimplexBatch) -> float:
     """Strength of the least NLL in held-out folds, if it beats the usual one by two errors.
 
     The least NLL alone is a noisy choice: in cross-validation within the validation parts of real

@@ -23,7 +23,7 @@ from calibrant._objectives.temperature import (
     TemperatureObjective,
     TemperatureRows,
     find_zeros,
-    read_rows,
+    temperature_rows,
 )
 from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
@@ -70,7 +70,7 @@ def solve_temperature(
     started = perf_counter()
     total = float(batch.weight.sum())
     reads_zeros, zero_logit = find_zeros(batch, zero_probability)
-    rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
+    rows = temperature_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
     objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
     problem = _Profile(rows, objective)
     first, before = _adapt(problem, prior_strength, total, start, tol, max_rounds)

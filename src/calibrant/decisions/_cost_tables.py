@@ -12,7 +12,7 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._gate import tells_positive
-from calibrant._predictions import Predictions, read
+from calibrant._predictions import Predictions, source_of
 from calibrant.errors import LabelError, ParameterError, some_in_words
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_in_memory(
     y_true: object, y_proba: object, sample_weight: object, classes: object, pos_label: Label | None
 ) -> Predictions:
     """Return labelled predictions; refuse chunks."""
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
         raise errors.ContainerError(
             "y_proba comes in chunks, but decisions need rows in memory; pass a part of the rows"

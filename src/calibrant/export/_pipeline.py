@@ -40,7 +40,7 @@ def take_calibrator(calibrator: object, for_classifiers: str = FOR_CLASSIFIERS) 
     return calibrator._take()  # noqa: SLF001
 
 
-def describe(calibrator: Calibrator) -> dict[str, str]:
+def metadata(calibrator: Calibrator) -> dict[str, str]:
     """Return the metadata of exported graphs."""
     return {
         "calibrant.version": __version__,

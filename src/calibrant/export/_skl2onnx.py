@@ -232,7 +232,7 @@ def unwrap(estimator: object) -> Any:
     return estimator
 
 
-def holds(estimator: object, kinds: tuple[type, ...]) -> bool:
+def contains(estimator: object, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
     parts: list[object] = [*getattr(estimator, "estimators_", [])]
@@ -240,7 +240,7 @@ def holds(estimator: object, kinds: tuple[type, ...]) -> bool:
         parts.append(estimator.steps[-1][1])
     if isinstance(estimator, ensemble.StackingClassifier):
         parts.append(estimator.final_estimator_)
-    return isinstance(estimator, kinds) or any(holds(part, kinds) for part in parts)
+    return isinstance(estimator, kinds) or any(contains(part, kinds) for part in parts)
 
 
 def declare_scores(
@@ -264,7 +264,7 @@ def declare_scores(
         if container.has_options(estimator, name):
             for holder in (scope, container):
                 holder.add_options(id(estimator), {name: value})
-    if holds(estimator, SINGLE):
+    if contains(estimator, SINGLE):
         inputs = [_as_float(scope, one) for one in inputs]
     return str(parsing._parse_sklearn(scope, estimator, inputs)[1].full_name)  # noqa: SLF001
 

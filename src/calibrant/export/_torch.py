@@ -13,7 +13,7 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant.export._formula_parts import Operations
-from calibrant.export._pipeline import check_input, describe, n_columns, take_calibrator, write_rows
+from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -195,7 +195,7 @@ class CalibratorModule(nn.Module):
         self.input, self.n_columns = kind, n_columns(calibrator, kind)
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind))
-        self.about = describe(calibrator)
+        self.about = metadata(calibrator)
         # An empty buffer tells the device of maps without numbers, too.
         self.register_buffer("_device", torch.empty(0, dtype=WHOLE), persistent=False)
 

@@ -14,7 +14,7 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._predictions import EventCells, read_rows, usual_column
+from calibrant._predictions import EventCells, in_memory, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import percents
 from calibrant.metrics._intervals import check_level
@@ -171,7 +171,7 @@ def binary_summary(
     ('under-predicted', 'too extreme')
     """
     check_level(confidence_level)
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     if usual_column(rows.n_classes) is None:
         raise errors.ShapeError(
             f"y_proba has {rows.n_classes} classes, but binary_summary needs two; pass the column "

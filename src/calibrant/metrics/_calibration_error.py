@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import errors
 from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
-from calibrant._predictions import Statistic, measure, read, usual_column
+from calibrant._predictions import Statistic, metric_of, source_of, usual_column
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -83,8 +83,8 @@ def confidence_ece(
     0.225
     """
     check_bins(n_bins, strategy, norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, binned_error(None, int(n_bins), strategy, norm))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, binned_error(None, int(n_bins), strategy, norm))
 
 
 def positive_ece(
@@ -135,7 +135,7 @@ def positive_ece(
     (0.25, 0.05)
     """
     check_bins(n_bins, strategy, norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     column = usual_column(len(source.classes))
     if column is None:
         raise errors.ShapeError(
@@ -143,7 +143,7 @@ def positive_ece(
             "confidence_ece or classwise_ece, or pass the column of one class and y_true == that "
             "class"
         )
-    return measure(source, binned_error(column, int(n_bins), strategy, norm))
+    return metric_of(source, binned_error(column, int(n_bins), strategy, norm))
 
 
 def classwise_ece(
@@ -183,8 +183,8 @@ def classwise_ece(
     0.225
     """
     check_bins(n_bins, norm=norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, ClassBins(int(n_bins), norm))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, ClassBins(int(n_bins), norm))
 
 
 def thresholded_ece(
@@ -229,8 +229,8 @@ def thresholded_ece(
     0.225
     """
     check_bins(n_bins, norm=norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
 
 
 def check_bins(n_bins: object, strategy: object = "uniform", norm: object = "l1") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import erfc, gammainc
 
-from calibrant._predictions import EventCells, Statistic, column_of, name_of, read, read_rows
+from calibrant._predictions import EventCells, Statistic, column_of, in_memory, name_of, source_of
 from calibrant._result import Result, doc, result
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def cumulative_differences(
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     column = column_of(rows.classes, kind)
     cells = EventCells.of_rows(rows.events(column))
     total = float(cells.weight.sum())
@@ -198,7 +198,7 @@ def class_shares(
     >>> bool(result.p_holm[1] < 1e-9)
     True
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     sums = source.add_up({"shares": ClassMoments()})["shares"]
     weight, said, happened, first, second = sums
     p_value = chances(said - happened, first, second, said, weight)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from calibrant import _threads as threads
 from calibrant._gate import check_number, check_option
-from calibrant._predictions import Predictions, read
+from calibrant._predictions import Predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins
@@ -202,7 +202,7 @@ def evaluate(
     check_number("n_resamples", n_resamples, low=0, whole=True)
     check_level(confidence_level)
     threads.check_jobs("n_jobs", n_jobs)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     n_classes = len(source.classes)
     if ordered:
         warn_of_alphabet(source.classes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import errors
-from calibrant._text import clean
+from calibrant._text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +39,10 @@ class Condition(NamedTuple):
 
     def __str__(self) -> str:
         value = f"{self.value:.15g}" if isinstance(self.value, float) else self.value
-        words = (self.operator,) if value is None else (self.operator, clean(value, LONGEST_NAME))
-        return " ".join([clean(self.feature, LONGEST_NAME), *words])
+        words = (
+            (self.operator,) if value is None else (self.operator, printable(value, LONGEST_NAME))
+        )
+        return " ".join([printable(self.feature, LONGEST_NAME), *words])
 
 
 class BinnedFeature(NamedTuple):

@@ -12,7 +12,7 @@ from calibrant import errors
 from calibrant._gate import read_groups
 from calibrant._predictions import Predictions
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._text import align
+from calibrant._text import align_columns
 from calibrant.metrics._cumulative import holm
 from calibrant.metrics._table import METRICS, headline
 
@@ -92,7 +92,9 @@ class GroupTable(Result):
             numbers = [f"{g.n_rows}", f"{nll.value:.4f}", f"{error.value:.4f}", interval, p_value]
             rows.append([errors.in_words(g.group), *numbers, "few rows" * g.has_few_rows])
         n_left = len(self.rows) - MOST_PRINTED
-        return "\n".join([*align(rows), *[f"and {n_left} more: to_dict() has all"] * (n_left > 0)])
+        return "\n".join(
+            [*align_columns(rows), *[f"and {n_left} more: to_dict() has all"] * (n_left > 0)]
+        )
 
 
 def judge_groups(

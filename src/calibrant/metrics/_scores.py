@@ -14,7 +14,7 @@ from calibrant import errors
 from calibrant._gate import check_number
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
-from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
+from calibrant._predictions import EventCells, Statistic, in_memory, metric_of, source_of
 from calibrant._result import Result, doc, result
 from calibrant.metrics._intervals import row_sums
 
@@ -57,7 +57,7 @@ def accuracy(
     >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     0.6666666666666666
     """
-    return measure(read(y_true, y_proba, sample_weight, classes, pos_label), Accuracy())
+    return metric_of(source_of(y_true, y_proba, sample_weight, classes, pos_label), Accuracy())
 
 
 def negative_log_likelihood(
@@ -94,8 +94,8 @@ def negative_log_likelihood(
     inf
     """
     check_number("min_probability", min_probability, low=0.0, high=1.0)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, LogLoss(float(min_probability)))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, LogLoss(float(min_probability)))
 
 
 def brier_score(
@@ -134,7 +134,7 @@ def brier_score(
     >>> round(brier_score(["good", "bad"], [0.2, 0.5], pos_label="bad"), 4)
     0.145
     """
-    return measure(read(y_true, y_proba, sample_weight, classes, pos_label), Brier())
+    return metric_of(source_of(y_true, y_proba, sample_weight, classes, pos_label), Brier())
 
 
 def ranked_probability_score(
@@ -174,9 +174,9 @@ def ranked_probability_score(
     >>> ranked_probability_score([0], [[0.5, 0.0, 0.5]], classes=[0, 1, 2])
     0.25
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     warn_of_alphabet(source.classes)
-    return measure(source, RankedProbability())
+    return metric_of(source, RankedProbability())
 
 
 def warn_of_alphabet(classes: Labels) -> None:
@@ -346,7 +346,7 @@ def score_decomposition(
     >>> round(parts.score, 4), round(parts.miscalibration, 4), round(parts.uncertainty, 4)
     (0.1825, 0.0575, 0.25)
     """
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     by_class = [_losses(EventCells.of_rows(rows.events(c))) for c in range(rows.n_classes)]
     whole, refinement, uncertainty = np.mean(by_class, axis=0).tolist()
     gained, discriminated = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)

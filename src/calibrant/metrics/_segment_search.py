@@ -24,8 +24,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag
 from scipy.optimize import brentq
+from scipy.sparse import block_diag
 from scipy.special import expit, ndtr
 
 from calibrant._kernels.metrics import add_pairs
@@ -58,13 +58,8 @@ LARGEST_PART = 0.9  # share of the rows of one condition that a second one may k
 UNEXPLAINED = 3.0
 """Standard deviations of error, beside that of segments reported before, to be reported, too."""
 
-MOST_CELLS_DRAWN = 1 << 22  # number of labels that are drawn at a time
-MOST_ROWS_DRAWN = 20_000
-"""Number of rows above which sums of large variance are drawn from a normal distribution, and
-largest statistics by the labels of some of the rows."""
-
-N_SEARCHES = 239  # number of draws of labels in which the largest statistic is looked for
-NORMAL_VARIANCE = 50.0  # variance of a sum from which on it counts as large
+MOST_ROWS_DRAWN = 20_000  # rows above which labels of some of them are drawn
+N_SEARCHES = 199  # number of draws of labels in which the largest statistic is looked for
 LEAST_VARIANCE = 1.0  # variance of a sum at least: that of a few rows is no evidence
 SMALLEST_PART = 0.05  # variance of a row that others are divided by, of the mean of all, at least
 UNCERTAIN = 2.0  # standard errors of the slope of all predictions that may be none
@@ -117,7 +112,7 @@ class ProposedSegment(NamedTuple):
     sign: float
 
 
-class _Errors(NamedTuple):
+class RowErrors(NamedTuple):
     """Errors of rows: of labels beside predictions, and what all predictions are wrong in shape."""
 
     residual: Floats  # w (y - p)
@@ -126,7 +121,7 @@ class _Errors(NamedTuple):
     moments: tuple[Floats, ...]  # variance, third cumulant, and the same of what is scaled
 
     @classmethod
-    def of(cls, events: EventRows, residual: Floats | None = None) -> _Errors:
+    def of(cls, events: EventRows, residual: Floats | None = None) -> RowErrors:
         """Return the errors of labels, or those of drawn labels, which have no drift."""
         p, hits, weight = events
         variance = weight * p * (1.0 - p)
@@ -163,7 +158,8 @@ def _drift(events: EventRows) -> Floats:
     p, hits, weight = events
     x, positives, variance = log_odds(p), weight * hits, weight * p * (1.0 - p)
     nothing: Floats = np.zeros(len(p))
-    if np.ptp(x) == 0.0 or not 0.0 < positives.sum() < weight.sum():
+    is_told = np.ptp(x) > 0.0 and variance.any() and 0.0 < positives.sum() < weight.sum()
+    if not is_told:
         return nothing
     (b, _), _ = minimise_logistic(x[None], positives, weight - positives, FREE, tol=1e-6)
     squares = variance @ (x - variance @ x / variance.sum()) ** 2
@@ -180,7 +176,7 @@ class _Scan(NamedTuple):
     """All segments of some features: pairs of conditions, and sums over their rows."""
 
     codes: NDArray[np.int32]  # bins of each row, numbered on from feature to feature
-    holds: Floats  # whether each condition holds in each bin
+    holds: Any  # whether each condition (row) holds in each bin: a sparse matrix
     one: Wholes
     two: Wholes
     moments: list[Floats]
@@ -188,7 +184,7 @@ class _Scan(NamedTuple):
     @classmethod
     def of(
         cls,
-        errors: _Errors,
+        errors: RowErrors,
         weight: Floats,
         features: list[BinnedFeature],
         min_rows: float,
@@ -196,11 +192,9 @@ class _Scan(NamedTuple):
     ) -> _Scan:
         starts = np.cumsum([0, *(own.n_bins for own in features[:-1])])
         codes = np.column_stack([own.codes for own in features]) + starts
-        holds = block_diag(
-            *(np.transpose([bins for _, bins in own.conditions]) for own in features)
-        )
+        holds = block_diag([np.array([bins for _, bins in own.conditions]) for own in features])
         nothing = np.empty(0, np.intp)
-        scan = cls(codes.astype(np.int32), holds.astype(np.float64), nothing, nothing, [])
+        scan = cls(codes.astype(np.int32), holds.tocsr().astype(np.float64), nothing, nothing, [])
         n_rows, *sums = scan.sums(weight, *errors.moments)
         one, two = _pairs_of_conditions(n_rows, min_rows, max_conditions)
         return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
@@ -212,13 +206,13 @@ class _Scan(NamedTuple):
 
     def sums(self, *terms: Floats) -> list[Floats]:
         """Return sums over the rows where two conditions hold, of every pair of conditions."""
-        n = len(self.holds)
+        n = self.holds.shape[1]
         pairs = np.zeros((n, n, len(terms)))
         add_pairs(self.codes, np.column_stack(terms), pairs)
         upper = (pairs[:, :, t] for t in range(len(terms)))
-        return [self.holds.T @ (own + np.triu(own, 1).T) @ self.holds for own in upper]
+        return [self.holds @ (self.holds @ (own + np.triu(own, 1).T)).T for own in upper]
 
-    def statistics(self, errors: _Errors) -> Floats:
+    def statistics(self, errors: RowErrors) -> Floats:
         """Return the statistic of every segment."""
         gaps = [own[self.one, self.two] for own in self.sums(*errors.gaps())]
         return _statistics(gaps, self.moments)
@@ -247,15 +241,16 @@ def _normal_scores(gap: Floats, variance: Floats, third: Floats) -> Floats:
 def find_segments(
     events: EventRows,
     features: list[BinnedFeature],
-    *,
+    largest: Floats,
     alpha: float,
     min_rows: float,
     max_conditions: int,
-    rng: np.random.Generator,
 ) -> tuple[list[Segment], int]:
-    """Return the segments that are wrong, the worst first, and how many were looked at."""
-    largest = _draw_largest(events, features, min_rows, max_conditions, rng)
-    errors = _Errors.of(events)
+    """Return the segments that are wrong, the worst first, and how many were looked at.
+
+    ``largest`` has the largest statistics of drawn labels.
+    """
+    errors = RowErrors.of(events)
     best = _best_features(features, errors)
     scan = _Scan.of(errors, events.weight, best, min_rows, max_conditions)
     bound = float(np.quantile(largest, 1.0 - alpha))
@@ -270,14 +265,14 @@ def find_segments(
     return list(_unexplained(errors, wrong)), len(scan.one)
 
 
-def _draw_largest(
+def draw_largest(
     events: EventRows,
     features: list[BinnedFeature],
     min_rows: float,
     max_conditions: int,
     rng: np.random.Generator,
-) -> Floats:
-    """Return the largest statistic of all segments, by draw of labels.
+) -> tuple[Floats, Floats]:
+    """Return the largest statistic of segments and the largest error of a bin, by draw of labels.
 
     Of many rows some are enough: the statistics are nearly normal for any number of them, and
     depend on each other in the same way.
@@ -291,8 +286,8 @@ def _draw_largest(
     p, _, weight = events
     whole = np.floor(weight + 1e-9).astype(np.int64)
     scans: dict[tuple[int, ...], _Scan] = {}
-    largest = np.full(N_SEARCHES, -np.inf)
-    known = _Errors.of(events, weight * 0.0)
+    largest, of_bins = np.empty(N_SEARCHES), np.empty(N_SEARCHES)
+    known = RowErrors.of(events, weight * 0.0)
     for draw in range(N_SEARCHES):
         residual = rng.binomial(whole, p) + (rng.random(len(p)) < p) * (weight - whole) - weight * p
         errors = known._replace(residual=residual)
@@ -303,11 +298,12 @@ def _draw_largest(
         scan = scans[key]
         size = scan.statistics(errors) - SECOND_CONDITION * scan.is_pair
         largest[draw] = size.max(initial=-1e9)
-    return largest
+        of_bins[draw] = largest_error(features, errors, weight, min_rows)
+    return largest, of_bins
 
 
 def _judge(
-    events: EventRows, errors: _Errors, proposed: ProposedSegment, bound: float
+    events: EventRows, errors: RowErrors, proposed: ProposedSegment, bound: float
 ) -> tuple[float, Segment]:
     """Return the statistic of a segment and its numbers.
 
@@ -324,7 +320,7 @@ def _judge(
     return size, Segment(proposed.conditions, mean, observed, n_rows, 1.0)
 
 
-def _best_features(features: list[BinnedFeature], errors: _Errors) -> list[BinnedFeature]:
+def _best_features(features: list[BinnedFeature], errors: RowErrors) -> list[BinnedFeature]:
     """Return the features with the largest errors of their own; the first is that of all rows."""
     if len(features) <= MOST_FEATURES + 1:
         return features
@@ -357,7 +353,7 @@ def merge_rows(
 
 
 def _propose(
-    weight: Floats, errors: _Errors, features: list[BinnedFeature], scan: _Scan
+    weight: Floats, errors: RowErrors, features: list[BinnedFeature], scan: _Scan
 ) -> list[ProposedSegment]:
     """Return segments with large errors, a few that are not nearly the same in each round.
 
@@ -390,7 +386,7 @@ def _propose(
     ]
 
 
-def _without(errors: _Errors, rows: NDArray[np.bool_]) -> _Errors:
+def _without(errors: RowErrors, rows: NDArray[np.bool_]) -> RowErrors:
     """Return errors without that of a segment: a common shift of the log-odds of its rows."""
     shift = errors.residual[rows].sum() / max(errors.moments[0][rows].sum(), LEAST_VARIANCE)
     return errors._replace(
@@ -429,31 +425,8 @@ def _unlike(rows: list[NDArray[np.bool_]], weight: Floats) -> list[int]:
     return kept
 
 
-def _null_sums(events: EventRows, rows: NDArray[np.bool_], n_draws: int, rng: Any) -> Floats:
-    """Return sums of y - p over the rows of each segment, with y drawn from p."""
-    p, _, weight = events
-    variance = weight * p * (1.0 - p)
-    members = rows.astype(np.float32)
-    if len(p) > MOST_ROWS_DRAWN and (members @ variance).min() >= NORMAL_VARIANCE:
-        covariance = (members * variance.astype(np.float32)) @ members.T
-        values, vectors = np.linalg.eigh(covariance.astype(np.float64))
-        noise = rng.standard_normal((n_draws, len(values)))
-        drawn: Floats = noise @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        return drawn
-    whole = np.where(weight > 1.0, np.floor(weight + 1e-9), 0.0).astype(np.int64)
-    sums = np.empty((n_draws, len(rows)))
-    step = max(1, MOST_CELLS_DRAWN // len(p))
-    for start in range(0, n_draws, step):
-        size = min(step, n_draws - start), len(p)
-        hits = (rng.random(size) < p) * (weight - whole)
-        if whole.any():
-            hits += rng.binomial(whole, p, size)
-        sums[start : start + step] = (hits - weight * p).astype(np.float32) @ members.T
-    return sums
-
-
 def _unexplained(
-    errors: _Errors, wrong: list[tuple[float, ProposedSegment, Segment]]
+    errors: RowErrors, wrong: list[tuple[float, ProposedSegment, Segment]]
 ) -> Iterator[Segment]:
     """Yield segments whose errors those before them do not explain, the largest first."""
 
@@ -468,24 +441,12 @@ def _unexplained(
 
 
 def largest_error(
-    events: EventRows, features: list[BinnedFeature], min_rows: float, n_draws: int, rng: Any
-) -> tuple[float, Estimate, float]:
-    """Return the largest error of a bin, what drawn labels have instead, and its p-value."""
-    p, hits, weight = events
+    features: list[BinnedFeature], errors: RowErrors, weight: Floats, min_rows: float
+) -> float:
+    """Return the largest error of a bin of enough rows, in its standard deviations."""
     n_rows, gap, variance = (
         np.concatenate([np.bincount(own.codes, terms, own.n_bins) for own in features])
-        for terms in (weight, weight * (hits - p), weight * p * (1.0 - p))
+        for terms in (weight, errors.residual, errors.moments[0])
     )
     kept = n_rows >= min(min_rows, n_rows[0])
-    gap, variance = gap[kept], variance[kept]
-    if len(p) > MOST_ROWS_DRAWN and variance.min() >= NORMAL_VARIANCE:
-        # Sidak's inequality: normal variables that depend on each other have no larger maximum.
-        null = rng.standard_normal((n_draws, len(gap)))
-    else:
-        bins = [(own.codes, i) for own in features for i in range(own.n_bins)]
-        rows = np.array([bins[k][0] == bins[k][1] for k in np.flatnonzero(kept)])
-        null = _null_sums(events, rows, n_draws, rng) / _sd(variance)
-    error, largest = float(np.max(np.abs(gap) / _sd(variance))), np.abs(null).max(axis=1)
-    low, high = np.quantile(largest, [0.05, 0.95]).tolist()
-    chance = (1 + np.count_nonzero(largest >= error - ROUNDING)) / (1 + n_draws)
-    return error, Estimate(float(largest.mean()), low, high), float(chance)
+    return float(np.max(np.abs(gap[kept]) / _sd(variance[kept])))

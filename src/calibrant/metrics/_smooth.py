@@ -10,7 +10,7 @@ import numpy as np
 from scipy.fft import dct, dst
 from scipy.optimize import brentq
 
-from calibrant._predictions import Statistic, column_of, measure, read
+from calibrant._predictions import Statistic, column_of, metric_of, source_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -76,8 +76,8 @@ def smooth_ece(
     >>> round(smooth_ece(y, positive), 2)
     0.11
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, ResidualMoments(column_of(source.classes, kind)))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, ResidualMoments(column_of(source.classes, kind)))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from calibrant.monitor._reading import (
     batch_digests,
     check_classes,
     in_counting_order,
-    read_rows,
+    read_batch,
     read_unlabelled,
 )
 from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, report_unlabelled
@@ -173,7 +173,7 @@ class CalibrationMonitor:
             If a batch of this name is among the last 2048, or one of equal rows, in any order,
             with equal times. Rows of fewer than 30 kinds may be equal by chance, and are counted.
         """
-        rows, classes = read_rows(self.classes_, probabilities, y, time)
+        rows, classes = read_batch(self.classes_, probabilities, y, time)
         digests = batch_digests(rows, _check_name("batch", batch))
         if not again and not set(digests).isdisjoint(self._digests):
             raise errors.RepeatedBatchError(

@@ -59,7 +59,7 @@ def _check(
     return batch.scores, batch.class_index, batch.classes
 
 
-def read_rows(
+def read_batch(
     classes: Labels | None, probabilities: object, y: object, time: object
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant import _drawing as style
 from calibrant._gate import check_number
-from calibrant._predictions import read
+from calibrant._predictions import source_of
 from calibrant._result import Result, doc, result
 from calibrant._text import percents, shorten
 from calibrant.metrics import ClassBins, check_bins, errors_in, reliability_curve
@@ -89,7 +89,7 @@ def compute_classwise(
     """
     check_bins(n_bins)
     check_number("n_worst", n_worst, low=0, whole=True)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     sums = source.add_up({"bins": ClassBins(int(n_bins))})["bins"]
     ece = errors_in(sums)
     weight, happened, said = sums.sum(axis=1).T

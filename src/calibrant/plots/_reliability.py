@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _drawing as style
-from calibrant._predictions import read_rows
+from calibrant._predictions import in_memory
 from calibrant._text import p_words, percent, shorten
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
@@ -86,7 +86,7 @@ def compute_reliability_grid(
     """
     curves = {}
     for name, y_proba in probabilities.items():
-        rows = read_rows(y_true, y_proba, sample_weight, classes)
+        rows = in_memory(y_true, y_proba, sample_weight, classes)
         usual = usual_strategy(rows, kind) if strategy is None else strategy
         curves[name] = reliability_curve(rows, kind=kind, n_bins=n_bins, strategy=usual)
     return curves
@@ -404,7 +404,7 @@ class ReliabilityDisplay:
         -------
         display : ReliabilityDisplay
         """
-        rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+        rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
         curve = reliability_curve(
             rows,
             kind=kind,

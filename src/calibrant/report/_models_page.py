@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from calibrant import _drawing as style
 from calibrant._atomic_file import replace_file
 from calibrant._pages.shell import Markup, render_page
-from calibrant._text import clean
+from calibrant._text import printable
 from calibrant.report._models import describe
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def models_picture(table: ModelTable) -> str:
                 label = name if place == 0 else None
                 ax.plot([x], [place], marker, color=color, fillstyle=filled, label=label)
         ax.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-        ax.set_yticklabels([style.literal(clean(row.model, 28)) for row in rows])
+        ax.set_yticklabels([style.literal(printable(row.model, 28)) for row in rows])
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
     told = "; ".join(
-        f"{clean(row.model)} {row.accuracy.value:.0%} right, {row.confidence:.0%} sure"
+        f"{printable(row.model)} {row.accuracy.value:.0%} right, {row.confidence:.0%} sure"
         for row in rows
     )
     size = (7.6, 1.1 + 0.42 * len(rows))

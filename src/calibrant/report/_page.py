@@ -17,7 +17,7 @@ from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._pages.shell import Markup, render_page
 from calibrant._predictions import usual_column
-from calibrant._text import amount, clean, p_words, percent
+from calibrant._text import amount, p_words, percent, printable
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
 from calibrant.metrics import METRICS, SIGNIFICANT, headline
@@ -80,7 +80,7 @@ def method_tables(comparison: Comparison) -> tuple[PageTable, PageTable]:
         cells[after_nll:after_nll] = [_difference_cell(method), *binary]
         cells.append(PageCell("-" if method.calibrator is None else f"{method.fit_seconds:.2f}"))
         is_chosen = method.method == verdict.chosen
-        rows[method.method] = PageRow(method.method, cells, clean(method.title), is_chosen)
+        rows[method.method] = PageRow(method.method, cells, printable(method.title), is_chosen)
     listed = [row for method, row in rows.items() if method in verdict.listed]
     others = [row for method, row in rows.items() if method not in verdict.listed]
     heads.append("fit, s")
@@ -331,10 +331,10 @@ def reliability_picture(
 ) -> dict[str, Any]:
     """Return the diagram of the confidence, or of the positive class of two, and its caption."""
     curve, usual = result.curve, usual_column(comparison.n_classes)
-    head = "after " + clean(result.method) if result.calibrator else "before calibration"
+    head = "after " + printable(result.method) if result.calibrator else "before calibration"
     error = f"conf-ECE {percent(curve.ece, 2)}"
     if usual is not None:
-        name = clean(comparison.classes[usual])
+        name = printable(comparison.classes[usual])
         head = f"class {name}, {head}"
         error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
         curve = replace(curve, kind="the class")  # whose name is in the caption
@@ -362,7 +362,7 @@ def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
     if isinstance(calibrator, FeatureCalibrator):
         calibrator = calibrator.calibrator_
     picture = compute_map(calibrator)
-    curves = tuple(curve._replace(name=clean(curve.name)) for curve in picture.curves)
+    curves = tuple(curve._replace(name=printable(curve.name)) for curve in picture.curves)
     if picture.kind == "two classes":  # the class is named in the caption
         curves = (curves[0]._replace(name="map"),)
         picture = replace(picture, x_label="probability before", y_label="probability after")
@@ -371,6 +371,6 @@ def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
     def draw(ax: Axes) -> None:
         draw_map(picture, ax, smallest=smallest)
 
-    label = f"Calibration map of {clean(result.method)}. {picture.note}"
+    label = f"Calibration map of {printable(result.method)}. {picture.note}"
     svg = style.to_svg(draw, SIZE, name=f"map of {result.method}", label=label)
-    return {"svg": Markup(svg), "head": clean(result.method), "words": picture.note}
+    return {"svg": Markup(svg), "head": printable(result.method), "words": picture.note}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant import _gate as gate
 from calibrant._extras import needed
 from calibrant._result import Estimate, doc, result
-from calibrant._text import align, escape, money, percent, shorten
+from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
 from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
@@ -195,7 +195,9 @@ class Comparison:
         failed = [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
         n_val, n_test = self.settings["n_val"], self.settings["n_test"]
         sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {self.n_classes:,} classes"
-        return "\n".join([*align(zip(*columns, strict=True)), *failed, f"{sizes}; * the best"])
+        return "\n".join(
+            [*align_columns(zip(*columns, strict=True)), *failed, f"{sizes}; * the best"]
+        )
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"

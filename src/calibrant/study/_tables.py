@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant._calibrators.methods import methods
-from calibrant._text import clean, p_words
+from calibrant._text import p_words, printable
 from calibrant._trial import UNCALIBRATED
 from calibrant.study import _ranks as ranks
 from calibrant.study._table import CASE
@@ -328,12 +328,12 @@ def build_tables(table: StudyTable) -> list[Table]:
 
 def escape_markdown(text: object) -> str:
     """Return text that Markdown prints as it is, also inside a table."""
-    return _MARKDOWN.sub(r"\\\1", clean(text, None)).replace("&", "&amp;")
+    return _MARKDOWN.sub(r"\\\1", printable(text, None)).replace("&", "&amp;")
 
 
 def escape_latex(text: object) -> str:
     """Return text that LaTeX prints as it is."""
-    return clean(text, None).translate(_LATEX)
+    return printable(text, None).translate(_LATEX)
 
 
 def _marked(row: Sequence[Entry], escape: Callable[[str], str], bold: str) -> list[str]:

@@ -111,7 +111,7 @@ def build_likelihood(
         choice = choose_strength(batch.take(chosen), temperature)
     rows = segment_rows(batch, fill_gaps=True)
     if prior_strength is None and choice is None:
-        share = deal_rows(batch, rows)
+        share = deal_segments(batch, rows)
     share = np.ascontiguousarray(rows.weight[:, None]) if share is None else share
     prior = TemperaturePrior.of(batch, rows, share, temperature)
     if prior_strength is None:
@@ -131,11 +131,11 @@ def build_likelihood(
 def choose_strength(batch: SimplexBatch, temperature: TemperatureMap) -> PriorChoice:
     """Choose how many pseudo-observations there are, by cross-validation."""
     rows = segment_rows(batch, fill_gaps=True)
-    share = deal_rows(batch, rows)
+    share = deal_segments(batch, rows)
     return cross_validate(rows, TemperaturePrior.of(batch, rows, share, temperature), share)
 
 
-def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Floats:
+def deal_segments(batch: SimplexBatch, rows: SegmentedRows) -> Floats:
     """Weight of each row in each fold.
 
     Rows that differ in the order of their cells at most have no order here: each has its part of
