@@ -130,3 +130,8 @@ def simulate(n_rows, n_classes, seed=0):
     y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     bold = honest**2
     return bold / bold.sum(axis=1, keepdims=True), y
+
+
+def nll(probabilities, y, floor=1e-12):
+    """Mean negative log-likelihood of labels 0 .. k-1."""
+    return -np.mean(np.log(np.maximum(probabilities[np.arange(len(y)), y], floor)))
