@@ -66,7 +66,7 @@ build/export/.ready: $(VENV)/.dev
 test-export: build/export/.ready kernels  ## export to other runtimes, which need large packages
 	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
 	  -n $(WORKERS) --dist worksteal --durations 10 -m 'not slow' \
-	  tests/export tests/cli/test_export.py src/calibrant/export \
+	  tests/export tests/cli/test_export.py src/calibrant/export tests/hooks src/calibrant/hooks \
 	  docs/guides/into-production.md docs/evidence/calarena.md
 
 test-data: build/export/.ready kernels  ## of both, what reads real predictions beyond tests/data

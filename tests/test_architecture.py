@@ -135,7 +135,7 @@ BUDGETS = {
     "scale": 1_100,
     "model_file": 1_370,
     "export": 2_090,
-    "_files _cli": 5_060,
+    "_files _cli": 5_070,
     "hooks": 560,
     "study": 3_690,
 }

@@ -10,7 +10,6 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant._calibrators import auto as auto_module
 from calibrant._calibrators import auto_search
 from calibrant._calibrators.auto import NAMES, NAMES_OF_TWO
 from calibrant._gate._simplex import check_batch
@@ -174,27 +173,6 @@ def weights_of(auto):
     return {c.path: c.weight for c in auto.report_.candidates}
 
 
-def test_few_mistakes_leave_a_share_to_temperature_scaling(monkeypatch):
-    """Of 1,500 rows 5 are wrong: what is learnt from these may be luck, however likely it looks."""
-    rng = np.random.default_rng(0)
-    p = np.full((1500, 4), 0.01 / 3)
-    top, wrong = rng.integers(0, 4, 1500), np.arange(1500) < 5
-    p[np.arange(1500), top] = 0.99
-    p *= rng.uniform(0.8, 1.0, p.shape)
-    p /= p.sum(axis=1, keepdims=True)
-    y = (top + wrong) % 4
-    held = AutoCalibrator().fit(p, y)
-    monkeypatch.setattr(auto_module, "CHOSEN", auto_module.Constants(enough_loss=0.0))
-    free = AutoCalibrator().fit(p, y)
-    loss = 1500 * free.report_.candidates[0].nll
-    few = 100.0 / (loss + 100.0) * 0.05 / (loss / 1500 + 0.05) * loss / (loss + 10.0)
-    assert few > 0.3
-    for path in ("structured", "structured-wide"):
-        assert weights_of(held)[path] == pytest.approx((1 - few) * weights_of(free)[path], abs=0.02)
-    assert weights_of(held)["ts"] > few / 2
-    assert held.finish_share_ < 0.7 * free.finish_share_
-
-
 def test_scores_that_nothing_proves_wrong_keep_a_share():
     """And none once they are clearly wrong."""
     p, y = simulate(150, 4)
@@ -214,7 +192,7 @@ def test_a_set_without_mistakes_is_as_sharp_as_by_temperature_scaling():
     p[np.arange(3600), top] = 1.0 - off
     auto = AutoCalibrator(classes=range(3)).fit(p[:600], top[:600])
     ts = TemperatureScaling(classes=range(3)).fit(p[:600], top[:600])
-    assert weights_of(auto)["identity"] < 0.1
+    assert weights_of(auto)["identity"] < 0.15
     loss, other = (negative_log_likelihood(top, each.predict_proba(p)) for each in (auto, ts))
     assert loss < 1.5 * other  # it was three times as large
     y = np.where(np.arange(600) == off[:600].argmax(), (top[:600] + 1) % 3, top[:600])
@@ -227,7 +205,7 @@ def test_of_many_classes_what_costs_most_is_left_out():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(101), 202)
     report = AutoCalibrator(cv=2).fit(p, np.arange(202) % 101).report_
-    assert {c.path for c in report.candidates} == set(NAMES) - {"scir", "structured-loose"}
+    assert {c.path for c in report.candidates} == set(NAMES) - {"structured-loose"}
 
 
 @pytest.fixture

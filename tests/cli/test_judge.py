@@ -122,6 +122,25 @@ def test_pairs_are_calibrated_and_ranked(tmp_path, call):
     np.testing.assert_allclose(written, exact.win_probability)
 
 
+def test_probabilities_of_pairs_may_stand_in_any_order(tmp_path, call):
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2, 200)
+    p = rng.dirichlet([2, 2, 1], 200)  # A, B, tie
+    p = np.column_stack([p[:, :2].round(4), 1 - p[:, :2].round(4).sum(axis=1)])
+    human = np.array([rng.choice(["A", "B", "tie"], p=row) for row in p], dtype=object)
+    human[60:] = None
+    frame = pd.DataFrame({"tie": p[:, 2], "B": p[:, 1], "A": p[:, 0], "human": human})
+    frame["left"], frame["right"] = np.array(["x", "y"])[first], np.array(["y", "x"])[first]
+    frame.to_csv(tmp_path / "pairs.csv", index=False)
+    words = ("--label-column", "human", "--columns", "A,B,tie", "--pairs", "left,right", "--json")
+    found = call("judge", tmp_path / "pairs.csv", *words).json
+    exact = judge_pairs(frame["left"], frame["right"], human, p)
+    assert found["models"] == list(exact.models)
+    assert found["strengths"][0] == pytest.approx(exact.strengths[0]._asdict(), abs=1e-6)
+    again = call("judge", tmp_path / "pairs.csv", *words[:3], "tie,B,A", *words[4:]).json
+    assert again["strengths"][0] == pytest.approx(found["strengths"][0], abs=1e-9)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_a_plan_writes_the_rows_to_grade(home, tmp_path, call, suffix):
     out = tmp_path / f"rows.{suffix}"

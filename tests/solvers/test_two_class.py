@@ -146,7 +146,7 @@ def test_the_curve_is_the_average_of_its_members(monkeypatch):
         made(self, lines, points, z, cells)
 
     monkeypatch.setattr(two_class._Average, "__init__", spy)
-    shares = np.append(np.full(len(MEMBERS), 0.9 / len(MEMBERS)), 0.1)
+    shares = np.append(np.full(len(MEMBERS), 0.9 / len(MEMBERS)), [0.04, 0.06])
     fit_log_odds(z, positives, cells, LOGS, 1e-8)
     ((lines, points),) = seen
     curve = two_class._Average(lines, points, z, cells).curve(shares, LOGS)
@@ -155,7 +155,7 @@ def test_the_curve_is_the_average_of_its_members(monkeypatch):
     for line, point in zip(LINE_OF, points, strict=True):
         u, features = plain_features(lines[line], tried)
         each.append(expit(u + point @ features))
-    each.append(expit(tried))
+    each += [expit(lines[1].slope * tried), expit(tried)]
     np.testing.assert_allclose(curve(expit(tried)), shares @ np.array(each), atol=2e-4)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from calibrant._kernels.curves import floor_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
+from calibrant._solvers.pseudo_rows import share_of_few_errors
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 STRUCTURED = ("structured", "structured-wide", "structured-loose")
 """Candidates that distinguish classes. Without one of them, no final stage does so either."""
 
-NAMES = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
+NAMES = ("ts", "identity", "na-fir", *STRUCTURED)
 NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
 NAMES_OF_TWO = ("ts", "two-class", "ir-ovr")
 """Default candidates: of several classes, of more than ``MANY``, and of two."""
@@ -46,45 +47,21 @@ MANY = 100
 OF_TWO = "two-class"
 """Candidate that the mixture of two classes is shrunk to."""
 
+FAVOURED = ("ts", *STRUCTURED)
+"""Candidates that the prior of the weights is in favour of, alike."""
+
 PLAIN = ("ts", "identity")
 """Candidates that need no final stage."""
 
 
-@dataclass(frozen=True)
-class Constants:
-    """Numbers chosen on validation parts of real classifiers, whole and cut to 200 rows.
+FLOOR_LOSS = 0.01
+"""Loss, in nats, that the smallest probability of the mixture may cost."""
 
-    docs/explanation/auto.md says what each does, docs/evidence/choices.md how it was chosen.
-    """
+PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
+"""The price of leaving the reference is computed on about this many cells, and these rows."""
 
-    # The price of leaving the reference is computed on about this many cells, and these rows.
-    priced_cells: int = 1 << 13
-    priced_rows: int = 64
-    # Share of temperature scaling where there are few errors: see ``share_of_few_errors``.
-    enough_loss: float = 100.0
-    common_loss: float = 0.05
-    some_loss: float = 10.0
-    # Share of the uncalibrated scores where no gain proves them wrong, and the gain, in nats, that
-    # halves it.
-    unproven_share: float = 0.6
-    clear_gain: float = 1.5
-    # Smallest probability of the mixture, and the loss, in nats, that a larger one may cost.
-    floor: float = 1e-12
-    floor_loss: float = 0.01
-    # Candidates and final stages of a smaller weight are left out.
-    least_weight: float = 1e-3
-
-
-CHOSEN = Constants()
-
-PRIOR_PARTS = {
-    "structured": 0.5,
-    "structured-wide": 0.18,
-    "structured-loose": 0.4,
-    "ts": 0.16,
-    "identity": 0.16,
-}
-"""Parts of the prior of the weights, by candidate; it decides where there are few rows."""
+LEAST_WEIGHT = 1e-3
+"""Candidates and final stages of a smaller weight are left out."""
 
 
 class AutoCalibrator(Composed):
@@ -108,9 +85,8 @@ class AutoCalibrator(Composed):
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
-        Number of pseudo-observations in favour of "structured", and fewer for some other
-        candidates, which decide where there are few rows. For two classes "two-class" has all of
-        them.
+        Number of pseudo-observations in favour of temperature and structured scaling, which decide
+        where there are few rows. For two classes "two-class" has all of them.
     caution : float, default=3000.0
         Number of pseudo-observations, rows of the calibration set with temperature-scaled
         probabilities as labels, that shrink the mixture towards temperature scaling; for two
@@ -150,7 +126,7 @@ class AutoCalibrator(Composed):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> auto = AutoCalibrator().fit(scores, y)
-    >>> auto.report_.why.startswith("Of 7 candidates")
+    >>> auto.report_.why.startswith("Of 6 candidates")
     True
     """
 
@@ -202,16 +178,16 @@ class AutoCalibrator(Composed):
             search.hold_out(names, start)
             start("mixture")
             reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
-            weights, few, report = self._weigh(search, names, reference)
+            weights, report = self._weigh(search, names, reference)
             start("finish")
-            fitted = self._finish(search, names, weights, few, reference)
+            fitted = self._finish(search, names, weights, reference)
             return fitted | {"solver_report_": report}
 
     def _weigh(
         self, search: Search, names: list[str], reference: str
-    ) -> tuple[NDArray[np.float64], float, SolverReport]:
-        """Return the weights of the mixture, and the share that temperature scaling kept."""
-        parts = {OF_TWO: 1.0} if reference == OF_TWO else PRIOR_PARTS
+    ) -> tuple[NDArray[np.float64], SolverReport]:
+        """Return the weights of the mixture."""
+        favoured = [OF_TWO] if reference == OF_TWO else FAVOURED
         of_labels = search.of_labels(names)
         cells, cell_weights = _priced_cells(search, names, reference)
         weights, report = solve_priced_mixture(
@@ -221,20 +197,18 @@ class AutoCalibrator(Composed):
             cell_weights,
             names.index(reference),
             strength=self.caution,
-            prior=self.prior_rows * np.array([parts.get(name, 0.0) for name in names]),
+            prior=self.prior_rows * np.isin(names, favoured) / len(favoured),
         )
-        few = 0.0
         if self.caution > 0.0 and reference == BASELINE:
-            weights, few = _keep_plain(weights, of_labels, search.batch, names)
-        weights = np.where(weights < CHOSEN.least_weight, 0.0, weights)
-        return weights / weights.sum(), few, report
+            weights = _keep_plain(weights, of_labels, search.batch, names)
+        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+        return weights / weights.sum(), report
 
     def _finish(
         self,
         search: Search,
         names: list[str],
         weights: NDArray[np.float64],
-        few: float,
         reference: str,
     ) -> dict[str, Any]:
         """Fit the candidates that have a weight to all rows, and the final stages."""
@@ -244,7 +218,7 @@ class AutoCalibrator(Composed):
         # Two-class scaling is an average of several maps already.
         share = 0.0
         if reference != OF_TWO:
-            share = _share_of_final_stages(kept, loss, few, self.finish)
+            share = _share_of_final_stages(kept, loss, self.finish)
         stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
         cells = max(search.total_weight, 1.0) * batch.n_classes
         *parts, baseline = search.fit([*kept, BASELINE])
@@ -256,7 +230,7 @@ class AutoCalibrator(Composed):
             "weights_": np.array(list(kept.values())),
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
-            "floor_": max(CHOSEN.floor, CHOSEN.floor_loss * min(loss, 1.0) / cells),
+            "floor_": max(SMALLEST, FLOOR_LOSS * min(loss, 1.0) / cells),
             "report_": report_of(names, of_labels, weights, search, share, reference),
         }
 
@@ -267,7 +241,7 @@ class AutoCalibrator(Composed):
         """
         weights = {c.path: c.weight for c in self.report_.candidates if c.weight > 0.0}
         rows = search.mix(weights)
-        floor_rows(rows, CHOSEN.floor if self.floor_ is None else self.floor_)
+        floor_rows(rows, SMALLEST if self.floor_ is None else self.floor_)
         last, share = rows, self.finish_share_ or 0.0
         for stage in self.finish_ or ():
             last = outputs_of(stage, last)
@@ -289,7 +263,7 @@ class AutoCalibrator(Composed):
         chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in fitted["paths_"]]
         mixture = MixtureMap(tuple(chains), fitted["weights_"])
         floor = fitted["floor_"]
-        first = Stage(mixture, CHOSEN.floor if floor is None else floor)
+        first = Stage(mixture, SMALLEST if floor is None else floor)
         if not fitted["finish_"]:
             return mixture if floor is None else ChainMap((first,))
         share = fitted["finish_share_"]
@@ -298,35 +272,18 @@ class AutoCalibrator(Composed):
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
-def _share_of_final_stages(
-    weights: dict[str, float], loss: float, few: float, nats: float
-) -> float:
+def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) -> float:
     """Return the weight of the final stages in the result.
 
-    With w the weight of temperature scaling and of the uncalibrated scores in the mixture, f the
-    share kept for ``few`` errors and E the held-out ``loss``, it is
+    With w the weight of temperature scaling and of the uncalibrated scores in the mixture, and E
+    the held-out ``loss``, it is
 
-        (1 - f) (1 - w) E / (E + nats).
+        (1 - w) E / (E + nats).
     """
-    share = (1.0 - few) * (1.0 - sum(weights.get(name, 0.0) for name in PLAIN))
+    share = 1.0 - sum(weights.get(name, 0.0) for name in PLAIN)
     if nats > 0.0:
         share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= CHOSEN.least_weight else 0.0
-
-
-def share_of_few_errors(loss: float, total_weight: float) -> float:
-    """Return the share that temperature scaling keeps while there are few errors to learn from.
-
-    With E its held-out loss in nats and h = E / n the mean of that, the share is
-
-        A / (A + E) * b / (b + h) * E / (E + C).
-
-    The first factor falls as errors accumulate, the second where errors are common, and the third
-    is zero where there is no loss at all.
-    """
-    share = CHOSEN.enough_loss / (CHOSEN.enough_loss + loss)
-    share *= CHOSEN.common_loss / (CHOSEN.common_loss + loss / total_weight)
-    return share * loss / (loss + CHOSEN.some_loss)
+    return share if share >= LEAST_WEIGHT else 0.0
 
 
 def _keep_plain(
@@ -334,13 +291,11 @@ def _keep_plain(
     of_labels: NDArray[np.float64],
     batch: SimplexBatch,
     names: list[str],
-) -> tuple[NDArray[np.float64], float]:
+) -> NDArray[np.float64]:
     """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
 
-    Returns the new weights, and the first of the shares. With G the gain over the scores in nats,
-    the second is at most
-
-        u / (1 + exp(G - C)).
+    With G the gain over the scores in nats, the second is at most 1 / (1 + exp(G)): as likely as
+    the mixture, they have half of the result.
     """
     logs = np.log(np.maximum(np.column_stack([of_labels @ weights, of_labels]), SMALLEST))
     mixture_loss, *losses = -(batch.weight @ logs)
@@ -352,14 +307,12 @@ def _keep_plain(
     kept[baseline] += few
     if "identity" in names:
         identity = names.index("identity")
-        gain = losses[identity] - mixture_loss
-        # Without an error the whole loss is less than a clear gain, so nothing could refute the
-        # scores; the prior of temperature scaling, which keeps T near 1, is caution enough.
-        share = CHOSEN.unproven_share * expit(CHOSEN.clear_gain - gain)
-        share *= min(_count_errors(batch), 1.0)
+        # Without an error the whole loss is no clear gain, so nothing could refute the scores; the
+        # prior of temperature scaling, which keeps T near 1, is caution enough.
+        share = float(expit(mixture_loss - losses[identity])) * min(_count_errors(batch), 1.0)
         kept *= 1.0 - share
         kept[identity] += share
-    return kept, few
+    return kept
 
 
 def _count_errors(batch: SimplexBatch) -> float:
@@ -378,7 +331,7 @@ def _priced_cells(
     cells that make no difference to the sum are left out.
     """
     batch = search.batch
-    n_parts = min(batch.scores.size // CHOSEN.priced_cells, batch.n_rows // CHOSEN.priced_rows)
+    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
     row, fold, weight = replace(batch, group=None).deal(1 + n_parts)
     row, weight = row[fold == 0], weight[fold == 0]
     share = weight[:, None] * search.held_out[reference].scores[row]

@@ -23,9 +23,10 @@ class TwoClassScaling(OneVsRestLogistic):
     Made for two classes and few rows. Six maps are fitted: starting at the scores, at temperature
     scaling or at a slope around the base rate, with or without an intercept, each with curvature
     that may treat the two classes differently. Their probabilities are averaged with weights by
-    the evidence for each, and the scores get weight where the gain is small. The result is one
-    non-decreasing curve of the log-odds. With more than two classes there is one curve for each
-    class against all others, and rows are divided by their sums.
+    the evidence for each. Temperature scaling gets weight where errors are few, and the scores
+    where the gain is small. The result is one non-decreasing curve of the log-odds. With more than
+    two classes there is one curve for each class against all others, and rows are divided by their
+    sums.
 
     Parameters
     ----------
@@ -44,8 +45,9 @@ class TwoClassScaling(OneVsRestLogistic):
     -----
     Ridge penalties are numbers of rows, and 120 pseudo-observations hold each map to the line that
     it starts from, fewer where it proves to differ; the problem is convex. The weight of a map is
-    its marginal likelihood by Laplace's approximation; the scores get the share
-    ``1 / (1 + exp(gain))``, where the gain over them is in nats. The penalties were chosen within
+    its marginal likelihood by Laplace's approximation. With E the loss of temperature scaling in
+    nats, that has the share ``1 / (1 + E**2 / n)`` of n rows, and the scores have
+    ``1 / (1 + exp(gain))`` of what the gain over them is in nats. The penalties were chosen within
     the validation parts of real classifiers (``tools/measure_auto.py``). A weight is a number of
     rows: all of them doubled are twice as many rows against the same penalties.
 

@@ -234,13 +234,18 @@ def _compare_pairs(
     given: Given, asked: Asked, first: str, second: str
 ) -> tuple[Any, dict[str, Any]]:
     """Compare models by pairs of answers; return the result, and the chance of each first one."""
+    import numpy as np
+
     from calibrant.judge import judge_pairs
 
+    judged, classes = given.judged, given.classes
+    if judged.ndim == 2 and classes is not None:  # A, B and tie are in the order of the words
+        judged = judged[:, np.argsort([str(verdict) for verdict in classes])]
     result = judge_pairs(
         asked.column(first, "--pairs"),
         asked.column(second, "--pairs"),
         given.human,
-        given.judged,
+        judged,
         items=asked.question(),
         confidence_level=asked.level,
         random_state=asked.seed,

@@ -50,3 +50,12 @@ def price(divergences: Floats) -> Floats:
 def share(strength: float, total: float) -> float:
     """Weight of pseudo-observations among all, beside rows of total weight ``total``."""
     return strength / (strength + total) if math.isfinite(total) else 0.0
+
+
+def share_of_few_errors(loss: float, total: float) -> float:
+    """Return the share that temperature scaling keeps while there are few errors to learn from.
+
+    With E its loss in nats and h = E / n the mean of that, the share is 1 / (1 + E h): it falls as
+    errors accumulate, and where they are common.
+    """
+    return 1.0 / (1.0 + loss * loss / total)

@@ -4,8 +4,9 @@ No single one is best: on most classifiers all sensible maps of 100 rows are lev
 has less variance than any. Each member starts from one of three lines, the scores, temperature
 scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows;
 pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
-Its weight is its marginal likelihood, by Laplace's approximation. The average is weighed against
-the scores themselves by the likelihoods of both.
+Its weight is its marginal likelihood, by Laplace's approximation. Temperature scaling has a part
+where errors are few, and the average is weighed against the scores themselves by the likelihoods of
+both.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ from calibrant._objectives.two_class import (
 from calibrant._solvers.logistic import bounds_of_logs
 from calibrant._solvers.merged_rows import merge_rows
 from calibrant._solvers.one_vs_rest import solve_one_vs_rest
-from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining
+from calibrant._solvers.pseudo_rows import (
+    AT_SCORES,
+    REWEIGHTINGS,
+    remaining,
+    share_of_few_errors,
+)
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.temperature import read_zero
 
@@ -43,8 +49,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-SLOPE, INTERCEPT, BEND, OUT = 1e-3, 0.1, 16.0, math.inf
-"""Penalties in rows: a slope and an intercept are nearly free, both bends are not. Chosen within
+SLOPE, INTERCEPT, BEND, OUT = 1e-3, 0.1, 1.0, math.inf
+"""Penalties in rows: a slope and an intercept are nearly free, both bends less. Chosen within
 the validation parts of real classifiers by ``tools/measure_auto.py``."""
 
 MEMBERS = np.array(
@@ -139,7 +145,8 @@ def fit_log_odds(
     evidence = _evidence(rows, fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
     average = _Average(lines, fits.points, z, cells)
     shares = np.exp(evidence - evidence.max())
-    shares = np.append(shares / shares.sum(), 0.0)
+    few = share_of_few_errors(max(float(rows.base_losses[1]), 0.0), total)
+    shares = np.append(shares / shares.sum() * (1.0 - few), [few, 0.0])
 
     def loss_of(curve: LogOddsCurve) -> float:
         eta = np.interp(z, curve.x, curve.y)
@@ -235,7 +242,7 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
 
 
 class _Average:
-    """Averages of members and of the scores.
+    """Averages of members, of temperature scaling and of the scores.
 
     They are lines between values at ``x``, and go on straight beyond the rows' log-odds.
     """
@@ -248,11 +255,12 @@ class _Average:
         self.x = x[np.append(True, np.diff(x) > 1e-6 * (1.0 + np.abs(x[1:])))]
         nearest = np.searchsorted(0.5 * (self.x[1:] + self.x[:-1]), z)
         self._near = 1e-6 + np.bincount(nearest, cells, minlength=len(self.x)) / cells.sum()
-        eta = np.empty((len(points) + 1, len(self.x)))
+        eta = np.empty((len(points) + 2, len(self.x)))
         for place, line in enumerate(lines):
             u, features = line.features(self.x)
-            eta[:-1][place == LINE_OF] = u + points[place == LINE_OF] @ features
-        eta[-1] = self.x
+            eta[:-2][place == LINE_OF] = u + points[place == LINE_OF] @ features
+            if place < 2:
+                eta[-1 - place] = u
         log_rest = -sigmoid_and_softplus(eta)[1]
         self._logs = log_rest + eta, log_rest  # of the probabilities of the two classes
 
@@ -282,7 +290,7 @@ class _Average:
 
 def _describe(shares: Array) -> str:
     """Say what has which share."""
-    by_line = np.bincount(LINE_OF, shares[:-1])
+    by_line = np.bincount(LINE_OF, shares[:-2])
     found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
-    found["scores themselves"] = float(shares[-1])
+    found |= dict(zip(("ts itself", "scores themselves"), shares[-2:].tolist(), strict=True))
     return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())

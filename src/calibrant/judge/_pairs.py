@@ -28,7 +28,7 @@ WINS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 VERDICTS = {
     "first": ("first", "a", "model_a"),
     "second": ("second", "b", "model_b"),
-    "tie": ("tie", "c", "draw", "tie (bothbad)"),
+    "tie": ("tie", "c", "tie (bothbad)"),
 }
 """How files write verdicts, also in the brackets of MT-Bench's prompts: [[A]]."""
 

@@ -127,7 +127,8 @@ def draw_critical_difference(
     ax.plot([1, k], [0, 0], color="black", linewidth=1.2)
     for rank in range(1, k + 1):
         ax.plot([rank, rank], [0, 0.12], color="black", linewidth=1)
-        ax.text(rank, 0.18, str(rank), ha="center", va="bottom", fontsize=8.5)
+        if k <= 15 or rank in {1, k} or (rank % 5 == 0 and rank < k - 1):  # apart from others
+            ax.text(rank, 0.18, str(rank), ha="center", va="bottom", fontsize=8.5)
     ax.plot([1, min(1 + difference, k + 0.28 * (k - 1))], [0.72, 0.72], color=style.GREY, lw=2.5)
     words = f"critical difference {difference:.2f}"
     ax.text(1, 0.78, words, ha="left", va="bottom", fontsize=8.5, color=style.GREY)
