@@ -170,7 +170,19 @@ class PredictionFileError(DataError):
 
 
 class ParameterError(ValueError):
-    """A parameter has a value that is not allowed; the message says which are."""
+    """A parameter has a value that is not allowed; the message says which are.
+
+    Attributes
+    ----------
+    argument : str
+        Name of the parameter, where its value alone is wrong; else empty.
+    value : object
+        That value.
+    """
+
+    def __init__(self, message: str = "", *, argument: str = "", value: object = None) -> None:
+        super().__init__(message)
+        self.argument, self.value = argument, value
 
 
 class ContainerError(DataError, TypeError):

@@ -116,7 +116,7 @@ MISTAKES = {
     "evaluate none": (3, "is a directory without tables or logs"),
     "evaluate days": (3, "2.csv has no column 'bee'"),
     "evaluate days --part val": (3, "has no part 'val'; leave out --part"),
-    "evaluate days --labels x.npy": (3, "leave out --labels"),
+    "evaluate days --labels x.npy": (3, "is no npy file and no log; leave out --labels"),
     "evaluate days --groups county": (3, "has no column 'county' (--groups)"),
     "evaluate bad.jsonl": (3, "line 1: the score of option 'A' is \"x\""),
     "evaluate log.jsonl --scores positive": (3, "use --scores probabilities"),

@@ -23,6 +23,7 @@ from inspect_ai.model import (  # noqa: E402
     TopLogprob,
     get_model,
 )
+from inspect_ai.scorer import choice  # noqa: E402
 from inspect_ai.solver import multiple_choice  # noqa: E402
 
 from calibrant.hooks import confident_choice  # noqa: E402
@@ -51,10 +52,14 @@ def answer(p, words="ANSWER: "):
     return ModelOutput(model="mock", choices=[choice], usage=USAGE)
 
 
-def run(tmp_path, scorer, outputs):
+def run(tmp_path, scorer, outputs, epochs=1):
     samples = [Sample(input=f"q{i}", choices=list("wxyz"), target=t) for i, t in enumerate(TARGETS)]
     task = inspect_ai.Task(
-        dataset=MemoryDataset(samples), solver=multiple_choice(), scorer=scorer, name="toy"
+        dataset=MemoryDataset(samples),
+        solver=multiple_choice(),
+        scorer=scorer,
+        name="toy",
+        epochs=epochs,
     )
     model = get_model("mockllm/model", custom_outputs=outputs)
     (log,) = inspect_ai.eval(
@@ -133,3 +138,18 @@ def test_without_log_probabilities_there_is_no_confidence(tmp_path):
     found = metrics_of(run(tmp_path, confident_choice(), outputs))
     assert found["accuracy"] == 1.0
     assert math.isnan(found["calibration_error"])
+
+
+def test_epochs_without_log_probabilities_agree_or_not(tmp_path):
+    """The confidence is the share of a question's answers that are alike; accuracy is Inspect's."""
+    rng = np.random.default_rng(2)
+    outputs = [ModelOutput.from_content("mock", f"ANSWER: {x}") for x in rng.choice([*"ABCD"], 360)]
+    for output in outputs:
+        output.usage = USAGE
+    log = run(tmp_path, choice(), outputs, epochs=3)
+    (answers,) = read_answers(tmp_path / "logs")
+    row = compare_models([answers], calibrator=TemperatureScaling()).rows[0]
+    assert (row.model, row.task, row.n_rows) == ("mockllm/model", "toy", 360)
+    assert len({*answers.items}) == N
+    assert row.accuracy.value == pytest.approx(metrics_of(log)["accuracy"], abs=1e-12)
+    assert {round(3 * share) for share in answers.scores} == {1, 2, 3}

@@ -148,10 +148,9 @@ def to_logits(scores: Floats, kind: str, zero_logit: float) -> Floats:
 def check_option(name: str, value: object, allowed: Sequence[object]) -> None:
     """Refuse a parameter that is not one of the documented values."""
     if not any(value is option or value == option for option in allowed):
-        raise errors.ParameterError(
-            f"{name}={errors.in_words(value)} is not known; use one of "
-            f"{', '.join(map(repr, allowed))}"
-        )
+        known = ", ".join(map(repr, allowed))
+        message = f"{name}={errors.in_words(value)} is not known; use one of {known}"
+        raise errors.ParameterError(message, argument=name, value=value)
 
 
 def check_number(
@@ -170,19 +169,17 @@ def check_number(
     inside = is_number and (infinite or math.isfinite(value)) and low <= value <= high
     if isinstance(value, bool) or not inside:
         kind = "a whole number" if whole else "a number" if infinite else "a finite number"
-        raise errors.ParameterError(
-            f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
-        )
+        message = f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
+        raise errors.ParameterError(message, argument=name, value=value)
 
 
 def check_floor(min_probability: Any, n_classes: int) -> None:
     """Refuse a ``min_probability`` that k classes cannot all have."""
     check_number("min_probability", min_probability, low=0.0, high=1.0)
     if min_probability * n_classes > 1.0:
-        raise errors.ParameterError(
-            f"min_probability={min_probability} times {n_classes} classes exceeds 1; "
-            f"use at most {1 / n_classes:.3g}"
-        )
+        most = f"use at most {1 / n_classes:.3g}"
+        message = f"min_probability={min_probability} times {n_classes} classes exceeds 1; {most}"
+        raise errors.ParameterError(message, argument="min_probability", value=min_probability)
 
 
 def check_scores(

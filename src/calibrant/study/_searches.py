@@ -231,9 +231,8 @@ class Annealing(PaperSearch):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.max_rounds is not None:
-            raise ParameterError(
-                f"max_rounds={self.max_rounds} is no limit of annealing; use n_iterations"
-            )
+            message = f"max_rounds={self.max_rounds} is no limit of annealing; use n_iterations"
+            raise ParameterError(message, argument="max_rounds", value=self.max_rounds)
 
     def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
         return pool_blocks(likelihood, self.min_blocks, self.split_size_threshold)

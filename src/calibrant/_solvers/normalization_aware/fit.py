@@ -101,6 +101,7 @@ def minimise(
     """
     total = float(np.sum(weight))
     n_segments = len(target)
+    # No label lies in the leading segments: the lower their values, the better.
     dead = int(np.argmax(target > 0.0))
     violation = 1.0
     rounds = 0
@@ -109,7 +110,7 @@ def minimise(
         first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
         block_of = block_of_segment(first + dead, n_segments)
         counts = count_cells(index, block_of, len(first))
-        theta = np.log(tops / bottoms)
+        theta = np.log(tops / bottoms)  # the surrogate's maximum: the mean of b / a in each block
         if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
             theta = np.clip(theta, -DEPTH, 0.0)
         pooled = _Pooled(counts, weight, tops, theta, total)
@@ -153,6 +154,7 @@ class _Pooled:
             if len(self.target) == 1:
                 break
             residual, diagonal, ridge, shares = self._gradient()
+            # Those of the certificate but for their sign, as all residuals add up to 0.
             violation = np.max(np.abs(np.cumsum(residual))) / self.total
             if violation <= tol:
                 break
@@ -197,6 +199,7 @@ class _Pooled:
             add_hessian_product(*about, direction, out)
             return out
 
+        # Far from the optimum the model is wrong anyway: an inexact step is as good there.
         accuracy = min(1e-2, max(1e-5, 100.0 * violation))
         step, _ = conjugate_gradients(
             product,
@@ -218,7 +221,7 @@ class _Pooled:
         while length > 1e-6:
             trial = self.theta + length * step
             trial = np.maximum(trial, trial[-1] - DEPTH)
-            base = trial.min() - 1.0
+            base = trial.min() - 1.0  # PAVA's sums are positive, and log g is not
             first, tops, bottoms = pool_adjacent_violators(diagonal * (trial - base), diagonal)
             group = block_of_segment(first, n)
             if len(first) < n:
