@@ -44,6 +44,7 @@ kernels: $(VENV)/.run  ## built here, not by many processes at once
 
 demo: kernels  ## an over-confident classifier before and after calibration
 	$(BIN)/python -m calibrant demo
+	@echo; echo 'In this clone the command is $(BIN)/calibrant.'
 
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25 -m 'not slow'
@@ -65,7 +66,7 @@ build/export/.ready: $(VENV)/.dev
 test-export: build/export/.ready kernels  ## export to other runtimes, which need large packages
 	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
 	  -n $(WORKERS) --dist worksteal --durations 10 -m 'not slow' \
-	  tests/export tests/cli/test_export.py tests/study/test_make_predictions.py src/calibrant/export \
+	  tests/export tests/cli/test_export.py src/calibrant/export tests/hooks src/calibrant/hooks \
 	  docs/guides/into-production.md docs/evidence/calarena.md
 
 test-data: build/export/.ready kernels  ## of both, what reads real predictions beyond tests/data
@@ -105,9 +106,9 @@ docs: $(VENV)/.docs kernels  ## the site, in build/site; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
 
-check-docs: $(VENV)/.dev  ## of the site that is built: links, searches and, where npm is, axe-core
+check-docs: $(VENV)/.dev  ## of the site: links, names, code, searches and, where npm is, axe-core
 	-command -v npm >/dev/null && npm install --silent --no-audit --prefix build/axe axe-core@4.14.0
-	$(BIN)/python tools/check_site.py build/site build/axe/node_modules/axe-core/axe.min.js
+	$(BIN)/python tools/check_site.py build/site build/axe/node_modules/axe-core/axe.min.js $(EVERY)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant._gate import check_batch
 from calibrant._solvers.bivariate_isotonic import bivariate_isotonic_regression
-from calibrant._solvers.sorted_cumulative.fit import accumulate, fit_rows
+from calibrant._solvers.sorted_cumulative import accumulate, fit_rows
 from measure import peak_mebibytes, print_ratios, race, simulate
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

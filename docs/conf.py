@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,6 +14,8 @@ from tempfile import mkdtemp
 from sphinx_gallery.sorting import ExplicitOrder
 
 import calibrant
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # for link_names and gallery_style
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -30,6 +33,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxext.opengraph",
     "sphinx_llms_txt",
+    "link_names",
 ]
 # autosummary writes pages of the first kind that it takes for reStructuredText
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -54,7 +58,8 @@ atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
 
 autosummary_generate = True
 autosummary_imported_members = True
-extras = ("mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark", "skl2onnx", "skops", "torch")
+extras = ("inspect_ai", "mlflow", "onnx", "onnxruntime", "probmetrics", "pyspark")
+extras += ("skl2onnx", "skops", "torch")
 autodoc_mock_imports = [name for name in extras if find_spec(name) is None]
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc's sections say it
@@ -83,13 +88,14 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "thumbnail_size": (600, 330),
     "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib", "gallery_style.set_style"),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in GALLERY]),
 }
 
 smartquotes = False  # options begin with two hyphens
 
 html_theme = "pydata_sphinx_theme"
-html_title = "calibrant"
+html_title = f"calibrant {version}"  # in the header of every page
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
@@ -117,9 +123,15 @@ search_words = {
     "start/methods": "methods, isotonic regression, Platt scaling, which method",
     "guides/two-classes": "binary, binary classification, imbalanced, imbalanced data, "
     "class imbalance, positive class, two classes, rare events, pos_label, class_weight, SMOTE",
-    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, XGBoost, "
-    "LightGBM, CatBoost, SVM, pipeline, cross-validation, GridSearchCV, CalibratedClassifierCV",
-    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, judge, lm-eval",
+    "guides/classifiers": "random forest, forest, boosted trees, gradient boosting, SVM, pipeline, "
+    "cross-validation",
+    "guides/from-scikit-learn": "CalibratedClassifierCV, scikit-learn, sklearn, LightGBM, XGBoost, "
+    "CatBoost, early stopping, eval_set, ColumnTransformer, GridSearchCV, TimeSeriesSplit, "
+    "GroupKFold, FrozenEstimator, prefit",
+    "start/questions": "questions, FAQ, how many rows, sample size, number of rows",
+    "guides/language-models": "LLM, language model, GPT, logprobs, multiple choice, confidence",
+    "guides/choose-a-model": "compare models, leaderboard, lm-eval, Inspect, MMLU, benchmark",
+    "guides/trust-a-judge": "judge, LLM as a judge, grading, PPI, Bradley-Terry, pairwise, arena",
     "guides/cli": "csv, parquet, command line, CLI, files, terminal",
     "guides/a-billion-predictions": "spark, pyspark, dask, ray, big data, out of core, partial_fit",
     "guides/metrics": "ECE, expected calibration error, confidence interval, Brier score, "

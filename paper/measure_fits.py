@@ -24,7 +24,7 @@ import pandas as pd
 
 from calibrant.metrics import calibration_test, score_decomposition
 from calibrant.study import StudyTable, read_table, write_table
-from calibrant.study._cell import Cell, _prepare, versions
+from calibrant.study._cell import Cell, _prepare, cell_versions
 from calibrant.study._files import find_files
 from calibrant.study._methods import PAPER_ESTIMATORS, PAPER_METHODS
 from calibrant.study._table import TYPES
@@ -78,7 +78,7 @@ def measure(directory: str, out: Path) -> StudyTable:
         known = done[(done["dataset"] == file.dataset) & (done["model"] == file.model)]
         lines, fir = [], None
         for method in METHODS:
-            if method in set(known["method"]) and known["versions"].eq(versions()).all():
+            if method in set(known["method"]) and known["versions"].eq(cell_versions()).all():
                 continue
             labels, rows = predict(Cell(file, method, 0))
             found = list(quantities(labels, rows))
@@ -86,7 +86,7 @@ def measure(directory: str, out: Path) -> StudyTable:
                 fir = predict(Cell(file, "fir", 0))[1] if fir is None else fir
                 found += shifts(fir, rows)
             label = (file.dataset, file.model, method)
-            lines += [(*label, name, value, np.nan, versions()) for name, value in found]
+            lines += [(*label, name, value, np.nan, cell_versions()) for name, value in found]
         if lines:
             new = pd.DataFrame(lines, columns=list(TYPES))
             done = pd.concat([done, new]) if len(done) else new

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _gate as gate
-from calibrant.study._make_predictions import write_predictions
+from prediction_files import write_predictions
 
 if TYPE_CHECKING:
     import os

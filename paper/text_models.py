@@ -18,7 +18,7 @@ import numpy as np
 from calibrant._files.source import decoding
 from calibrant._gate import check_option
 from calibrant.errors import PredictionFileError
-from calibrant.study._make_predictions import split_rows, write_predictions
+from prediction_files import split_rows, write_predictions
 
 if TYPE_CHECKING:
     import os

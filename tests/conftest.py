@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from browser import browser  # noqa: F401  (a fixture)
+from calibrant.errors import ParameterError
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it to their children
@@ -130,3 +131,13 @@ def simulate(n_rows, n_classes, seed=0):
     y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     bold = honest**2
     return bold / bold.sum(axis=1, keepdims=True), y
+
+
+def nll(probabilities, y, floor=1e-12):
+    """Mean negative log-likelihood of labels 0 .. k-1."""
+    return -np.mean(np.log(np.maximum(probabilities[np.arange(len(y)), y], floor)))
+
+
+def refuses(argument):
+    """Expect that the value of a parameter is refused, whatever the words are."""
+    return pytest.raises(ParameterError, check=lambda error: error.argument == argument)

@@ -21,8 +21,8 @@ SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
-    {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy"}
-    | {"_atomic_file", "_kernels", "_docstrings", "_result", "_text", "_drawing"},
+    {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy", "_types"}
+    | {"_atomic_file", "_kernels", "_result", "_text", "_drawing"},
     {"_row_order"},
     {"_gate"},
     {"_maps"},
@@ -122,22 +122,22 @@ def length(function):
 
 BUDGETS = {
     "": 500,
-    "_gate": 2_120,
-    "shared": 2_600,
-    "_kernels": 3_650,
-    "_maps": 1_650,
-    "_objectives": 1_250,
-    "_solvers": 4_400,
-    "_calibrators": 5_700,
-    "metrics": 3_950,
-    "plots report": 3_200,
-    "decisions monitor judge": 3_870,
-    "scale": 1_200,
+    "_gate": 1_720,
+    "shared": 2_240,
+    "_kernels": 3_810,
+    "_maps": 1_620,
+    "_objectives": 1_220,
+    "_solvers": 4_310,
+    "_calibrators": 5_790,
+    "metrics": 4_030,
+    "plots report": 3_560,
+    "decisions monitor judge": 3_850,
+    "scale": 1_100,
     "model_file": 1_370,
-    "export": 2_150,
-    "_files _cli": 4_400,
-    "hooks": 530,
-    "study": 3_950,
+    "export": 2_090,
+    "_files _cli": 5_070,
+    "hooks": 560,
+    "study": 3_690,
 }
 """Lines of code of each room, at most. They may fall; one that rises needs a line in CHANGELOG.md
 that says which users asked."""
@@ -182,6 +182,33 @@ def test_private_modules_belong_to_their_room():
         if top(other) in rooms - {top(module)} and "._" in other.replace("._gate", "", 1)
     ]
     assert len(found) == 0, found
+
+
+def test_one_column_of_two_classes_is_known_at_the_gate_alone():
+    """Others ask it what a kind of scores is."""
+    found = {path.parent.name for path in FILES if "ONE_COLUMN" in path.read_text()}
+    assert found == {"_gate"}
+
+
+MOST_ANY = 900
+"""Annotations that hold ``Any``, into which mypy does not look; they may fall."""
+
+
+def test_annotations_say_what_they_take():
+    def annotations(path):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.arg | ast.AnnAssign):
+                yield node.annotation
+            elif isinstance(node, ast.FunctionDef):
+                yield node.returns
+
+    found = [
+        path.name
+        for path in FILES
+        for annotation in annotations(path)
+        if annotation is not None and re.search(r"\bAny\b", ast.unparse(annotation))
+    ]
+    assert 0 < len(found) <= MOST_ANY
 
 
 def asserts(node):

@@ -1,7 +1,7 @@
 """Parameters of calibrators that are documented once."""
 
 from calibrant import TemperatureScaling
-from calibrant._docstrings import inherit_docstring
+from calibrant._calibrators.parameters import inherit_docstring
 
 
 def test_what_a_base_documents_is_inherited_after_its_own():

@@ -1,6 +1,7 @@
 """What a release says of itself: its version, its day, and the licences of what it needs."""
 
 import importlib.util
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -54,6 +55,22 @@ def test_licences_are_those_of_all_direct_dependencies():
     assert {name: extras.split(", ") for name, _, extras in rows} == wanted
     # What is distributed beside a package under the GPL would be under it as well.
     assert not re.search(r"(?<!L)GPL", direct + others)
+
+
+def test_no_file_names_the_host_of_a_package_index():
+    """Which index an installation asks is for whoever installs to say; links go to packages."""
+    hosts = re.compile(r"(pypi|pythonhosted|npmjs|anaconda)\.(org|com|io)\b")
+    made = {"build", "dist", "examples", "names", "__pycache__", "node_modules"}
+    kinds = {".npz", ".npy", ".png", ".parquet", ".calibrant", ".gz", ".so", ".h5", ".eval"}
+    looked_at = 0
+    for folder, inner, files in os.walk(ROOT):
+        hidden = {one for one in inner if one.startswith(".")} - {".github", ".ci"}
+        inner[:] = set(inner) - made - hidden
+        texts = [Path(folder, name) for name in files if Path(name).suffix not in kinds]
+        looked_at += len(texts)
+        found = {path: hosts.search(path.read_text("utf-8", errors="replace")) for path in texts}
+        assert [(str(path), one[0]) for path, one in found.items() if one] == []
+    assert looked_at > 300
 
 
 def test_tests_of_the_sdist_need_none_that_it_leaves_out():

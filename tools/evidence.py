@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
 PAPER: tuple[str, ...] = ("study._paper", "study._cell", "_calibrators.normalization_aware")
 PAPER += ("_calibrators.sorted_cumulative", "_calibrators.one_vs_rest", "_calibrators.scaling")
-EVERY: tuple[str, ...] = (*PAPER, "study._searches", "study._one_vs_rest", "study._top_label")
+EVERY: tuple[str, ...] = (*PAPER, "study._searches", "study._histogram", "study._top_label")
 EVERY += ("study._shared_classwise", "_calibrators.auto", "_calibrators.two_class")
 AUTO = ("_calibrators.auto", "_calibrators.scaling")
 PEERS = "make bench-peers DATA=DIR, which installs other packages"
@@ -129,6 +129,13 @@ STEPS = (
         PEERS,
     ),
     Step("benchmarks", "evidence/benchmarks.md", ("tools/write_benchmarks.py",), EVERY, PEERS),
+    Step(
+        "judges",
+        "evidence/judges.md",
+        ("benchmarks/judge_models.py", "300"),
+        ("judge._interval",),
+        "pip install ppi-python cje-eval",
+    ),
     Step(
         "exports",
         "evidence/exports.md",

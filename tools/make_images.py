@@ -186,7 +186,8 @@ def draw_decision_pictures():
     named = {"as they came": raw[use], "calibrated": honest[use]}
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
     for place, (ax, (name, p)) in enumerate(zip(axes, named.items(), strict=True)):
-        draw_reliability(reliability_curve(y[use], p), ax, title=name, place=place)
+        curve = reliability_curve(y[use], p, strategy="quantile")
+        draw_reliability(curve, ax, title=name, place=place)
     save(figure, "decisions")
     costs = {"false_positive": 300, "false_negative": 5_000}
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
@@ -222,10 +223,68 @@ def draw_honest():
         look = style.look(place)._asdict()
         axes[2].plot(sizes, 100 * np.array(means), label=f"{k} classes", **look)
     axes[2].set(xscale="log", ylim=(0, None), xlabel="rows", ylabel="conf-ECE, %")
+    axes[2].set_xticks([100, 1000, 10_000], ["100", "1,000", "10,000"])
+    axes[2].minorticks_off()
     axes[2].set_title("honest, by rows", fontweight="bold", fontsize="medium")
     axes[2].spines[["top", "right"]].set_visible(False)
     axes[2].legend(frameon=False)
     save(figure, "honest")
+
+
+def draw_rows():
+    """Draw the NLL on new rows by the number of rows in the calibration set."""
+    from sklearn.datasets import make_classification
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.naive_bayes import GaussianNB
+
+    boosting = HistGradientBoostingClassifier(max_iter=40, class_weight="balanced", random_state=0)
+    two = make_classification(
+        45_000, n_informative=6, class_sep=0.8, weights=[0.95], flip_y=0.0, random_state=0
+    )
+    several = {"n_informative": 8, "n_redundant": 12, "n_classes": 10, "n_clusters_per_class": 1}
+    ten = make_classification(45_000, class_sep=1.2, random_state=0, **several)
+    plain = {"isotonic, as in scikit-learn": calibrant.OneVsRestIsotonic(prior_strength=0)}
+    default = {"AutoCalibrator": calibrant.AutoCalibrator()}
+    methods = (
+        {"sigmoid": calibrant.OneVsRestPlatt(), **plain, **default},
+        {"temperature scaling": calibrant.TemperatureScaling(), **plain, **default},
+    )
+    sizes, n_draws = np.array([50, 100, 200, 500, 1000, 2000, 5000, 10_000]), 10
+    figure, axes = plt.subplots(1, 2, figsize=(9.6, 3.9), layout="constrained")
+    titles = ("two classes, 5 % of the rows positive", "ten classes")
+    jobs = zip(axes, (two, ten), (boosting, GaussianNB()), methods, titles, strict=True)
+    for ax, (X, labels), classifier, tried, title in jobs:
+        p = classifier.fit(X[:5000], labels[:5000]).predict_proba(X[5000:])
+        y = labels[5000:]
+        pool, judged = slice(20_000), slice(20_000, None)
+        raw = negative_log_likelihood(y[judged], p[judged])
+        for place, (name, calibrator) in enumerate(tried.items()):
+            found = np.empty((n_draws, len(sizes)))
+            for draw in range(n_draws):
+                order = np.random.default_rng(draw).permutation(20_000)
+                for i, size in enumerate(sizes):
+                    kept = order[:size]
+                    calibrator.set_params(classes=range(p.shape[1]))
+                    calibrator.fit(p[pool][kept], y[pool][kept])
+                    q = calibrator.predict_proba(p[judged])
+                    found[draw, i] = negative_log_likelihood(y[judged], q)
+            look = style.look(place)._asdict()
+            ax.plot(sizes, found.mean(axis=0), label=name, **look)
+            ax.fill_between(
+                sizes, found.min(axis=0), found.max(axis=0), color=look["color"], alpha=0.15, lw=0
+            )
+        ax.axhline(raw, color=style.GREY, linestyle=":", linewidth=2)
+        ax.text(10_000, 1.02 * raw, "uncalibrated", ha="right", va="bottom", color=style.GREY)
+        style.tidy(ax)
+        ax.set(xscale="log", ylim=(None, 1.6 * raw), xlabel="rows in the calibration set")
+        ax.set_xticks(
+            sizes[[0, 1, 3, 4, 6, 7]], [f"{size:,}" for size in sizes[[0, 1, 3, 4, 6, 7]]]
+        )
+        ax.minorticks_off()
+        style.add_heading(ax, title)
+        ax.legend(frameon=False, loc="upper right")
+    axes[0].set_ylabel("NLL on 20,000 new rows")
+    save(figure, "rows")
 
 
 def draw_e_values():
@@ -292,4 +351,5 @@ if __name__ == "__main__":
         draw_decision_pictures()
         draw_honest()
         draw_e_values()
+        draw_rows()
         photograph()

@@ -122,7 +122,8 @@ def link(about: dict) -> str:
     kinds = ("homepage", "home", "documentation", "docs", "source", "sourcecode", "repository")
     kinds += ("code", "github", "bugtracker")
     own = (about.get("home_page") or "", *(pages.get(kind, "") for kind in kinds))
-    url = next((url for url in own if url.startswith("http") and "pypi" not in url), None)
+    index = re.compile("pypi|pythonhosted")  # an index has no page of the package's own
+    url = next((url for url in own if url.startswith("http") and not index.search(url)), None)
     name = canonicalize_name(about["name"])
     return f"[{name}]({url})" if url else name
 

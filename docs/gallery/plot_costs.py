@@ -46,22 +46,17 @@ print(f"{saved.before.value:.0f} euros a loan before, {saved.after.value:.0f} af
 print(f"saved: {value} ({low} to {high}); other decisions on {saved.changed:.0%} of the loans")
 
 # %%
-# On the left, both axes logarithmic: whatever the tree says, a loan is lost far less often. On the
-# right, what each threshold costs. The dashed line is the one that follows from the costs, and the
-# calibrated curve is lowest there. That of the raw scores is about as low, but at a threshold that
-# only a search with labels finds, and that moves with every change of the model or the costs.
+# On the left, both axes logarithmic because losses are rare: whatever the tree says, a loan is lost
+# far less often. On the right, what each threshold costs. The dashed line is the one that follows
+# from the costs, and the calibrated curve is lowest there. That of the raw scores is about as low,
+# but at a threshold that only a search with labels finds, and that moves with every change of the
+# model or the costs.
 
 named = {"as it came": raw, "calibrated": honest}
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 for name, p in named.items():
-    ReliabilityDisplay.from_predictions(
-        new_y, p, n_bins=12, strategy="quantile", name=name, ax=left
-    )
-ticks = [0.01, 0.1, 1]
-left.set(xscale="log", yscale="log", xlim=(0.002, 1), ylim=(0.002, 1), xticks=ticks, yticks=ticks)
+    ReliabilityDisplay.from_predictions(new_y, p, name=name, ax=left)
 left.set(xlabel="probability of a loss", ylabel="share of loans lost")
-for axis in (left.xaxis, left.yaxis):
-    axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
 curves = {name: cost_curve(new_y, p, costs) for name, p in named.items()}
 draw_decisions(curves, right)
 right.set_ylabel("cost of a loan, euros")

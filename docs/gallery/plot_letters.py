@@ -7,7 +7,7 @@ Yi-34B-chat for 600 questions of MMLU: half of them to calibrate with, half to j
 in ``tests/data/logs`` of the repository; two further options of theirs, "I don't know" and "none of
 the above", are never right and are left out.
 
-More: :doc:`Calibrate a language model's answers </guides/language-models>`.
+More: :doc:`Serve a language model's confidence </guides/language-models>`.
 """
 
 import json

@@ -50,8 +50,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"calibrant.{name}")
     if name in _ELSEWHERE:
         value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
-    elif name[:1].isupper() and name in (found := _methods()):  # modules are lower case
-        value = found[name]
+    elif name[:1].isupper() and name in (result := _methods()):  # modules are lower case
+        value = result[name]
     else:
         raise AttributeError(f"module 'calibrant' has no attribute {name!r}")
     globals()[name] = value

@@ -28,26 +28,21 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = os.path.realpath(path)
     mode, directory = _mode_of(target), Path(target).parent
-    try:
-        with _temporary(directory) as temporary:
-            with open(temporary, "xb") as file:  # noqa: PTH123  (every system call through ``os``)
-                if mode is not None:
-                    os.chmod(temporary, mode)  # noqa: PTH101
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)  # noqa: PTH105
-    except OSError as error:
-        if error.errno is None or PREFIX not in str(error.filename or PREFIX):
-            raise
-        # A full disk names no file; and nobody asked for a file of our own name.
-        raise type(error)(error.errno, error.strerror, str(path)) from error
+    with _naming(path), _temporary(directory) as temporary:
+        with open(temporary, "xb") as file:  # noqa: PTH123  (every system call through ``os``)
+            if mode is not None:
+                os.chmod(temporary, mode)  # noqa: PTH101
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)  # noqa: PTH105
     if os.name == "posix":  # elsewhere directories cannot be opened
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)  # the new name
-        finally:
-            os.close(descriptor)
+        with _naming(path):
+            descriptor = os.open(directory, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)  # the new name
+            finally:
+                os.close(descriptor)
 
 
 @contextmanager
@@ -56,10 +51,23 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    with _temporary(target.absolute().parent) as temporary:
+    with _naming(path), _temporary(target.absolute().parent) as temporary:
         temporary.mkdir()
         yield temporary
         temporary.rename(target)
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name ``path`` in errors: a full disk names no file, and nobody asked for one of our names."""
+    try:
+        yield
+    except OSError as error:
+        if PREFIX not in str(error.filename or PREFIX):
+            raise
+        # What numpy raises after a short write has no number.
+        number, text = error.errno or errno.EIO, error.strerror or str(error)
+        raise type(error)(number, text, str(path)) from error
 
 
 @contextmanager

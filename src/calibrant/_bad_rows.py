@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Bools, Labels
+
 ON_BAD_ROW = ("raise", "nan", "skip")
 """What may be asked for: an error, NaN in every column, or no row."""
 
@@ -35,8 +37,8 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
 
 
 def predict_good(
-    predict: Callable[[Any], NDArray[Any]], rows: Any, calibrator: Any, on_bad_row: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    predict: Callable[[Any], NDArray[np.generic]], rows: Any, calibrator: Any, on_bad_row: str
+) -> tuple[NDArray[Any], Bools]:
     """Return predictions of rows, all of them or the good ones, and which are good.
 
     Bad rows are refused, are NaN (None where labels are predicted), or have no prediction.
@@ -48,31 +50,31 @@ def predict_good(
         if on_bad_row == "raise":
             raise
     good[bad_rows(rows, calibrator._kind, calibrator.normalize)] = False  # noqa: SLF001  (ours)
-    found = predict(rows[good])
+    result = predict(rows[good])
     if on_bad_row == "skip":
-        return found, good
-    is_number = found.dtype.kind == "f"
-    missing = (np.nan, found.dtype) if is_number else (None, np.dtype(object))
-    out = np.full((len(good), *found.shape[1:]), missing[0], dtype=missing[1])
-    out[good] = found
+        return result, good
+    is_number = result.dtype.kind == "f"
+    missing = (np.nan, result.dtype) if is_number else (None, np.dtype(object))
+    out = np.full((len(good), *result.shape[1:]), missing[0], dtype=missing[1])
+    out[good] = result
     return out, good
 
 
 def predict_chunk(
-    calibrator: Any, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    calibrator: object, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
+) -> tuple[NDArray[Any], Bools]:
     """Return predictions of a chunk and which rows are good; its columns were looked at before."""
 
-    def predict(some: NDArray[Any]) -> NDArray[Any]:
+    def predict(some: NDArray[Any]) -> Labels:
         given = some if names is None else NamedMatrix(some, names)
-        found: NDArray[Any] = getattr(calibrator, method)(given)
-        return found
+        result: NDArray[Any] = getattr(calibrator, method)(given)
+        return result
 
     with notices.kept():
         return predict_good(predict, rows, calibrator, on_bad_row)
 
 
-def to_send(calibrator: Any) -> Any:
+def to_send(calibrator: object) -> Any:
     """Return a calibrator as it is now, without its rows, which predictions do not need."""
     sent = copy.copy(calibrator)
     vars(sent).pop("sample_", None)

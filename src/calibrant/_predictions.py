@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Bools, Floats, Label, Labels, Wholes
 
 
 class MetricArguments(errors.Arguments):
@@ -58,10 +58,10 @@ class EventRows(NamedTuple):
     """One probability of each row, whether its event happened, and the row's weight."""
 
     values: Floats
-    hits: NDArray[np.bool_]
+    hits: Bools
     weight: Floats
 
-    def take(self, rows: NDArray[Any]) -> EventRows:
+    def take(self, rows: NDArray[np.generic]) -> EventRows:
         """Return some of the rows, by index or mask."""
         return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
 
@@ -128,18 +128,18 @@ class Predictions:
     rows: Floats
     class_index: Wholes
     weight: Floats
-    classes: NDArray[Any]
+    classes: Labels
     n_counted: int | None = None
 
     @classmethod
     def read(
         cls,
-        y_true: Any,
-        y_proba: Any,
+        y_true: object,
+        y_proba: object,
         *,
-        sample_weight: Any = None,
-        classes: Any = None,
-        pos_label: Any = None,
+        sample_weight: object = None,
+        classes: object = None,
+        pos_label: Label | None = None,
     ) -> Predictions:
         """Check labels, probabilities and weights, as every metric does; drop weights of 0."""
         return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
@@ -155,7 +155,7 @@ class Predictions:
         return len(self.classes)
 
     @cached_property
-    def _top(self) -> tuple[Floats, NDArray[np.bool_]]:
+    def _top(self) -> tuple[Floats, Bools]:
         values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
         top_labels(self.rows, self.class_index, values, hits)
         return values, hits
@@ -192,7 +192,7 @@ class ChunkedPredictions:
 
     n_counted = None
 
-    def __init__(self, chunks: Chunks, classes: NDArray[Any], kind: str) -> None:
+    def __init__(self, chunks: Chunks, classes: Labels, kind: str) -> None:
         self._chunks, self.classes, self._kind = chunks, classes, kind
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
@@ -238,7 +238,7 @@ Rule = Statistic | Callable[[Predictions], float]
 """A metric: sums over rows, or a function of rows in memory where it needs their order."""
 
 
-def measure(source: Source, rule: Rule) -> float:
+def metric_of(source: Source, rule: Rule) -> float:
     """Return a metric of all rows, or of a sample of them where it needs their order."""
     if isinstance(rule, Statistic):
         return rule.value(source.add_up({"metric": rule})["metric"])
@@ -247,11 +247,11 @@ def measure(source: Source, rule: Rule) -> float:
 
 def _count(
     statistics: dict[str, Statistic],
-    classes: NDArray[Any],
+    classes: Labels,
     kind: str,
-    scores: Any,
-    y: Any,
-    sample_weight: Any = None,
+    scores: object,
+    y: object,
+    sample_weight: object = None,
 ) -> dict[str, Floats]:
     """Return the sums of a chunk."""
     rows = Predictions(np.empty((0, len(classes))), np.empty(0, np.intp), np.empty(0), classes)
@@ -268,12 +268,12 @@ def _merge(first: dict[str, Floats], second: dict[str, Floats]) -> dict[str, Flo
     return {name: own + second[name] for name, own in first.items()}
 
 
-def read(
-    y_true: Any,
-    y_proba: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
+def source_of(
+    y_true: object,
+    y_proba: object = None,
+    sample_weight: object = None,
+    classes: object = None,
+    pos_label: Label | None = None,
 ) -> Source:
     """Return predictions in memory, or chunks of them."""
     if isinstance(y_true, Predictions):
@@ -294,13 +294,13 @@ def read(
     return ChunkedPredictions(chunks, known, kind)
 
 
-def read_rows(*given: Any) -> Predictions:
+def in_memory(*given: Any) -> Predictions:
     """Return predictions in memory: of chunks, all rows or a sample of them."""
-    return read(*given).in_memory()
+    return source_of(*given).in_memory()
 
 
-def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) -> NDArray[Any]:
-    """Return the class of each column of chunks, told or by the rule of ``check_labels``."""
+def known_classes(chunks: Chunks, classes: Any = None, pos_label: Label | None = None) -> Labels:
+    """Return the class of each column of chunks: as given, or by the rule of ``check_labels``."""
     labels = chunks.labels() if classes is None else classes
     kind = "positive" if chunks.n_columns == 1 else "probabilities"
     if pos_label is not None:
@@ -313,11 +313,11 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
 
 
 def read_predictions(
-    y_true: Any,
-    y_proba: Any,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
+    y_true: object,
+    y_proba: object,
+    sample_weight: object = None,
+    classes: object = None,
+    pos_label: Label | None = None,
     named: MetricArguments = NAMED,
 ) -> Predictions:
     """Check labels, probabilities and weights; rows of weight 0 are left out."""
@@ -332,11 +332,11 @@ def read_predictions(
 
 
 def read_pair(
-    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
+    y_true: object, y_proba: object, y_calibrated: object, options: tuple[Any, Any, Any]
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
-    first = read_predictions(y_true, y_proba, *told)
-    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
+    first = read_predictions(y_true, y_proba, *options)
+    second = read_predictions(y_true, y_calibrated, *options, MetricArguments("y_calibrated"))
     if not np.array_equal(first.classes, second.classes):
         raise errors.ShapeError(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
@@ -346,7 +346,7 @@ def read_pair(
 
 
 def _positive_last(
-    y_true: Any, classes: Any, pos_label: Any, kind: str, named: MetricArguments
+    y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
 ) -> NDArray[Any]:
     """Return the two classes of a single column with ``pos_label``, whose it is, as the second."""
     label = errors.in_words(pos_label)
@@ -366,7 +366,7 @@ def _positive_last(
     return known if place[0] == 1 else known[::-1]
 
 
-def column_of(classes: NDArray[Any], kind: Any) -> int | None:
+def column_of(classes: Labels, kind: object) -> int | None:
     """Column of a class, None for the confidence; if nothing is said, the usual one."""
     if kind is None:
         return usual_column(len(classes))
@@ -381,6 +381,6 @@ def column_of(classes: NDArray[Any], kind: Any) -> int | None:
     return int(matches[0])
 
 
-def name_of(classes: NDArray[Any], column: int | None) -> Any:
+def name_of(classes: Labels, column: int | None) -> Any:
     """Label of a column, "confidence" for None."""
     return "confidence" if column is None else classes[column : column + 1].tolist()[0]

@@ -18,7 +18,7 @@ Class = TypeVar("Class", bound=type)
 ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
 
 
-def doc(text: str, default: Any = MISSING) -> Any:
+def doc(text: str, default: object = MISSING) -> Any:
     """Return a field of a result, and what it is."""
     return field(default=default, metadata={"doc": text})
 
@@ -67,7 +67,11 @@ class Estimate(NamedTuple):
     high: float = math.nan
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Estimate):
         return value._asdict()
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, tuple) and value and isinstance(value[0], Estimate | Result):
+        return [_plain(own) for own in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
+    from calibrant._types import Bools, Floats, Wholes
 
-    Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
+    Order = tuple[Wholes, Bools]
 
 MOST_DEALT_SINGLY = 1 << 17
 """Repeats of rows above which those of a row are drawn at once instead of dealt one by one."""
@@ -32,7 +33,7 @@ and a forest may give those to a row that comes later. No fraction is farther fr
 NO_REPEAT = 1e-9  # what is left of a weight beside whole numbers, and is rounding
 
 
-def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
+def starts_of_runs(values: NDArray[np.generic]) -> Wholes:
     """Place of the first of each run of equal values, of which there is at least one."""
     fresh = np.empty(len(values), dtype=bool)
     fresh[0] = True
@@ -40,7 +41,7 @@ def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
     return fresh.nonzero()[0]
 
 
-def score_rounding(scores: NDArray[np.float64], least: float = 0.0) -> NDArray[np.float64]:
+def score_rounding(scores: Floats, least: float = 0.0) -> Floats:
     """By how much scores may differ that are one."""
     rounding = np.subtract(1.0, scores)  # in place: a million scores take new pages each time
     np.maximum(rounding, 0.0, out=rounding)
@@ -50,14 +51,12 @@ def score_rounding(scores: NDArray[np.float64], least: float = 0.0) -> NDArray[n
     return rounding
 
 
-def distinct_scores(values: NDArray[np.float64], least: float = 0.0) -> NDArray[np.int64]:
+def distinct_scores(values: Floats, least: float = 0.0) -> Wholes:
     """Place of the first of each run of values, increasing, that are one but for rounding."""
     return np.flatnonzero(first_of_scores(values, score_rounding(values, least)))
 
 
-def start_segments(
-    scores: NDArray[np.float64], least: float = 0.0
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def start_segments(scores: Floats, least: float = 0.0) -> tuple[Floats, Wholes]:
     """Return the starts of segments, 0 and just below each of the distinct scores, increasing.
 
     What differs from a score by rounding only, or by the ``least``, is in its segment. Returns the
@@ -73,9 +72,7 @@ def start_segments(
     return starts, segment
 
 
-def bound_blocks(
-    cells: NDArray[np.float64], starts: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def bound_blocks(cells: Floats, starts: Floats) -> tuple[Floats, Floats]:
     """Least and largest of the cells in each block; its start where there is none."""
     least = np.full(len(starts), np.inf).view(np.int64)
     largest = np.full(len(starts), -1, dtype=np.int64)
@@ -85,7 +82,7 @@ def bound_blocks(
     return np.where(is_empty, starts, bounds[0]), np.where(is_empty, starts, bounds[1])
 
 
-def lay_thresholds(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
+def lay_thresholds(below: Floats, above: Floats) -> Floats:
     """Thresholds about half-way between the last score of a block and the first of the next one.
 
     Every one between the two gives the scores of the fit the same values, so that all are
@@ -107,15 +104,13 @@ def order_rows(*keys: NDArray[Any]) -> Order:
     return order, np.append(True, (first[1:] != first[:-1]) | (hashes[1:] != hashes[:-1]))
 
 
-def order_by_columns(
-    scores: NDArray[np.float64], class_index: NDArray[np.int64], weight: NDArray[np.float64]
-) -> Order:
-    """Order of rows with their labels, in which columns are told apart."""
+def order_by_columns(scores: Floats, class_index: Wholes, weight: Floats) -> Order:
+    """Order of rows with their labels; rows whose columns are permuted are different rows."""
     return order_rows(class_index, row_hashes(scores.view(np.int64), class_index), weight)
 
 
 def _rounded(
-    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64]
+    scores: Floats, kind: str, class_index: Wholes
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Return rounded logarithms of each row, and a hash of these and the label.
 
@@ -126,7 +121,7 @@ def _rounded(
     return codes, symmetric_hashes(codes, class_index)
 
 
-def sample_rows(scores: NDArray[np.float64], kind: str, most: int) -> NDArray[np.bool_]:
+def sample_rows(scores: Floats, kind: str, most: int) -> Bools:
     """Which rows stand for all, where not more than ``most`` different ones are wanted.
 
     Those of the smallest hashes of their scores: rows of equal scores are all in or all out.
@@ -134,15 +129,13 @@ def sample_rows(scores: NDArray[np.float64], kind: str, most: int) -> NDArray[np
     hashes = _rounded(scores, kind, np.full(len(scores), scores.shape[1]))[1]
     different = np.sort(hashes)
     different = different[np.append(True, different[1:] != different[:-1])]  # np.unique is slower
-    chosen: NDArray[np.bool_] = (
+    chosen: Bools = (
         np.ones(len(hashes), dtype=np.bool_) if len(different) <= most else hashes < different[most]
     )
     return chosen
 
 
-def group_rows(
-    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64] | None
-) -> NDArray[np.int64]:
+def group_rows(scores: Floats, kind: str, class_index: Wholes | None) -> Wholes:
     """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
 
     Groups are numbered by the hash, those of one rounded label after the other. Without labels,
@@ -160,7 +153,7 @@ def group_rows(
 
 def deal_rows(
     batch: SimplexBatch, n_folds: int, *, stratify: bool = True
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Wholes, Wholes, Floats]:
     """Row, fold and weight of all that ``deal_shares`` deals."""
     share, _ = deal_shares(batch, n_folds, stratify=stratify)
     row, fold = np.nonzero(share)
@@ -169,7 +162,7 @@ def deal_rows(
 
 def deal_shares(
     batch: SimplexBatch, n_folds: int, *, stratify: bool = True
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, Wholes]:
     """Weight of each row in each fold, to which they are dealt at random, and group of each row.
 
     A row of w repetitions is dealt as floor(w) of them and one of what is left, each to a fold
@@ -195,7 +188,7 @@ def deal_shares(
     return share, group
 
 
-def deal_groups(batch: SimplexBatch, n_folds: int) -> NDArray[np.int64]:
+def deal_groups(batch: SimplexBatch, n_folds: int) -> Wholes:
     """Fold of each row: groups are dealt whole, the heaviest first, to the lightest fold so far.
 
     Groups of equal weight are dealt in an order of their content, not of their names.
@@ -211,16 +204,11 @@ def deal_groups(batch: SimplexBatch, n_folds: int) -> NDArray[np.int64]:
     for group in np.lexsort((hashes, -weight)):
         fold_of_group[group] = load.argmin()
         load[fold_of_group[group]] += weight[group]
-    fold: NDArray[np.int64] = fold_of_group[codes]
+    fold: Wholes = fold_of_group[codes]
     return fold
 
 
-def _deal_weights(
-    group: NDArray[np.int64],
-    strata: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    n_folds: int,
-) -> NDArray[np.float64]:
+def _deal_weights(group: Wholes, strata: Wholes, weight: Floats, n_folds: int) -> Floats:
     """Weight of each row in each fold, for rows sorted by stratum and group."""
     n_rows = len(weight)
     whole = np.floor(weight + NO_REPEAT)
@@ -248,14 +236,12 @@ def _deal_weights(
     fold = np.empty(len(row), dtype=np.intp)
     fold[dealt] = np.arange(len(row)) % n_folds
     cells = np.bincount(row * n_folds + fold, size, minlength=n_rows * n_folds)
-    share: NDArray[np.float64] = cells.astype(np.float64).reshape(n_rows, n_folds) + drawn
+    share: Floats = cells.astype(np.float64).reshape(n_rows, n_folds) + drawn
     share[heavy] = weight[heavy, None] / n_folds
     return share
 
 
-def _draw_repeats(
-    group: NDArray[np.int64], strata: NDArray[np.int64], whole: NDArray[np.int64], n_folds: int
-) -> NDArray[np.float64]:
+def _draw_repeats(group: Wholes, strata: Wholes, whole: Wholes, n_folds: int) -> Floats:
     """Repeats of each row in each fold, drawn at once: by the law of dealing them one by one.
 
     What a fold gets of a stratum's repeats, out of those that are left, is hypergeometric. Rows of
@@ -282,5 +268,5 @@ def _draw_repeats(
     end_of_fold = np.cumsum(drawn, axis=1)[pool]
     low = np.maximum((end_of_row - whole)[:, None], end_of_fold - drawn[pool])
     shared = np.minimum(end_of_row[:, None], end_of_fold) - low
-    share: NDArray[np.float64] = np.maximum(shared, 0).astype(np.float64)
+    share: Floats = np.maximum(shared, 0).astype(np.float64)
     return share

@@ -15,14 +15,13 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.rows import row_hashes
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._row_order import order_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Wholes = NDArray[np.int64]
+    from calibrant._types import Bools, Floats, Wholes
 
 MAX_CELLS = 1 << 24  # cells that are kept by default: 128 MiB, or 1.7 million rows of ten classes
 ROWS_OF_A_CLASS = 64  # that are kept at least by default, on average over more than 512 classes,
@@ -109,9 +108,7 @@ class _Entries(NamedTuple):
         return cls(hashes[order], scores, index[order], weight, times)
 
 
-def _order_entries(
-    parts: list[_Entries],
-) -> tuple[NDArray[np.uint64], Wholes, Wholes, NDArray[np.bool_]]:
+def _order_entries(parts: list[_Entries]) -> tuple[NDArray[np.uint64], Wholes, Wholes, Bools]:
     """Return all hashes and classes, their order, and where in it another entry begins."""
     hashes = np.concatenate([part.hashes for part in parts])
     index = np.concatenate([part.class_index for part in parts])
@@ -164,7 +161,7 @@ class RowSample:
 
     def __init__(
         self,
-        classes: Any,
+        classes: object,
         *,
         scores: str = "probabilities",
         normalize: str | None = None,
@@ -209,7 +206,7 @@ class RowSample:
         return bool(np.all(self._bounds == UNBOUNDED))
 
     def expect(self, counts: NDArray[Any]) -> NDArray[np.uint64]:
-        """Drop rows from the start that will not be kept of so many rows of each class.
+        """Drop rows from the start that will not be kept of ``counts`` rows of each class.
 
         Chunks that do not know of each other keep all of their rows, which together are many times
         the room. Hashes are uniform, so the numbers of rows tell where the bounds will be: of N
@@ -373,7 +370,7 @@ class RowSample:
     def from_state(
         cls,
         state: SampleState,
-        classes: Any,
+        classes: object,
         *,
         n_rows: int,
         scores: str,
@@ -385,12 +382,12 @@ class RowSample:
         n_kept, k = len(state.rows), len(sample.classes)
         shapes = [array.shape for array in state]
         wanted = [(n_kept, k), *[(n_kept,)] * 4, (k,), (k, 4)]
-        require(shapes == wanted, f"the arrays have the shapes {shapes}")
+        ensure(shapes == wanted, f"the arrays have the shapes {shapes}")
         gate.check_number("n_rows", n_rows, low=n_kept, whole=True)
         times, totals = state.times, state.totals
         is_count = np.isfinite(times) & (times >= 1.0) & (times == np.floor(times))
-        require(is_count.all(), "a row came a number of times that is no whole number")
-        require((np.abs(totals) <= LARGEST_TOTAL).all(), "a class has an impossible weight")
+        ensure(is_count.all(), "a row came a number of times that is no whole number")
+        ensure((np.abs(totals) <= LARGEST_TOTAL).all(), "a class has an impossible weight")
         with np.errstate(over="ignore"):  # infinite weights are refused by the gate
             weight = state.weight * times
         batch = gate.check_batch(
@@ -402,10 +399,10 @@ class RowSample:
             is_chunk=True,
         )
         is_same = np.array_equal(batch.scores, state.rows)
-        require(is_same, "rows without a weight, or not on the simplex to the last digits")
+        ensure(is_same, "rows without a weight, or not on the simplex to the last digits")
         kept = np.bincount(state.class_index, weight, k)
         is_enough = kept <= totals.sum(axis=1) * (1.0 + ROUNDING) + np.finfo(np.float64).tiny
-        require(is_enough.all(), "a class has less weight than its rows")
+        ensure(is_enough.all(), "a class has less weight than its rows")
         entries = state.hashes.view(np.uint64), state.rows, state.class_index.astype(np.intp)
         # Whatever the order of the rows, and if one of them is there twice: they are joined anew.
         sample._kept = _Entries.join([_Entries(*entries, state.weight, times)])
@@ -431,7 +428,7 @@ def _exact_sum(values: list[float]) -> tuple[float, ...]:
 
     ``fsum`` rounds correctly, so each is what is left by those before it, whatever the order.
     """
-    found: list[float] = []
+    result: list[float] = []
     for _ in range(3):
-        found.append(math.fsum([*values, *(-own for own in found)]))
-    return tuple(found)
+        result.append(math.fsum([*values, *(-own for own in result)]))
+    return tuple(result)

@@ -66,13 +66,13 @@ def shorten(text: str, length: int = 24) -> str:
     return f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def clean(text: object, longest: int | None = LONGEST_NAME) -> str:
+def printable(text: object, longest: int | None = LONGEST_NAME) -> str:
     """Return visible text on one line, of a bounded length if there is a bound."""
     words = visible(" ".join(str(text).split()))
     return words if longest is None else shorten(words, longest)
 
 
-def align(rows: Iterable[Sequence[str]]) -> list[str]:
+def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table: its first column on the left, numbers on the right."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     widths = [max(map(len, column)) for column in columns]

@@ -40,7 +40,7 @@ _has_one_blas_thread: ContextVar[bool] = ContextVar("_has_one_blas_thread", defa
 """Whether products of matrices are kept to one thread."""
 
 
-def check_jobs(name: str, n_jobs: Any) -> None:
+def check_jobs(name: str, n_jobs: object) -> None:
     """Refuse what is neither None nor a whole number other than 0."""
     is_whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_whole or n_jobs == 0):
@@ -65,7 +65,7 @@ def count_threads(n_jobs: Any = None) -> int:
 
 
 @contextmanager
-def jobs(n_jobs: Any) -> Iterator[None]:
+def jobs(n_jobs: object) -> Iterator[None]:
     """Let the work inside use as many threads as ``n_jobs`` says."""
     token = _n_threads.set(count_threads(n_jobs))
     try:
@@ -149,7 +149,7 @@ def _blas() -> Any:
 
 @contextmanager
 def few_blas_threads(n_products: int) -> Iterator[None]:
-    """Let a fit whose largest product has so many multiplications use the threads it is worth.
+    """Let a fit whose largest product has ``n_products`` multiplications use BLAS threads.
 
     The number of threads changes the last bits of a product, so it depends on its size alone.
     """

@@ -42,7 +42,7 @@ def fit_and_judge(prepare: Callable[[], Prepared], judge: Callable[..., Found]) 
     the arguments of ``judge`` after the calibrator.
     """
     started = perf_counter()
-    found, error, fit_seconds = None, None, 0.0
+    result, error, fit_seconds = None, None, 0.0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -51,10 +51,10 @@ def fit_and_judge(prepare: Callable[[], Prepared], judge: Callable[..., Found]) 
                 began = perf_counter()
                 fit()
                 fit_seconds = perf_counter() - began
-            found = judge(calibrator, *test)
+            result = judge(calibrator, *test)
         except Exception as failure:  # noqa: BLE001  (one method must not cost the others)
             error = failure
-    return Trial(found, fit_seconds, perf_counter() - started, error, messages(caught))
+    return Trial(result, fit_seconds, perf_counter() - started, error, messages(caught))
 
 
 def messages(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
@@ -64,5 +64,5 @@ def messages(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
 
 def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of what computes."""
-    found = {"calibrant": __version__, "Python": platform.python_version()}
-    return found | {name: version(name) for name in COMPUTING_LIBRARIES}
+    result = {"calibrant": __version__, "Python": platform.python_version()}
+    return result | {name: version(name) for name in COMPUTING_LIBRARIES}

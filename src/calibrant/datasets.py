@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Floats, Labels, Wholes
+
 __all__ = ["overconfident_digits", "simulated_scores"]
 
 TRAINING_ROWS = 400
@@ -22,9 +24,9 @@ NOISE = 0.4
 class SplitPredictions(NamedTuple):
     """A classifier's probabilities with the labels: a part to calibrate on, a part to judge on."""
 
-    scores: NDArray[np.float64]
-    y: NDArray[Any]
-    new_scores: NDArray[np.float64]
+    scores: Floats
+    y: Labels
+    new_scores: Floats
     new_y: NDArray[Any]
 
 
@@ -96,7 +98,7 @@ def naive_bayes(n_rows: int = 5_000) -> SplitPredictions:
 
 def simulated_scores(
     n_rows: int = 1000, *, power: float = 3.0, tilt: Sequence[float] = (1.0, 1.0, 1.0)
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, Wholes]:
     """Return simulated miscalibrated scores: distorted true probabilities, with labels.
 
     Parameters
@@ -122,7 +124,7 @@ def simulated_scores(
     """
     rng = np.random.default_rng(0)
     honest = rng.dirichlet(np.ones(len(tilt)), size=n_rows)
-    y: NDArray[np.int64] = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+    y: Wholes = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     scores = honest**power * np.asarray(tilt)
     return scores / scores.sum(axis=1, keepdims=True), y
 

@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def in_words(value: Any) -> str:
+def in_words(value: object) -> str:
     """Return a value as plain Python writes it, without numpy's types, for a message."""
     if isinstance(value, np.ndarray):
         return f"[{some_in_words(value.ravel())}]"
@@ -170,7 +170,19 @@ class PredictionFileError(DataError):
 
 
 class ParameterError(ValueError):
-    """A parameter has a value that is not allowed; the message says which are."""
+    """A parameter has a value that is not allowed; the message says which are.
+
+    Attributes
+    ----------
+    argument : str
+        Name of the parameter, where its value alone is wrong; else empty.
+    value : object
+        That value.
+    """
+
+    def __init__(self, message: str = "", *, argument: str = "", value: object = None) -> None:
+        super().__init__(message)
+        self.argument, self.value = argument, value
 
 
 class ContainerError(DataError, TypeError):

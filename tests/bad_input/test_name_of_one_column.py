@@ -7,7 +7,7 @@ import pytest
 
 from bad_input.promises import refused
 from calibrant import TemperatureScaling, errors, metrics, model_file
-from calibrant._gate._one_column import names_other_class
+from calibrant._gate._columns import names_other_class
 from calibrant.monitor import CalibrationMonitor
 
 RNG = np.random.default_rng(0)

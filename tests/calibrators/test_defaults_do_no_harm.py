@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from calibrant._calibrators.methods import make_calibrator
-from conftest import methods_alone
+from conftest import methods_alone, nll
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -18,10 +18,6 @@ pytestmark = [
 RECOMMENDED = ("ts", "na-fir", "scir", "spline", "structured")
 SPREADS = {0.98: 52.0, 0.996: 264.0}
 """Standard deviation of ten logits for an accuracy."""
-
-
-def nll(p, y):
-    return -np.mean(np.log(p[np.arange(len(y)), y]))
 
 
 def honest(accuracy, m, seed):

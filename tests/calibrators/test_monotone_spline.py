@@ -2,13 +2,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from calibrant import errors
 from calibrant._calibrators.scaling import MonotoneSpline, TemperatureScaling
-from conftest import simulate
-
-
-def nll(out, y):
-    return -np.mean(np.log(np.maximum(out[np.arange(len(y)), y], 1e-12)))
+from conftest import nll, simulate
 
 
 def bent(n_rows, k=5, seed=0):
@@ -66,9 +61,3 @@ def test_order_is_kept_strictly(strength):
     order = np.argsort(new, axis=1)
     assert (np.diff(np.take_along_axis(out, order, axis=1), axis=1) > 0).all()
     assert (out > 0).all()
-
-
-def test_rounds_that_run_out_give_a_warning():
-    p, y, _ = bent(300)
-    with pytest.warns(errors.ConvergenceWarning, match="projected-newton"):
-        MonotoneSpline(max_rounds=1, tol=1e-12, strength=1.0).fit(p, y)

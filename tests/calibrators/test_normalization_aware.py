@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic
 from calibrant._solvers.report import SolverReport
 from calibrators.test_hard_data import CASES
-from conftest import simulate
+from conftest import nll, simulate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning"),
@@ -23,11 +23,6 @@ pytestmark = [
 def fitted(rows, labels, weight=None, **parameters):
     classes = np.arange(np.shape(rows)[1])
     return NormalizationAwareIsotonic(classes=classes, **parameters).fit(rows, labels, weight)
-
-
-def nll(probabilities, labels):
-    own = probabilities[np.arange(len(labels)), labels]
-    return -np.mean(np.log(np.maximum(own, 1e-12)))
 
 
 # More classes than rows: the optimum is at infinity, and the floor counts.

@@ -8,6 +8,7 @@ from calibrant._kernels.rows import divide_by_sums
 from calibrant._maps.curves import IDENTITY
 from calibrant.errors import MissingClassWarning
 from calibrant.study import OneVsRestBBQ, OneVsRestHistogram
+from calibrators.test_dirichlet import tilted
 from conftest import simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
@@ -59,12 +60,7 @@ def test_agrees_with_netcal_on_four_classes():
         [0.033055642751, 0.083921437846, 0.808993362063, 0.07402955734],
         [0.05757568455, 0.077158636819, 0.797201786077, 0.068063892555],
     ]
-    rng = np.random.RandomState(1)
-    honest = np.exp(rng.normal(0, 1.5, (400, 4)))
-    honest /= honest.sum(axis=1, keepdims=True)
-    y = (honest.cumsum(axis=1) > rng.uniform(size=(400, 1))).argmax(axis=1)
-    p = honest**2 * [2.0, 1.0, 1.0, 0.5]
-    p /= p.sum(axis=1, keepdims=True)
+    p, y = tilted()
     calibrator = OneVsRestHistogram(n_bins=10, strategy="width", prior_strength=0).fit(p, y)
     np.testing.assert_allclose(calibrator.predict_proba(p[:3]), recorded, atol=1e-10)
 

@@ -14,7 +14,6 @@ from calibrant import (
 )
 from calibrant._calibrators.composition import Composition
 from calibrant._calibrators.methods import methods
-from calibrant.errors import ParameterError
 from calibrant.study import (
     Annealing,
     OneVsRestBBQ,
@@ -23,7 +22,7 @@ from calibrant.study import (
     TopLabelHistogram,
     TopLabelIsotonic,
 )
-from conftest import simulate
+from conftest import refuses, simulate
 
 REFUSED = {
     NormalizationAwareIsotonic: {
@@ -79,8 +78,9 @@ def test_values_outside_their_range_are_refused_by_name(cls):
     scores, y = simulate(150, 3)
     for name, values in REFUSED[cls].items():
         for value in values:
-            with pytest.raises(ParameterError, match=name):
+            with refuses(name) as caught:
                 cls(**{name: value}).fit(scores, y)
+            assert caught.value.value is value
 
 
 COMPOSED = (

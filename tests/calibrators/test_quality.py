@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant._calibrators.methods import make_calibrator
-from conftest import REAL_FILES, load_real, needs_collection, real_files
+from conftest import REAL_FILES, load_real, needs_collection, nll, real_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -15,10 +15,6 @@ RATIOS = {
     "structured": (0.94, 1.12),
     "spline": (0.977, 1.05),
 }
-
-
-def nll(p, y):
-    return -np.mean(np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)))
 
 
 def confidence_error(p, y, n_bins=15):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from calibrant import AutoCalibrator, Chain, PriorShift, TemperatureScaling, errors
-from calibrant._calibrators.shift_check import compare_scores, summarise
+from calibrant._calibrators.shift_check import ScoreSums, compare_scores, summarise
 from calibrant._gate import check_batch
 from calibrant.model_file import dumps, loads
 from hostile_files.frame import take_apart
@@ -132,3 +132,26 @@ def test_forged_summaries_are_refused(name, values):
     frame.replace_array(f"summary/{name}", values)
     with breaks("fitted", match="summary"):
         loads(frame.assemble())
+
+
+def test_sums_in_parts_are_those_of_all_rows():
+    scores, y = draw(900, 3)
+    batch = check_batch(scores[:500], y[:500], classes=np.arange(3))
+    whole, parts = compare_scores(summarise(batch), scores[500:]), ScoreSums(summarise(batch))
+    for first in range(500, 900, 37):
+        parts.add(scores[first : min(first + 37, 900)])
+    found = parts.compare()
+    assert (found.n_rows, found.outside) == (whole.n_rows, whole.outside)
+    assert found.p_value == pytest.approx(whole.p_value, rel=1e-9)
+    assert found.label_shift_p_value == pytest.approx(whole.label_shift_p_value, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "logits", "positive"])
+def test_the_shared_part_takes_the_same_scores_and_is_temperature_scaling(kind):
+    scores, y = draw(400, 2 if kind == "positive" else 3)
+    given = {"probabilities": scores, "logits": np.log(scores), "positive": scores[:, 1]}[kind]
+    auto = AutoCalibrator(scores=kind).fit(given, y)
+    alone = TemperatureScaling(scores=kind).fit(given, y)
+    for one in (auto, loads(dumps(auto))):
+        found = one.shared_part_.predict_proba(given)
+        np.testing.assert_allclose(found, alone.predict_proba(given), rtol=1e-9)

@@ -5,13 +5,9 @@ from scipy.special import expit, logit, softmax
 from calibrant import errors
 from calibrant._calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
 from calibrant._calibrators.structured import MOST_CLASSES, StructuredScaling
-from conftest import simulate
+from conftest import nll, simulate
 
 HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-
-
-def nll(out, y):
-    return -np.mean(np.log(np.maximum(out[np.arange(len(y)), y], 1e-12)))
 
 
 @HARD

@@ -10,7 +10,6 @@ from calibrant import Chain, PriorShift, TemperatureScaling, model_file
 from calibrant.decisions import CostSensitive, expected_cost
 from calibrant.metrics import evaluate
 from calibrant.report import compare
-from conftest import simulate
 
 COSTS = "true,refuse,pay\nno,0,1\nyes,20,0\n"
 
@@ -123,8 +122,6 @@ def test_decisions_are_written(credit, call, tmp_path):
     for name in set(test) - set(scores(test)):
         assert written[name].tolist() == test[name].tolist()
     np.testing.assert_allclose(written[[*scores(test)]], p, atol=1e-12)
-    assert "--calibration FILE" in call(*[*words, "--coverage", "0.9"], code=2).err
-    assert "--costs" in call(*words, code=2).err
 
 
 @pytest.fixture(scope="module")
@@ -203,31 +200,6 @@ def test_options_that_a_row_lacks_are_not_decided(call, tmp_path):
     assert pd.read_csv(out)["set"][0] == "A;B"
 
 
-def test_the_command_gives_sets_of_the_coverage_that_was_asked_for(call, tmp_path):
-    """Sums of probabilities would hold the label of 96 % of these rows."""
-    p, y = simulate(6000, 5, 3)
-    parts = {"fit": slice(0, 1000), "calibration": slice(1000, 2500), "new": slice(2500, None)}
-    names = np.array([*"abcde"])
-    for name, part in parts.items():
-        table = pd.DataFrame(p[part], columns=names).assign(label=names[y[part]])
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    model, out = tmp_path / "m.calibrant", tmp_path / "out.csv"
-    call("fit", tmp_path / "fit.csv", "-m", "ts", "-o", model)
-    words = ["decide", model, tmp_path / "new.csv", "-o", out, "--coverage", "0.9"]
-    call(*words, "--calibration", tmp_path / "calibration.csv")
-    written = pd.read_csv(out, keep_default_na=False)
-    held = [
-        label in own.split(";")
-        for label, own in zip(*written[["label", "set"]].T.to_numpy(), strict=True)
-    ]
-    assert abs(np.mean(held) - 0.9) < 0.03
-    unlabelled = tmp_path / "unlabelled.csv"
-    pd.DataFrame(p[:9], columns=names).to_csv(unlabelled, index=False)
-    assert (
-        "unlabelled.csv has no labels" in call(*[*words, "--calibration", unlabelled], code=3).err
-    )
-
-
 def test_a_column_that_decide_writes_is_not_there_before(risks, call, tmp_path):
     model, new = tmp_path / "m.calibrant", tmp_path / "new.csv"
     call("fit", risks / "val.csv", "-m", "ts", "-o", model)
@@ -254,18 +226,3 @@ def test_a_single_column_tells_the_positive_class_of_costs(risks, call):
         )
     )
     assert one["value"] == pytest.approx(two["value"], rel=1e-9)
-
-
-def test_both_parts_of_a_comparison_have_the_same_positive_class(risks, call):
-    test = pd.read_csv(risks / "test.csv")
-    words = ["compare", risks / "val.csv", risks / "test.csv", "--methods", "ts"]
-    words += ["--positive", "bad"]
-    found = call(*words, "--costs", risks / "costs.json", "--json").json
-    own = expected_cost(
-        test["label"],
-        test[["bad", "good"]].to_numpy(),
-        {"false_positive": 1, "false_negative": 20},
-        pos_label="bad",
-    )
-    cost = found["decisions"]["costs"]["uncalibrated"]["realised"]["value"]
-    assert cost == pytest.approx(own.realised.value, rel=1e-9)

@@ -46,21 +46,6 @@ def test_a_sample_is_told(days, tmp_path, call, monkeypatch):
     assert "intervals of errors are of 200 rows, sampled by content." in text
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--part", "val"], "has no part 'val'; leave out --part"),
-        (["--labels", "x.npy"], "is no npy file; leave out --labels"),
-        (["--groups", "county"], "0.parquet has no column 'county' (--groups)"),
-    ],
-)
-def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, call):
-    assert told in call("fit", days, "-o", tmp_path / "model", *words, code=3).err
-    assert not (tmp_path / "model").exists()
-    words = ["fit", days, "-o", tmp_path / "model", "--scores", "logits", "--normalize"]
-    assert "--normalize is for probabilities" in call(*words, code=2).err
-
-
 @pytest.mark.parametrize("name", ["all.csv", "days"])
 def test_what_needs_all_rows_reads_them_at_once(tmp_path, call, monkeypatch, name):
     monkeypatch.setattr(formats, "LARGE_BYTES", 0)
@@ -105,6 +90,24 @@ def test_apply_to_a_directory(days, tmp_path, call):
     assert (found[NAMES].to_numpy() == predictions(out)).all()
     assert found["label"].tolist() == FRAME["label"].tolist()
     assert "File exists" in call("apply", out, days, "-o", tmp_path / "done", code=3).err
+
+
+def test_apply_checks_the_scores_of_all_files_together(days, tmp_path, call):
+    out = tmp_path / "model"
+    call("fit", days, "-m", "ts", "-o", out)
+    words = ["apply", out, days, "--check", "-o"]
+    assert "\nno alarm: The new scores look like" in call(*words, tmp_path / "done").out
+    found = call(*words, tmp_path / "again", "--json").json["check"]
+    check = model_file.load(out).check(FRAME[NAMES])
+    assert found == pytest.approx(check.to_dict(), rel=1e-9)
+    (days / "0.parquet").unlink()
+    sure = FRAME[FRAME[NAMES].max(axis=1) > 0.8]
+    sure.to_parquet(days / "1.parquet")
+    assert call(*words, tmp_path / "sure", "--json").json["check"]["alarm"]
+    few = tmp_path / "few.csv"
+    FRAME[:1].to_csv(few, index=False)
+    found = call("apply", out, few, "--check", "-o", tmp_path / "one.csv", "--json").json
+    assert found["check"] is None
 
 
 MEMORY = """

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from calibrant.datasets import simulated_scores
-from calibrant.scale import Chunks
 from conftest import needs_pages
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
@@ -55,12 +54,3 @@ def test_every_command_prints_what_the_page_says(home, call):
         assert documented(words[0]) == found.keys() - {"version"}, words[0]
     assert documented("export")
     assert documented("study")
-
-
-def test_fit_tells_the_rows_that_the_method_saw(home, call, monkeypatch):
-    out = home / "m.calibrant"
-    for most, n_rows in ((1 << 24, 900), (300, 100)):
-        monkeypatch.setitem(Chunks.sample.__kwdefaults__, "max_cells", most)
-        for method in ("ms", "fir", "auto"):
-            found = call("fit", home / "days", "-m", method, "-o", out, "--json").json
-            assert (found["rows"], found["rows_read"]) == (n_rows, 900)

@@ -73,13 +73,6 @@ def test_days_are_counted_and_the_wrong_one_is_an_alarm(call, home):
     assert monitor.status().log_e_value == found["log_e_value"]
 
 
-def test_formats_agree(call, home):
-    _, table, _ = call("monday.parquet", "--ignore", "region,when")
-    (home / "state.json").unlink()
-    _, archive, _ = call("monday.npz")
-    assert archive["log_e_value"] == pytest.approx(table["log_e_value"])
-
-
 def test_a_file_sorted_by_label_is_no_alarm(call, home):
     table = pd.read_parquet(home / "monday.parquet").drop(columns=["region", "when"])
     table.sort_values("label").to_parquet(home / "sorted.parquet")
@@ -96,17 +89,7 @@ def test_without_labels(call):
     assert (code, found["n_rows"], found["unlabelled"]["n_rows"]) == (0, 1500, 1500)
     assert found["unlabelled"]["accuracy"] == pytest.approx(0.68, abs=0.03)
     assert np.sum(found["unlabelled"]["confusion"]) == pytest.approx(1500)
-
-
-def test_a_table_for_people(home, capsys):
-    words = ["--ignore", "region", "--time-column", "when", "--page", home / "page.html"]
-    for day, code in (("monday", 0), ("wednesday", 6)):
-        files = [home / "model.calibrant", home / f"{day}.parquet", "--state", home / "s.json"]
-        assert run(["monitor", *map(str, (*files, *words))]) == code
-    out = capsys.readouterr().out
-    assert "3,000 rows counted" in out
-    assert "found at row" in out
-    assert "alarm at 100" in out
+    assert found["unlabelled"]["check"]["n_rows"] == 1500
 
 
 def test_a_table_of_rows_without_labels_alone(home, capsys):
@@ -177,27 +160,6 @@ def test_a_promise_is_not_changed(call):
     code, found, _ = call("tuesday.npz", "--alpha", "0.5")
     assert code == 2
     assert "started with --alpha 0.01" in found["error"]["message"]
-
-
-def test_what_is_wrong_is_named(call, home):
-    code, found, _ = call("monday.parquet", "--groups", "region")
-    assert code == 2
-    assert "leave out --groups" in found["error"]["message"]
-    code, found, _ = call("monday.npz", "--time-column", "when")
-    assert code == 3
-    assert "no array 'when'" in found["error"]["message"]
-    assert not (home / "state.json").exists()
-    (home / "state.json").write_text("{}")
-    code, found, _ = call("monday.npz")
-    assert code == 3
-    assert "is not the state of a monitor" in found["error"]["message"]
-    bad = pd.read_parquet(home / "monday.parquet").assign(label="dog")
-    bad.to_parquet(home / "bad.parquet")
-    (home / "state.json").unlink()
-    code, found, _ = call("bad.parquet", "--ignore", "region,when")
-    assert code == 3
-    assert "bad.parquet" in found["error"]["message"]
-    assert "'dog'" in found["error"]["message"]
 
 
 KILL = """

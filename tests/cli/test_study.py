@@ -1,7 +1,6 @@
 """``calibrant study`` from outside."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -65,24 +64,6 @@ def test_failures_are_told_and_end_well(home, capsys):
     assert "1 of 6 cells failed: see study.log" in shown.out
     assert "calibrant: bad_x: ts failed: NonFiniteError" in shown.err
     assert "bad_x: ts failed" in (home / "out" / "study.log").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["predictions"], 2, "Missing option"),
-        ([], 2, "Missing argument"),
-        (["nowhere", "-o", "out"], 3, "nowhere is not a directory"),
-        (["predictions", "-o", "out", "--methods", "magic"], 3, "'magic'"),
-        (["predictions", "-o", "out", "--jobs", "0"], 2, "Invalid value"),
-    ],
-)
-def test_exit_codes_and_messages(home, capsys, arguments, code, message):
-    assert call(*arguments) == code
-    err = capsys.readouterr().err
-    assert re.search(re.escape(message), err, re.IGNORECASE)
-    assert "Traceback" not in err
-    assert not (home / "out").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -4,6 +4,8 @@ Rows are drawn at random; logits are kept in half precision where there are many
 language models are lines of JSON, as logs of evaluations are.
 """
 
+import csv
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -52,8 +54,52 @@ def cut_log(source, name):
                     out.write(json.dumps({"logits": named, "label": "ABCDEF"[label]}) + "\n")
 
 
+MODELS = ("falcon-40b-instruct", "llama-2-70b-hf", "mistral-7b-v0.1", "yi-34b-chat")
+STATED = ("gpt-4o", "meta-llama-3.1-8b", "mistral-small-24b")
+
+
+def cut_models(source):
+    """Write answers of several models to the same 300 questions, a directory for each."""
+    with np.load(source / "llm" / "groups_mmlu.npz") as file:
+        subjects, ids = file["val_groups"], file["val_ids"]
+    rows = np.sort(np.random.default_rng(1).permutation(len(ids))[:300])
+    for model in MODELS:
+        with np.load(source / "llm" / f"mmlu_{model}.npz") as file:
+            logits, labels = file["val_logits"][rows], file["val_labels"][rows]
+        lines = []
+        for z, label, row in zip(logits, labels, rows, strict=True):
+            named = {c: round(float(x), 2) for c, x in zip("ABCDEF", z, strict=True)}
+            record = {"id": int(ids[row]), "subject": str(subjects[row]), "logits": named}
+            lines.append(json.dumps(record | {"label": "ABCDEF"[label]}) + "\n")
+        home = HERE / "models" / model
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "mmlu.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+
+
+def cut_stated(source):
+    """Write confidences that models stated, and whether they were right; 60 answers are checked."""
+    with (HERE / "logs" / "stated.csv").open("w", newline="") as out:
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow(["model", "subject", "stated", "fluency", "tokens", "checked", "right"])
+        for model in STATED:
+            rng = np.random.default_rng(0)
+            (path,) = (source / "signals").glob(f"mmlupro_{model}*.npz")
+            with np.load(path) as file:
+                rows = rng.permutation(len(file["val_labels"]))[:300]
+                subjects = file["group_names"][file["val_groups"][rows]].tolist()
+                stated, right = file["val_probs"][rows, 1], file["val_labels"][rows].tolist()
+                signals = file["val_features"][rows]
+            for i in range(300):
+                fluency, tokens = float(signals[i, 0]), float(signals[i, 2])
+                beside = round(fluency, 3), "" if np.isnan(tokens) else int(tokens)
+                own = model, subjects[i], round(float(stated[i]), 3)
+                table.writerow([*own, *beside, right[i] if i < 60 else "", right[i]])
+
+
 if __name__ == "__main__":
     for name in CUTS:
         cut(Path(sys.argv[1]), name)
     for name in LOGS:
         cut_log(Path(sys.argv[1]), name)
+    cut_models(Path(sys.argv[1]))
+    cut_stated(Path(sys.argv[1]))

@@ -12,6 +12,7 @@ from scipy import stats
 from calibrant import errors
 from calibrant.datasets import simulated_scores
 from calibrant.decisions import ConformalSets
+from conftest import refuses
 from reference import decisions as reference
 
 SCORES, LABELS = simulated_scores(900)
@@ -57,7 +58,7 @@ def test_the_guarantee_holds_on_average():
 
 def test_bad_input_is_refused():
     for wrong in (0, 90, "x", math.nan, None):
-        with pytest.raises(errors.ParameterError, match="coverage"):
+        with refuses("coverage"):
             ConformalSets(wrong).fit(SCORES, LABELS)
     with pytest.raises(errors.NotFittedError):
         ConformalSets().predict_set(SCORES)

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.export._operations import Operations
+from calibrant.export._formula_parts import Operations
 
 
 def quietly(function):
@@ -13,7 +13,7 @@ def quietly(function):
 
 
 class NumpyOperations(Operations):
-    """The operations of ``calibrant.export._operations``; remembers what is fitted."""
+    """The operations of ``calibrant.export._formula_parts``; remembers what is fitted."""
 
     def __init__(self, n_classes):
         super().__init__(n_classes)

@@ -144,9 +144,9 @@ def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     said = [("Answer", {"Answer": -0.1}), (":", {":": -0.1}), (" B", listed | {" B": -9.0})]
     log = log_of(tmp_path, chat("A", said), chat("B", said))
     np.testing.assert_allclose(np.exp(log.scores[0]), [0.2, 0.7 + math.exp(-9.0)])
-    both = [("A", {"A": -0.1}), ("B", {"B": -0.1})]
-    with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
-        log_of(tmp_path, chat("B", said), chat("B", both))
+    both = [("A", {"A": -0.1}), ("so", {"so": -0.1}), ("**B**", {"**B**": -0.3, "A": -1.5})]
+    log = log_of(tmp_path, chat("A", said), chat("B", both))  # reasons first
+    np.testing.assert_allclose(log.scores[1], [-1.5, -0.3])
     with pytest.raises(PredictionFileError, match=r"line 1: no token is among 'A', 'B'"):
         log_of(tmp_path, chat("B", [("I", {"I": -0.1})]))
 
@@ -157,6 +157,107 @@ def test_responses_are_read_below_their_envelope(tmp_path):
         log = read_prediction_file(write(tmp_path / f"{i}.jsonl", record))
         np.testing.assert_allclose(log.scores, [[-0.5, -1.5]])
         assert log.labels.tolist() == ["B"]
+
+
+def test_the_answer_that_inspect_has_read_is_looked_for(tmp_path):
+    """Whatever letters come after it."""
+    tokens = [("B", {"B": -0.2, "A": -2.0}), ("A", {"A": -0.1, "B": -3.0})]
+    output = {"choices": chat("B", tokens)["choices"]}
+    sample = {"id": 1, "choices": ["x", "y"], "target": "B", "output": output}
+    scores = {"choice": {"value": "C", "answer": "B"}}
+    log = log_of(tmp_path, sample | {"scores": scores}, sample)
+    np.testing.assert_allclose(log.scores, [[-2.0, -0.2], [-0.1, -3.0]])
+
+
+TOP = [{"token": "A", "logprob": -0.5, "bytes": None}, {"token": "B", "logprob": -1.5}]
+TOKEN = {"token": "A", "logprob": -0.5, "bytes": None, "top_logprobs": TOP}
+MESSAGE = {"type": "message", "content": [{"type": "output_text", "logprobs": [TOKEN]}]}
+LEGACY = {"tokens": ["A"], "token_logprobs": [-0.5], "top_logprobs": [{"A": -0.5, "B": -1.5}]}
+OLD_LLAMA = [{"tok_str": "A", "prob": math.exp(-0.5)}, {"tok_str": "B", "prob": math.exp(-1.5)}]
+NEW_LLAMA = [{"token": own["tok_str"], "prob": own["prob"]} for own in OLD_LLAMA]
+SAMPLED = {"token": "A", "prob": math.exp(-0.5), "top_probs": NEW_LLAMA}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"object": "response", "output": [{"type": "reasoning", "summary": []}, MESSAGE]},
+        {"response": {"status_code": 200, "body": {"output": [MESSAGE]}}, "error": None},
+        {"object": "text_completion", "choices": [{"text": "A", "logprobs": LEGACY}]},
+        {"content": "A", "completion_probabilities": [TOKEN | {"id": 319}]},
+        {"content": "A", "completion_probabilities": [{"content": "A", "probs": OLD_LLAMA}]},
+        {"content": "A", "completion_probabilities": [SAMPLED]},
+    ],
+    ids=["responses", "batch", "completions", "llama.cpp", "llama.cpp of 2023", "after sampling"],
+)
+def test_layouts_of_servers_have_the_same_scores(tmp_path, answer):
+    log = log_of(tmp_path, answer | {"label": "B"})
+    assert log.place.names == ["A", "B"]
+    np.testing.assert_allclose(log.scores, [[-0.5, -1.5]])
+
+
+def test_labels_of_a_batch_come_from_another_file(tmp_path):
+    body = chat("x", [("A", {"A": -0.5, "B": -1.5})])
+    del body["label"]
+    lines = [
+        {"id": f"batch_req_{i}", "custom_id": f"q{i}", "response": {"body": body}, "error": None}
+        for i in range(3)
+    ]
+    path = write(tmp_path / "batch.jsonl", *lines)
+    table = tmp_path / "labels.csv"
+    table.write_text("custom_id,label\nq2,B\nq1,A\nq0,A\n")
+    own = [{"custom_id": f"q{i}", "label": "AAB"[i]} for i in range(3)]
+    for labels in (table, write(tmp_path / "labels.jsonl", *own)):
+        log = read_prediction_file(path, Request(labels=labels))
+        assert log.labels.tolist() == ["A", "A", "B"]
+    assert run("evaluate", path, "--labels", table, "--resamples", 0).exit_code == 0
+    table.write_text("custom_id,label\nq2,B\n")
+    with pytest.raises(PredictionFileError, match=r"line 1: .* has no label of 'q0'"):
+        read_prediction_file(path, Request(labels=table))
+    table.write_text("name,label\nq2,B\n")
+    with pytest.raises(PredictionFileError, match="has no column 'custom_id'"):
+        read_prediction_file(path, Request(labels=table))
+
+
+def test_instances_of_helm_have_the_numbers_of_its_report(tmp_path):
+    """Its stats.json: exact_match .375, max_prob .7489156, ece_1_bin .3739156."""
+    path = LOGS / "helm" / "per_instance_stats.json"
+    log = read_prediction_file(path)
+    assert log.is_stated
+    right, sure = np.mean(log.labels == "true"), log.scores[:, 1].mean()
+    assert (right, sure) == (0.375, pytest.approx(0.7489156249166673, abs=1e-15))
+    assert abs(sure - right) == pytest.approx(0.3739156249166674, abs=1e-15)
+    records = json.loads(path.read_text())
+    again = [*records, records[0] | {"perturbation": {}}]
+    (tmp_path / "a.json").write_text(json.dumps(again))
+    assert len(read_prediction_file(tmp_path / "a.json").scores) == 8
+    (tmp_path / "b.json").write_text(json.dumps([{"instance_id": "id1", "stats": []}]))
+    with pytest.raises(PredictionFileError, match="no max_prob and exact_match"):
+        read_prediction_file(tmp_path / "b.json")
+
+
+def test_repeated_samples_agree_or_not(tmp_path):
+    """Epochs of Inspect without log-probabilities, and plain records."""
+    answers = [("q1", "B", True), ("q1", "B", True), ("q1", "A", False), ("q2", "C", False)]
+    plain = [{"id": q, "answer": a, "correct": right} for q, a, right in answers]
+    inspect = [
+        {
+            "id": q,
+            "epoch": i,
+            "output": {"choices": [{"message": {"content": a}}]},
+            "target": "x",
+            "scores": {"match": {"value": "IC"[right], "answer": a}},
+        }
+        for i, (q, a, right) in enumerate(answers)
+    ]
+    for rows in (plain, inspect):
+        log = log_of(tmp_path, *rows)
+        assert log.is_stated
+        np.testing.assert_allclose(log.scores[:, 1], [2 / 3, 2 / 3, 1 / 3, 1.0])
+        assert log.labels.tolist() == ["true", "true", "false", "false"]
+    partial = inspect[0] | {"scores": {"match": {"value": 0.5, "answer": "B"}}}
+    with pytest.raises(PredictionFileError, match=r"line 1: whether the answer is right is 0\.5"):
+        log_of(tmp_path, partial, *inspect[1:])
 
 
 def test_plain_records(tmp_path):

@@ -167,7 +167,7 @@ def test_parts_of_archives(tmp_path, arrays, asked, labels):
     ("arrays", "asked", "message"),
     [
         ({"probs": P}, {"part": "val"}, r"no val_probs .*; write one"),
-        ({"probs": P}, {"labels": "y.npy"}, r"p\.npz is no npy file; leave out --labels"),
+        ({"probs": P}, {"labels": "y.npy"}, r"p\.npz is no npy file and no log; leave out"),
         (PARTS, {"part": "val", "kind": "probabilities"}, "no val_probs"),
         (PARTS, {}, "choose val or test with --part"),
         (LOGITS, {"usual_part": "test"}, r"no test_probs or test_logits, but 'val_"),

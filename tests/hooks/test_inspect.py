@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from calibrant import TemperatureScaling
+from calibrant._cli import main
 from calibrant.metrics import positive_ece
-from calibrant.model_file import save
+from calibrant.model_file import load, save
+from calibrant.report import compare_models, read_answers
 
 inspect_ai = pytest.importorskip("inspect_ai")
 from inspect_ai.dataset import MemoryDataset, Sample  # noqa: E402
@@ -21,6 +23,7 @@ from inspect_ai.model import (  # noqa: E402
     TopLogprob,
     get_model,
 )
+from inspect_ai.scorer import choice  # noqa: E402
 from inspect_ai.solver import multiple_choice  # noqa: E402
 
 from calibrant.hooks import confident_choice  # noqa: E402
@@ -49,10 +52,14 @@ def answer(p, words="ANSWER: "):
     return ModelOutput(model="mock", choices=[choice], usage=USAGE)
 
 
-def run(tmp_path, scorer, outputs):
+def run(tmp_path, scorer, outputs, epochs=1):
     samples = [Sample(input=f"q{i}", choices=list("wxyz"), target=t) for i, t in enumerate(TARGETS)]
     task = inspect_ai.Task(
-        dataset=MemoryDataset(samples), solver=multiple_choice(), scorer=scorer, name="toy"
+        dataset=MemoryDataset(samples),
+        solver=multiple_choice(),
+        scorer=scorer,
+        name="toy",
+        epochs=epochs,
     )
     model = get_model("mockllm/model", custom_outputs=outputs)
     (log,) = inspect_ai.eval(
@@ -88,7 +95,32 @@ def test_a_run_has_calibrated_and_uncalibrated_results(tmp_path):
     sample = int(str(again.samples[0].id)) - 1
     expected = fitted.predict_proba([confidence[sample]])[0, 1]
     assert score.metadata["calibrated"] == pytest.approx(expected, abs=1e-6)
-    assert metrics_of(again)["accuracy"] == found["accuracy"]
+    both = metrics_of(again)
+    assert {name: both[name] for name in found} == found  # side by side
+    calibrated = fitted.predict_proba(confidence)[:, 1]
+    exact = positive_ece(right, calibrated, classes=[False, True])
+    assert both["calibration_error_after"] == pytest.approx(exact, abs=1e-6)
+    gap = calibrated.mean() - right.mean()
+    assert both["overconfidence_after"] == pytest.approx(gap, abs=1e-6)
+    assert abs(gap) < found["overconfidence"]
+
+
+def test_a_calibrator_may_be_fitted_to_the_log_of_a_run(tmp_path):
+    first = run(tmp_path, confident_choice(), [answer(p) for p in PROBABILITIES])
+    path = tmp_path / "model.calibrant"
+    assert main.run(["fit", first.location, "-m", "ts", "-o", str(path)]) == 0
+    again = run(tmp_path, confident_choice(str(path)), [answer(p) for p in PROBABILITIES])
+    fitted = load(path)
+    sample = again.samples[0]
+    p = PROBABILITIES[int(str(sample.id)) - 1]
+    expected = fitted.predict_proba([np.log(p)])[0].max()
+    found = sample.scores["confident_choice"].metadata["calibrated"]
+    assert found == pytest.approx(expected, abs=1e-4)
+    both = metrics_of(again)
+    assert both["calibration_error_after"] < both["calibration_error"]
+    (answers,) = read_answers(tmp_path / "logs", clusters=None)
+    row = compare_models([answers], calibrator=TemperatureScaling()).rows[0]
+    assert row.accuracy.value == both["accuracy"]  # of the newer log
 
 
 def test_a_model_that_reasons_first_is_read_by_its_last_letter(tmp_path):
@@ -106,3 +138,18 @@ def test_without_log_probabilities_there_is_no_confidence(tmp_path):
     found = metrics_of(run(tmp_path, confident_choice(), outputs))
     assert found["accuracy"] == 1.0
     assert math.isnan(found["calibration_error"])
+
+
+def test_epochs_without_log_probabilities_agree_or_not(tmp_path):
+    """The confidence is the share of a question's answers that are alike; accuracy is Inspect's."""
+    rng = np.random.default_rng(2)
+    outputs = [ModelOutput.from_content("mock", f"ANSWER: {x}") for x in rng.choice([*"ABCD"], 360)]
+    for output in outputs:
+        output.usage = USAGE
+    log = run(tmp_path, choice(), outputs, epochs=3)
+    (answers,) = read_answers(tmp_path / "logs")
+    row = compare_models([answers], calibrator=TemperatureScaling()).rows[0]
+    assert (row.model, row.task, row.n_rows) == ("mockllm/model", "toy", 360)
+    assert len({*answers.items}) == N
+    assert row.accuracy.value == pytest.approx(metrics_of(log)["accuracy"], abs=1e-12)
+    assert {round(3 * share) for share in answers.scores} == {1, 2, 3}

@@ -9,9 +9,11 @@ from scipy.special import softmax
 from calibrant import TemperatureScaling
 from calibrant.metrics import confidence_ece
 from calibrant.model_file import save
+from calibrant.report import compare_models, read_answers
 
 lm_eval = pytest.importorskip("lm_eval")
 from lm_eval.api.model import LM  # noqa: E402
+from lm_eval.loggers import EvaluationTracker  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 from lm_eval.utils import make_table  # noqa: E402
 
@@ -70,6 +72,22 @@ def test_results_have_calibration_before_and_after(tmp_path, monkeypatch):
     assert found["ece,calibrated"] < found["ece,none"]
     assert found["nll,calibrated"] < found["nll,none"]
     assert "overconfidence" in make_table(results)
+
+
+def test_the_directory_of_a_run_has_its_accuracy(tmp_path, monkeypatch):
+    """Written by the tool: names of models and tasks, and its own report to the digit."""
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    results = run(tmp_path)
+    samples = results.pop("samples")
+    tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
+    tracker.general_config_tracker.model_name_sanitized = "org__mock"
+    tracker.save_results_aggregated(results=results, samples=samples)
+    tracker.save_results_samples(task_name="toy", samples=samples["toy"])
+    (answers,) = read_answers(tmp_path / "out")
+    assert (answers.model, answers.task) == ("org__mock", "toy")
+    (row,) = compare_models([answers], calibrator=TemperatureScaling()).rows
+    assert row.accuracy.value == results["results"]["toy"]["acc,none"]
+    assert row.error == pytest.approx(confidence_ece(TARGETS, softmax(LOGITS, axis=1)))
 
 
 def test_a_filter_calibrates_the_scores_of_a_run(tmp_path, monkeypatch):

@@ -135,6 +135,15 @@ def test_strengths_and_position_bias_hold_the_truth():
     assert 0.92 <= np.mean(hits) <= 1.0
 
 
+def test_verdicts_are_read_as_files_write_them():
+    first, second, truth, judged = draw_pairs()
+    human = np.where(np.arange(len(truth)) % 4 == 0, truth, None)
+    exact = judge_pairs(first, second, human, judged)
+    words = {"first": "model_a", "second": "[[B]]", "tie": "tie (bothbad)", None: ""}
+    own = [np.array([words[verdict] for verdict in given], object) for given in (human, judged)]
+    assert repr(judge_pairs(first, second, *own)) == repr(exact)
+
+
 def test_probabilities_of_the_judge_and_both_orders():
     first, second, truth, judged = draw_pairs()
     columns = {"first": [0.8, 0.1, 0.1], "second": [0.1, 0.8, 0.1], "tie": [0.2, 0.2, 0.6]}
@@ -159,7 +168,7 @@ def test_probabilities_of_the_judge_and_both_orders():
     [
         (lambda f, _, h, j: (f, f, h, j), "drop rows in which a model is compared with itself"),
         (lambda f, s, h, j: (f[1:], s, h, j), "first has shape"),
-        (lambda f, s, h, j: (f, s, h, np.full(len(j), "A")), "use 'first', 'second' and 'tie'"),
+        (lambda f, s, h, j: (f, s, h, np.full(len(j), "X")), "use 'first', 'second' and 'tie'"),
         (lambda f, s, h, j: (f, s, h, np.full((len(j), 2), 0.5)), "2 columns; pass the prob"),
     ],
 )

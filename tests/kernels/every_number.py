@@ -144,6 +144,7 @@ def measure(data):
         metrics.reliability_curve(y, rows, sample_weight=weights),
         metrics.calibration_test(y, rows, n_resamples=20),
         metrics.calibration_test(y, rows, n_resamples=20, metric="classwise"),
+        metrics.calibration_segments(y, rows, np.arange(len(y))[:, None] % 5, min_rows=10),
     ):
         yield json.dumps(result.to_dict()).encode()
 

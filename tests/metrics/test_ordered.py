@@ -10,7 +10,7 @@ from calibrant.metrics import (
     evaluate,
     ranked_probability_score,
 )
-from conftest import simulate
+from conftest import refuses, simulate
 
 
 def test_evaluate_shows_it_where_classes_are_ordered():
@@ -59,5 +59,5 @@ def test_numbers_as_text_in_the_order_of_the_alphabet_are_doubted(text):
 
 def test_what_is_no_answer_is_refused():
     proba, y = simulate(300, 3)
-    with pytest.raises(errors.ParameterError, match="ordered='yes'"):
+    with refuses("ordered"):
         evaluate(y, proba, ordered="yes")

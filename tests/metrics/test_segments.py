@@ -17,10 +17,11 @@ from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
 from calibrant.metrics._features import LEVELS, bin_feature
 from calibrant.metrics._segment_search import (
+    RowErrors,
+    _drift,
     _normal_scores,
     _pairs_of_conditions,
     _Scan,
-    _sums_of_conditions,
     merge_rows,
 )
 
@@ -102,7 +103,9 @@ def test_sums_of_conditions_are_those_of_brute_force():
     features = [bin_feature(name, own, np.ones(40), 1) for name, own in columns.items()]
     every = features[0]._replace(codes=np.zeros(40, int), n_bins=1, conditions=[(None, np.ones(1))])
     terms = rng.normal(size=40)
-    n_rows, sums = _sums_of_conditions([every, *features], np.ones(40), terms)
+    events = Predictions.read(rng.random(40) < 0.5, np.full(40, 0.5)).events(1)
+    scan = _Scan.of(RowErrors.of(events), events.weight, [every, *features], 1, 2)
+    n_rows, sums = scan.sums(np.ones(40), terms)
     frame = pd.DataFrame(columns)
     masks = [np.ones(40, dtype=bool)]
     n_cuts = features[0].n_bins - 2
@@ -161,19 +164,49 @@ def test_statistics_of_all_segments_are_those_of_brute_force():
     by_name = columns_by_name(FRAME, len(Y))
     binned = [bin_feature(name, x, source.weight, 50) for name, x in by_name.items()]
     events, features = merge_rows(source.events(1), binned)
-    scan = _Scan.of(events, features, 50, 2)
+    errors = RowErrors.of(events)
+    scan = _Scan.of(errors, events.weight, features, 50, 2)
     p, hits, weight = events
-    found = scan.statistics(weight * (hits - p))
+    found = scan.statistics(errors)
+    drift = _drift(events) / weight
     conditions = [(own.codes, *held) for own in features for held in own.conditions]
-    for i in np.random.default_rng(0).integers(0, len(found), 30):
+
+    def score(gap, v, third):
+        z, g = abs(gap) / v**0.5, np.sign(gap) * third / v**1.5
+        return 6 / g * (np.cbrt(1 + g * z / 2) - 1) + g / 6
+
+    n_decided = 0
+    for i in np.random.default_rng(0).integers(0, len(found), 60):
         pair = [conditions[scan.one[i]], conditions[scan.two[i]]]
         rows = np.all([bins[codes] for codes, _, bins in pair], axis=0)
-        w, q = weight[rows], p[rows]
-        gap, v = w @ (hits[rows] - q), w @ (q * (1 - q))
-        z = abs(gap) / v**0.5
-        skewness = np.sign(gap) * (w @ (q * (1 - q) * (1 - 2 * q))) / v**1.5
-        assert found[i] == pytest.approx(z - skewness * (z**2 - 1) / 6, rel=1e-9)
+        w, q, y = weight[rows], p[rows], hits[rows]
+        v = q * (1 - q)
+        gap = w @ (y - q)
+        expected = score(gap, w @ v, w @ (v * (1 - 2 * q)))
+        least = 0.05 * (weight @ (p * (1 - p))) / weight.sum()
+        s = np.maximum(v, least) ** -0.5
+        scaled = min((w @ ((y - q - own) * s) for own in (0.0, drift[rows])), key=abs)
+        if gap * scaled > 0 and abs(gap) >= 2 * (w @ v) ** 0.5:
+            n_decided += 1
+            expected = max(expected, score(scaled, w @ (v * s**2), w @ (v * s**3 * (1 - 2 * q))))
+        assert found[i] == pytest.approx(expected, rel=1e-9)
         assert scan.is_pair[i] == all(condition is not None for _, condition, _ in pair)
+        assert errors.statistic(rows) == pytest.approx(found[i], rel=1e-9)
+    assert n_decided > 5
+
+
+def test_the_drift_is_the_slope_of_all_rows_and_no_shift():
+    rng = np.random.default_rng(0)
+    x = rng.normal(-1.0, 1.5, 20_000)
+    y = rng.random(20_000) < 1 / (1 + np.exp(-(0.4 + 0.6 * x)))
+    p = 1 / (1 + np.exp(-x))
+    drift = _drift(Predictions.read(y, p).events(1))
+    assert drift.sum() == pytest.approx(0.0, abs=1e-6)
+    slope = np.diff(np.log((p + drift) / (1 - p - drift))[[0, 1]]) / np.diff(x[[0, 1]])
+    assert slope == pytest.approx(0.6, abs=0.04)
+    right = _drift(Predictions.read(rng.random(20_000) < p, p).events(1))
+    assert abs(right).max() < 0.01
+    assert not _drift(Predictions.read(y, np.full(20_000, 0.3)).events(1)).any()
 
 
 def test_right_predictions_have_no_segment():
@@ -249,7 +282,7 @@ def test_thresholds_have_few_digits_and_dates_are_days():
     assert all(dt.date.fromisoformat(c.value) for c, _ in dates.conditions)
     few = bin_feature("n", np.array([1, 2, 2, 3, 3, 3]), np.ones(6), 1)
     assert {str(c) for c, _ in few.conditions} >= {"n = 2", "n < 3", "n >= 2"}
-    shares = np.bincount(amounts.codes, minlength=10)[:10] / 5000
+    shares = np.bincount(amounts.codes)[: len(LEVELS) + 1] / 5000
     assert shares == pytest.approx(np.diff([0, *LEVELS, 1]), abs=0.031)
 
 
@@ -310,6 +343,8 @@ def test_identifiers_and_hard_predictions_do_no_harm():
     assert found.n_tested == 1  # all rows
     hard = calibration_segments(Y, np.zeros(len(Y)), FRAME)
     assert hard.segments[0].condition == "all rows"
+    sure = calibration_segments(Y, np.where(FRAME["age"] < 40, 1.0, 0.0), FRAME)
+    assert sure.segments[0].conditions
     small = calibration_segments([0, 1], [0.5, 0.5], [[1], [2]])
     assert (small.segments, small.n_tested) == ((), 0)
 

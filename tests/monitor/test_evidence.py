@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from calibrant.monitor import CalibrationMonitor
-from calibrant.monitor._bets import Bet, make_bets, make_block
-from calibrant.monitor._evidence import Evidence
+from calibrant.monitor._evidence import Bet, Evidence, make_bets, make_block
 from conftest import COLLECTION
 from monitor.streams import honest, shifted
 

@@ -7,8 +7,8 @@ import pytest
 
 import text_models
 from calibrant.errors import ParameterError, PredictionFileError
-from calibrant.study._make_predictions import split_rows
 from conftest import DATA, needs_collection
+from prediction_files import split_rows
 from text_models import MODELS, read_corpus, train_text_models
 
 WORDS = {

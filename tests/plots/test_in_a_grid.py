@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,12 +10,15 @@ from matplotlib import pyplot as plt
 from sklearn.base import clone
 
 import calibrant
-from calibrant.metrics import reliability_curve
+from calibrant.decisions import decision_curve
+from calibrant.metrics import calibration_segments, reliability_curve
 from calibrant.plots import (
     ReliabilityDisplay,
+    SegmentDisplay,
     compute_classwise,
     compute_map,
     draw_classwise,
+    draw_decisions,
     draw_map,
     draw_reliability,
     draw_reliability_grid,
@@ -97,6 +101,37 @@ def test_nothing_is_cut_off_or_lies_on_the_neighbour(name, n_classes, layout):
     assert shape.x1 <= right.get_window_extent().x0
     if left.get_legend() is not None:
         assert_inside(left.get_legend().get_window_extent(), left.get_window_extent())
+
+
+def curves_of_decisions(k, ax):
+    scores, y, classes = data(k)
+    draw_decisions(decision_curve(y == classes[0], scores[:, 0]), ax)
+
+
+def segments(k, ax):
+    scores, y, _ = data(k)
+    features = {"age": np.arange(len(y)) % 60, "plan": (scores[:, 0] > 0.4).astype(str)}
+    result = calibration_segments(y, scores**3 / (scores**3).sum(axis=1, keepdims=True), features)
+    SegmentDisplay(result).plot(ax)
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("name", [*SINGLE, "decisions", "segments"])
+def test_numbers_along_axes_are_whole_and_apart(name, n_classes):
+    """The last one, too: it ends in the figure, and before the one that follows begins."""
+    others = {"decisions": curves_of_decisions, "segments": segments}
+    (SINGLE | others)[name](n_classes, None)
+    figure = plt.gcf()
+    figure.draw_without_rendering()
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+        boxes = [text.get_window_extent() for at, text in ticks if low <= at <= high]
+        for box in boxes:
+            assert_inside(box, figure.bbox)
+        is_x = axis is axis.axes.xaxis
+        ends = sorted((box.x0, box.x1) if is_x else (box.y0, box.y1) for box in boxes)
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
 
 
 def draw_grid(n_panels):

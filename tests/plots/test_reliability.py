@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant import TemperatureScaling, _text
 from calibrant.errors import ParameterError
-from calibrant.metrics import reliability_curve
+from calibrant.metrics import positive_ece, reliability_curve
 from calibrant.plots import (
     ReliabilityDisplay,
     compute_reliability_grid,
@@ -99,6 +99,57 @@ def test_a_rare_class_is_seen_on_logarithmic_axes_also_where_it_never_came():
     is_seen = np.diff(edges) > 0
     assert not is_seen.all()
     assert height[is_seen].max() == pytest.approx(HEIGHT_OF_SIZES)
+
+
+@pytest.fixture
+def rare():
+    """Labels of a class that one row in fifty has, and probabilities."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.8, 40, 4000)
+    return (rng.random(4000) < p).astype(int), p
+
+
+def test_axes_of_a_rare_class_are_logarithmic_by_default(rare):
+    y, p = rare
+    curve = reliability_curve(y, p, strategy="quantile", n_resamples=0)
+    least = np.log10(curve.mean_probability.min())
+    ax = draw_reliability(curve)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_xlim() == ax.get_ylim() == (10.0 ** np.floor(least), 1.0)
+    assert draw_reliability(curve, smallest=0.0).get_xscale() == "linear"
+    assert draw_reliability(reliability_curve(y, p, kind="confidence")).get_xscale() == "linear"
+    frequent = reliability_curve(1 - y, 1 - p, n_resamples=0)
+    assert draw_reliability(frequent).get_xscale() == "linear"
+
+
+def test_diagrams_that_are_compared_have_the_same_axes(rare):
+    y, p = rare
+    curves = compute_reliability_grid(y, {"as is": p, "small": p / 100, "large": p ** (1 / 8)})
+    limits = {ax.get_xlim() for ax in draw_reliability_grid(curves).axes}
+    assert limits == {(1e-4, 1.0)}
+    first = ReliabilityDisplay.from_predictions(y, p ** (1 / 2), n_resamples=0)
+    begins = first.ax_.get_xlim()[0]
+    second = ReliabilityDisplay.from_predictions(y, p / 10, n_resamples=0, ax=first.ax_)
+    assert second.ax_.get_xlim()[0] < begins  # the points of both are seen
+    assert second.ax_.get_xlim()[0] <= second.curve.mean_probability.min()
+
+
+def test_a_diagram_of_two_classes_says_how_many_rows_it_is_of():
+    scores, y = simulate(4000, 2)
+    p = scores[:, 1]
+    curve = reliability_curve(y, p, n_bins=5, n_resamples=0)
+    *counts, box = draw_reliability(curve, smallest=0.0).texts
+    assert f"{y.sum():,} of 4,000 rows" in box.get_text()
+    seen = curve.weight[curve.weight > 0]
+    assert [text.get_text() for text in counts] == [f"{weight:,.0f}" for weight in seen]
+    same = reliability_curve(y, p, strategy="quantile", n_resamples=0)
+    assert len(draw_reliability(same).texts) == 1  # bins of equal mass have no numbers
+    top = draw_reliability(reliability_curve(y, p, kind="confidence", n_resamples=0))
+    assert "rows" not in top.texts[-1].get_text()
+    display = ReliabilityDisplay.from_predictions(y, p, strategy="uniform", n_resamples=0)
+    assert display.ax_.texts
+    ReliabilityDisplay.from_predictions(y, p / 2, n_resamples=0, ax=display.ax_)
+    assert not display.ax_.texts  # numbers of one curve would be read as those of the other
 
 
 def test_grid_has_a_panel_for_each_method_and_a_legend():
@@ -209,7 +260,10 @@ def test_options_reach_the_line_and_the_curve():
 def test_two_classes_are_shown_by_the_positive_one():
     scores, y = simulate(600, 2)
     labels = np.array(["no", "yes"])[y]
-    display = ReliabilityDisplay.from_predictions(labels, scores, n_bins=7, n_resamples=0)
+    options = {"n_bins": 7, "n_resamples": 0}
+    usual = ReliabilityDisplay.from_predictions(labels, scores, **options)
+    assert usual.curve.ece == positive_ece(labels, scores, n_bins=7)  # bins of equal mass
+    display = ReliabilityDisplay.from_predictions(labels, scores, strategy="uniform", **options)
     prob_true, prob_pred = calibration_curve(y, scores[:, 1], n_bins=7)
     assert np.allclose(display.prob_true, prob_true)
     assert np.allclose(display.prob_pred, prob_pred)

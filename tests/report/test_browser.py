@@ -2,10 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from browser import PHONE, Visit
-from calibrant._text import clean
+from calibrant import TemperatureScaling
+from calibrant._text import printable
+from calibrant.report import ModelAnswers, compare_models, write_models
 from report.names import HOSTILE
 
 
@@ -44,7 +47,7 @@ def test_hostile_names_stay_text_and_nothing_is_asked_for(visit, hostile_page):
     assert page.title() == "<script>alert(6)</script> report"
     assert page.locator("script, img, iframe, object, embed, link, form").count() == 0
     names = page.locator("#classes-table tbody th bdi").all_inner_texts()
-    expected = {" ".join(clean(name).split()) for name in HOSTILE}
+    expected = {" ".join(printable(name).split()) for name in HOSTILE}
     assert {" ".join(name.split()) for name in names} == expected
     assert page.locator("[onerror], [onfocus], [autofocus], [onload]").count() == 0
     assert visit.clipped() == []  # no word of a picture is cut off
@@ -128,3 +131,19 @@ def test_other_methods_are_folded_away_and_printed_all_the_same(browser, long_pa
         opened.page.emulate_media(media="print")
         assert opened.page.locator("#others-table").is_visible()
         assert opened.page.locator("nav:visible").count() == 0
+
+
+@pytest.mark.parametrize("screen", [{"width": 1280, "height": 900}, PHONE], ids=["desk", "phone"])
+def test_the_page_of_models_fits_and_asks_for_nothing(browser, tmp_path, screen):
+    z = np.random.default_rng(0).normal(0, 2, (60, 3))
+    names = ["<b>bold</b>", "a-model-with-a-rather-long-name-of-forty-signs"]
+    own = [ModelAnswers(z, z.argmax(1), name, "a task", kind="logits") for name in names]
+    path = tmp_path / "models.html"
+    write_models(path, compare_models(own, calibrator=TemperatureScaling()))
+    with Visit(browser, path, screen) as opened:
+        assert opened.requests == [path.as_uri()]
+        assert opened.complaints == opened.dialogs == []
+        assert opened.clipped() == []
+        assert opened.values("() => document.documentElement.scrollWidth") <= screen["width"]
+        shown = opened.page.locator("#models-table tbody th bdi").all_inner_texts()
+        assert sorted(shown) == sorted(names)

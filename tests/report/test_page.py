@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from calibrant import Chain, FlattenedIsotonic, TemperatureScaling, VectorScaling
 from calibrant._drawing import to_svg
 from calibrant._extras import advice
-from calibrant._text import clean
+from calibrant._text import printable
 from calibrant.report import build_report, compare, write_report
 from calibrant.report._page import lower_end, python_lines
 from conftest import simulate
@@ -137,7 +137,7 @@ def test_with_nothing_to_do_the_page_says_whose_the_second_diagram_is(parts):
 def test_the_table_of_classes_has_the_worst_first(page, hostile):
     order = hostile.results[0].classwise.order
     names = [html.unescape(name) for name in rows_of(page, "classes-table")]
-    assert names == [clean(HOSTILE[j]) for j in order]
+    assert names == [printable(HOSTILE[j]) for j in order]
     scores, y = simulate(150, 1000, seed=3)
     few = build_report(compare(y, scores, y, scores, "ts", n_resamples=0))
     assert len(rows_of(few, "classes-table")) == 20
@@ -147,7 +147,7 @@ def test_the_table_of_classes_has_the_worst_first(page, hostile):
 
 @given(st.text(max_size=300))
 def test_clean_text_can_be_encoded_and_is_short(text):
-    cleaned = clean(text)
+    cleaned = printable(text)
     cleaned.encode("utf-8")
     assert len(cleaned) <= 120
     assert not re.search(r"[\x00-\x1f\x7f]", cleaned)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 
-from calibrant._maps.features import bounded_logs
-from calibrant._solvers.feature_learners import Boosting, Ridge, trees_of
+from calibrant._maps.features import bounded_logs, standardise
+from calibrant._solvers.feature_learners import Boosting, Ridge
 from calibrant._solvers.log_pool import _PoolObjective, pool, solve_log_pool
 
 
@@ -77,16 +78,42 @@ def inputs_of(n_rows, seed=0):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_trees_predict_what_scikit_learn_does(n_classes):
+def test_trees_are_those_of_scikit_learn(n_classes):
     inputs = inputs_of(500)
+    inputs[:, 3] = np.round(inputs[:, 3])  # columns of few values, some of which are missing
     labels = (np.nan_to_num(inputs[:, 0], nan=2.0) * 2 + inputs_of(500, 1)[:, 1] > 0).astype(int)
     labels = (labels + 2 * np.isnan(inputs[:, 2])) % n_classes
     labels[:n_classes] = np.arange(n_classes)
-    boosting = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=7, early_stopping=False)
-    boosting.fit(inputs, labels)
-    new = inputs_of(300, 2)
-    found = trees_of(boosting, n_classes)(new)
-    np.testing.assert_allclose(found, boosting.predict_proba(new), rtol=1e-12)
+    boosting = HistGradientBoostingClassifier(
+        learning_rate=0.12, max_iter=10, max_leaf_nodes=7, l2_regularization=5.0,
+        min_samples_leaf=15, max_bins=63, early_stopping=False,
+    ).fit(inputs, labels)  # fmt: skip
+    found = Boosting(n_trees=10).fit(inputs, labels, np.ones(500), n_classes)
+    # Its sums are of single precision, and edges of bins differ by a part of the gap of two values.
+    expected = boosting.predict_proba(inputs)
+    np.testing.assert_allclose(found(inputs), expected, atol=1e-4)
+
+
+def test_a_weight_is_a_repetition_but_for_the_fewest_rows_of_a_leaf():
+    inputs = np.round(inputs_of(300), 1)
+    labels = (np.nan_to_num(inputs[:, 0]) + inputs_of(300, 1)[:, 1] > 0).astype(int)
+    weight = 1.0 + np.arange(300) % 3
+    row = np.repeat(np.arange(300), weight.astype(int))
+    learner = Boosting(n_trees=5, least_rows=1)
+    once = learner.fit(inputs, labels, weight, 2)(inputs)
+    twice = learner.fit(inputs[row], labels[row], np.ones(len(row)), 2)(inputs)
+    np.testing.assert_allclose(once, twice, atol=1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.1, 1.0])
+def test_a_linear_map_is_that_of_scikit_learn(strength):
+    inputs = inputs_of(80)
+    labels = (np.nan_to_num(inputs[:, 0]) > 0.1).astype(int)  # all but separable
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    found = Ridge(strength).fit(inputs, labels, weight, 2)
+    z = np.hstack(standardise(inputs, found.center, found.scale))
+    other = LogisticRegression(C=strength, tol=1e-9, max_iter=10_000).fit(z, labels, weight)
+    np.testing.assert_allclose(found(inputs), other.predict_proba(z), atol=1e-5)
 
 
 @pytest.mark.parametrize("learner", [Boosting(n_trees=10), Ridge()])

@@ -13,6 +13,7 @@ from calibrant._solvers.monotone_spline import (
     solve_monotone_spline,
 )
 from calibrant._solvers.temperature import solve_temperature
+from calibrators.test_monotone_spline import bent as draw_bent
 from conftest import each_real_file, load_real, simulate
 
 FLATTEST, STEEPEST = SLOPE_BOUNDS
@@ -41,13 +42,7 @@ def literal_objective(f, y, share, rate, slopes, beta):
 
 
 def bent(n_rows, k=4, seed=0):
-    """Scores whose honest version is a bent curve of their logarithms."""
-    rng = np.random.default_rng(seed)
-    z = rng.normal(0, 3, (n_rows, k))
-    z -= z.max(axis=1, keepdims=True)
-    honest = softmax(np.where(z > -2, 0.3 * z, -0.6 + 2.0 * (z + 2)), axis=1)
-    y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
-    return softmax(z, axis=1), y
+    return draw_bent(n_rows, k, seed)[:2]
 
 
 @pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")

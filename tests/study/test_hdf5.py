@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from calibrant.errors import PredictionFileError
-from calibrant.study._hdf5 import Experiment, find_experiments, read_experiment
+from calibrant.study._files import Experiment, find_experiments, read_experiment
 from study.hdf5_files import write_benchmark, write_group
 
 

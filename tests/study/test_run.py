@@ -15,7 +15,7 @@ from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
-from calibrant.study._cell import MEASURED, Cell, Outcome, measure, versions
+from calibrant.study._cell import MEASURED, Cell, Outcome, cell_versions, measure
 from calibrant.study._files import find_files, look_at
 from calibrant.study._methods import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._run import _check_methods, longest_first
@@ -67,7 +67,7 @@ def test_table_has_every_metric_of_every_cell(home, tmp_path):
     assert set(table.metrics) == set(MEASURED)
     assert np.isfinite(table.frame["value"]).all()
     assert (table.frame["seconds"] >= 0).all()
-    assert set(table.frame["versions"]) == {versions()}
+    assert set(table.frame["versions"]) == {cell_versions()}
     assert not (out / "study.log").exists()
     assert read_table(out / "study.csv") == read_table(out / "study.parquet") == table
     two = [run_study(home, tmp_path / str(n), QUICK, n_jobs=n) for n in (0, 2)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.parameters import leading
 from calibrant._row_sample import RowSample
+from calibrant._types import Bools
 from calibrant.errors import ContainerError, ParameterError, in_words
 from calibrant.scale import as_chunks
 
@@ -57,7 +57,7 @@ class AroundWithColumns(Around):
         inner._check_parameters()  # noqa: SLF001  (ours)
 
     def _fit_beside(
-        self, scores: Any, y: Any, sample_weight: Any, given: Any, groups: Any = None
+        self, scores: object, y: object, sample_weight: object, given: object, groups: object = None
     ) -> Self:
         """Fit to rows in memory and to what is given beside them."""
         if isinstance(scores, RowSample) or as_chunks(scores, y, sample_weight) is not None:
@@ -74,7 +74,7 @@ class AroundWithColumns(Around):
         )
 
     @staticmethod
-    def _is_used(batch: SimplexBatch, given_weight: Any) -> NDArray[np.bool_]:
+    def _is_used(batch: SimplexBatch, given_weight: object) -> Bools:
         """Return which of the given rows have a weight: they are those of the batch."""
         if given_weight is None:
             return np.ones(batch.n_rows, bool)
@@ -83,7 +83,7 @@ class AroundWithColumns(Around):
     def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
         super()._warn_of_shares(batch, fitted_map.stages[0])  # type: ignore[attr-defined]
 
-    def _predict_lazily(self, method: str, scores: Any) -> Any:  # noqa: ARG002
+    def _predict_lazily(self, method: str, scores: object) -> Any:  # noqa: ARG002
         raise self._not_chunked("predict partitions of rows in memory")
 
     def _not_chunked(self, remedy: str) -> ContainerError:

@@ -18,7 +18,7 @@ from calibrant._calibrators.auto_search import (
 )
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
-from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._calibrators.parameters import choice, fitted, number, take_state
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
@@ -114,6 +114,9 @@ class AutoCalibrator(Composed):
         Weight of ``finish_`` in the result.
     floor_ : float
         Smallest probability of the mixture; it costs at most 0.01 nats in all.
+    shared_part_ : TemperatureScaling or None
+        Temperature scaling fitted to the same rows, which distinguishes no classes: what is left to
+        use where ``check`` finds other scores. None in files of 1.0.
     solver_report_ : SolverReport
         Convergence of the weights.
 
@@ -144,6 +147,7 @@ class AutoCalibrator(Composed):
     finish_: list[Calibrator] | None = fitted()
     finish_share_: float | None = fitted()
     floor_: float | None = fitted()
+    shared_part_: Calibrator | None = fitted()
     report_: AutoReport = fitted()
 
     def _check_parameters(self) -> None:
@@ -217,8 +221,12 @@ class AutoCalibrator(Composed):
             share = _share_of_final_stages(kept, loss, self.finish)
         stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
         cells = max(search.total_weight, 1.0) * batch.n_classes
+        *parts, baseline = search.fit([*kept, BASELINE])
+        shared = take_state(baseline)  # takes what this calibrator takes, be it a single column
+        shared.scores, shared.normalize = self.scores, self.normalize
         return {
-            "paths_": [[fitted] for fitted in search.fit(list(kept))],
+            "paths_": [[part] for part in parts],
+            "shared_part_": shared,
             "weights_": np.array(list(kept.values())),
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,

@@ -19,11 +19,11 @@ from calibrant._calibrators.class_balance import find_constant, find_wrong_share
 from calibrant._calibrators.parameters import (
     Parameters,
     fitted,
-    jobs,
+    number_of_jobs,
     replace_state,
     take_state,
 )
-from calibrant._calibrators.shift_check import ShiftCheck, compare_scores, summarise
+from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck, summarise
 from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
+    from calibrant._types import Bools, Labels, Wholes
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
 """A fit warns below max(FEWEST_ROWS, ROWS_PER_PARAMETER * number of parameters) rows."""
 
 
-def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
+def log_of(probabilities: NDArray[np.generic]) -> NDArray[Any]:
     """Logarithms of probabilities, that of zero included."""
     with np.errstate(divide="ignore"):
         logs: NDArray[Any] = np.log(probabilities)
@@ -133,7 +134,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     classes: Any = None
     normalize: str | None = None
     min_probability: float = 1e-12
-    n_jobs: int | None = jobs(default=None)
+    n_jobs: int | None = number_of_jobs(default=None)
 
     map_: CalibrationMap = fitted()
     solver_report_: SolverReport = fitted()
@@ -190,7 +191,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if report is not None and report.complaint is not None:
             yield report.complaint
 
-    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+    def _missing(self, present: Bools, classes: Labels) -> Iterator[Warning]:
         if self._unlabelled is not None and not present.all():
             missing = classes[~present]
             yield errors.MissingClassWarning(
@@ -199,7 +200,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             )
 
     def fit(
-        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+        self,
+        scores: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        groups: object = None,
     ) -> Self:
         """Fit the calibration map.
 
@@ -291,10 +297,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def partial_fit(
         self,
-        scores: Any,
-        y: Any = None,
-        classes: Any = None,
-        sample_weight: Any = None,
+        scores: object,
+        y: object = None,
+        classes: object = None,
+        sample_weight: object = None,
         *,
         decay: float = 1.0,
     ) -> Self:
@@ -389,7 +395,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             )
 
-    def check(self, scores: Any) -> ShiftCheck:
+    def check(self, scores: object) -> ShiftCheck:
         """Test whether new scores look like those of the calibration set; labels are not needed.
 
         Parameters
@@ -415,6 +421,12 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> calibrator.check(sure).alarm
         True
         """
+        sums = self._score_sums()
+        self._add_scores(sums, scores)
+        return sums.compare()
+
+    def _score_sums(self) -> ScoreSums:
+        """Return sums without rows, which ``_add_scores`` adds to."""
         check_is_fitted(self, "classes_")
         summary = vars(self).get("score_summary_")
         if summary is None:
@@ -422,13 +434,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"{type(self).__name__} has no summary of the scores of its fit, which parts of "
                 "other calibrators and older files lack; fit it again"
             )
+        return ScoreSums(summary)
+
+    def _add_scores(self, sums: ScoreSums, scores: Any) -> None:
         matrix = gate.to_matrix(scores, self._kind)
         order = self._check_columns(scores, matrix.shape)
         rows = gate.check_rows(matrix, self._kind, self.normalize)
-        if len(rows) < 2:
-            raise errors.ShapeError("scores has fewer than two rows; pass at least fifty")
         rows = rows if order is None else np.take(rows, order, axis=1)
-        return compare_scores(summary, gate.softmax(rows) if self.map_.kind == "logits" else rows)
+        sums.add(gate.softmax(rows) if self.map_.kind == "logits" else rows)
 
     def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
         """Warn if a class is predicted more or less often than it comes, or all rows are alike.
@@ -454,7 +467,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
-    def predict_proba(self, scores: Any) -> NDArray[Any]:
+    def predict_proba(self, scores: object) -> NDArray[Any]:
         """Return calibrated probabilities.
 
         Parameters
@@ -484,7 +497,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             out[rows] = calibrated
         return out
 
-    def _predict_lazily(self, method: str, scores: Any) -> Any:
+    def _predict_lazily(self, method: str, scores: object) -> Any:
         """Return the lazy result of a method for rows in chunks."""
         is_label = method == "predict"
         dtype = self.classes_.dtype if is_label else gate.output_dtype(scores)
@@ -496,7 +509,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return ()
 
     def _calibrate(
-        self, scores: Any, matrix: NDArray[Any], **beside: Any
+        self, scores: object, matrix: NDArray[Any], **beside: Any
     ) -> Iterator[tuple[slice, Any, Any]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
@@ -533,22 +546,22 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         with threads.jobs(self.n_jobs):
             yield from threads.each(work, parts)
 
-    def predict_log_proba(self, scores: Any) -> NDArray[Any]:
+    def predict_log_proba(self, scores: object) -> NDArray[Any]:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(scores))
 
-    def transform(self, scores: Any) -> NDArray[Any]:
+    def transform(self, scores: object) -> NDArray[Any]:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(scores)
 
-    def predict(self, scores: Any) -> NDArray[Any]:
+    def predict(self, scores: object) -> Labels:
         """Return the label of the largest calibrated probability.
 
         Ties are broken by the scores, then by the order of ``classes_``.
         """
         return self._predict(scores)
 
-    def _predict(self, scores: Any, **beside: Any) -> NDArray[Any]:
+    def _predict(self, scores: object, **beside: Any) -> NDArray[Any]:
         """Return labels; ``beside`` is what ``_read_beside`` takes."""
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
@@ -559,7 +572,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> Labels:  # noqa: ARG002
         """Return the names of the output columns: the classes."""
         check_is_fitted(self, "classes_")
         return np.array([str(c) for c in self.classes_], dtype=object)
@@ -571,11 +584,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             check_is_fitted(taken, "classes_")  # raises; it is slow, as it asks for all tags
         return taken
 
-    def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
+    def _check_columns(self, scores: object, shape: tuple[int, ...]) -> Wholes | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if gate.is_single(self._kind):
             name, fitted = gate.single_name(scores), getattr(self, "feature_names_in_", None)
-            gate.check_positive(self.classes_, name, told=True)
+            gate.check_positive(self.classes_, name, are_given=True)
             gate.check_single_name(name, fitted, type(self).__name__)
             return None
         if shape[1] != self.n_features_in_:

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._row_sample import RowSample
+    from calibrant._types import Labels
     from calibrant.scale import Chunks
 
 
-def find_classes(
-    scores: Any, y: Any, chunks: Chunks | None, kind: str, classes: Any
-) -> NDArray[Any]:
+def find_classes(scores: Any, y: Any, chunks: Chunks | None, kind: str, classes: Any) -> Labels:
     """Return the class of each column of a matrix or of chunks; labels are read if they must be."""
     labels = classes
     if chunks is None:
@@ -38,7 +37,7 @@ def find_classes(
     ]
 
 
-def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: Any) -> None:
+def check_sample(sample: RowSample, kind: str, normalize: str | None, classes: object) -> None:
     """Refuse a sample of rows of another kind, or of other classes, than a calibrator asks for."""
     if (kind, normalize) != (sample.scores, sample.normalize):
         raise errors.ParameterError(
@@ -69,6 +68,8 @@ def predict_lazily(
     return map_rows(sent, method, scores, dtype, n_columns)
 
 
-def _predict(calibrator: Any, method: str, names: list[Any] | None, scores: Any) -> NDArray[Any]:
+def _predict(
+    calibrator: object, method: str, names: list[Any] | None, scores: object
+) -> NDArray[Any]:
     names = gate.column_names(scores) or names
     return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,19 +12,18 @@ from calibrant._gate import FEWEST_ROWS_IN_DOUBT
 from calibrant._kernels.rows import symmetric_hashes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
+    from calibrant._types import Bools, Floats, Labels
 
 FALSE_ALARMS = 1e-4
 """Honest fits, of all, in which some class may be reported by chance; a bound, not an estimate."""
 
 MOST_CELLS_CHECKED = 1 << 17
 LEAST_ROWS_CHECKED = 2000
-"""Of more rows, some are looked at: so many cells of them, but at least these rows."""
+"""Number of cells, and least number of rows, of the sample whose shares are checked."""
 
 LEAST_SCORES_DIFFER, MOST_ROWS_DIFFER = 1e-3, 1e-6
-"""By how much scores differ, and probabilities do not, where a fit is called constant."""
+"""A fit is constant if scores differ by the first and probabilities by no more than the second."""
 
 
 class ClassShare(NamedTuple):
@@ -34,7 +33,7 @@ class ClassShare(NamedTuple):
     predicted: float
     observed: float
 
-    def warning(self, classes: NDArray[Any], reason: str) -> errors.ClassShareWarning:
+    def warning(self, classes: Labels, reason: str) -> errors.ClassShareWarning:
         """Say so, with the reason and the remedy."""
         return errors.ClassShareWarning(
             f"class {errors.in_words(classes[self.column])} has a mean probability of "
@@ -49,7 +48,7 @@ def sample_of(batch: SimplexBatch) -> SimplexBatch:
     return batch if batch.n_rows <= most else batch.take(_sample(batch.scores, most))
 
 
-def find_constant(some: SimplexBatch, rows: NDArray[np.float64]) -> Warning | None:
+def find_constant(some: SimplexBatch, rows: Floats) -> Warning | None:
     """Return a warning if all ``rows`` are the same although the scores they come from are not."""
     if some.n_rows < FEWEST_ROWS_IN_DOUBT or np.all(some.class_index == some.class_index[0]):
         return None
@@ -67,7 +66,7 @@ def find_constant(some: SimplexBatch, rows: NDArray[np.float64]) -> Warning | No
     )
 
 
-def find_wrong_share(some: SimplexBatch, rows: NDArray[np.float64]) -> ClassShare | None:
+def find_wrong_share(some: SimplexBatch, rows: Floats) -> ClassShare | None:
     """Return the class whose mean probability differs most from its share, if more than by chance.
 
     If labels are drawn as the predicted ``rows`` say, the weighted sum of p - [y = c] over rows
@@ -94,12 +93,12 @@ def find_wrong_share(some: SimplexBatch, rows: NDArray[np.float64]) -> ClassShar
     return ClassShare(column, float(expected[worst] / total), float(labels[column] / total))
 
 
-def _sample(scores: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
-    """Choose so many rows, or more where equal ones tie, by their scores.
+def _sample(scores: Floats, most: int) -> Bools:
+    """Choose ``most`` rows, or more where rows of equal scores tie, by a hash of their scores.
 
     Neither the order of rows nor their labels decide: every n-th row of a file in which labels come
     in turn would be of some classes alone.
     """
     hashes = symmetric_hashes(scores.view(np.int64), scores.argmax(axis=1))
-    chosen: NDArray[np.bool_] = hashes <= np.partition(hashes, most - 1)[most - 1]
+    chosen: Bools = hashes <= np.partition(hashes, most - 1)[most - 1]
     return chosen

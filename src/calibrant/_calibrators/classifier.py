@@ -27,9 +27,9 @@ from calibrant._calibrators.classifier_folds import (
     CalibratedPair,
     Folds,
     average_logarithms,
+    check_target,
     keep_warnings,
     needs_groups,
-    read_labels,
     refuse_too_many_folds,
     splits_by_groups,
 )
@@ -38,8 +38,8 @@ from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
     Parameters,
     choice,
-    jobs,
     leading,
+    number_of_jobs,
     replace_state,
     take_state,
 )
@@ -50,6 +50,8 @@ from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from calibrant._types import Floats, Labels
 
 
 OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
@@ -136,7 +138,7 @@ class CalibratedClassifier(
     calibrator: Any = leading(default=None, kw_only=False)
     cv: Any = 5
     ensemble: bool | str = choice(("auto", True, False), default="auto")
-    n_jobs: int | None = jobs(default=None)
+    n_jobs: int | None = number_of_jobs(default=None)
     verbose: bool = choice(default=False)
     method: str | None = None
     response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
@@ -150,7 +152,7 @@ class CalibratedClassifier(
         default = LinearSVC(random_state=0)
         return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: Any) -> Self:
         """Fit the classifier and its calibrator.
 
         Parameters
@@ -172,7 +174,7 @@ class CalibratedClassifier(
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
-        labels = read_labels(y, estimator)
+        labels = check_target(y, estimator)
         X, _ = indexable(X, y)
         weight = check_weights(sample_weight, len(labels))
         routed = self._route(estimator, calibrator, sample_weight, fit_params)
@@ -188,7 +190,7 @@ class CalibratedClassifier(
                 pairs, offsets = [job.run(everything, everything)], None
             else:
                 pairs, offsets = self._cross_validate(job, routed.splitter.split)
-        found = {
+        result = {
             "classes_": classes,
             "calibrated_classifiers_": pairs,
             "pooling_": "probabilities" if offsets is None else "logarithms",
@@ -196,15 +198,17 @@ class CalibratedClassifier(
         }
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
-                found[name] = getattr(pairs[0].estimator, name)
-        replace_state(self, found)
+                result[name] = getattr(pairs[0].estimator, name)
+        replace_state(self, result)
         return self
 
     def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
-        found = self._find_score_calibrator()
-        return FeatureCalibrator(found) if self.features and found.beside != "features" else found
+        result = self._find_score_calibrator()
+        return (
+            FeatureCalibrator(result) if self.features and result.beside != "features" else result
+        )
 
     def _find_score_calibrator(self) -> Calibrator:
         """Return the calibrator that was asked for."""
@@ -261,7 +265,7 @@ class CalibratedClassifier(
 
     def _cross_validate(
         self, job: Folds, split_params: dict[str, Any]
-    ) -> tuple[list[CalibratedPair], NDArray[np.float64] | None]:
+    ) -> tuple[list[CalibratedPair], Floats | None]:
         """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
@@ -295,7 +299,7 @@ class CalibratedClassifier(
         pairs = [CalibratedPair(part.estimator, calibrator, job.classes) for part in parts]
         return pairs, job.find_offsets(pairs, parts, rows) if len(pairs) > 1 else None
 
-    def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object, **params: Any) -> Floats:
         """Return calibrated probabilities, averaged over the folds of an ensemble.
 
         Parameters
@@ -311,15 +315,15 @@ class CalibratedClassifier(
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
-    def predict_log_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: object, **params: Any) -> Floats:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X, **params))
 
-    def transform(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def transform(self, X: object, **params: Any) -> Floats:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(X, **params)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> Labels:  # noqa: ARG002
         """Return the names of the columns of ``transform``: the classes."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.classes_], dtype=object)
@@ -331,16 +335,16 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         return list({id(pair.calibrator): pair.calibrator for pair in pairs}.values())
 
-    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+    def predict(self, X: object, **params: Any) -> Labels:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X, **params)
         best = np.empty(len(scores), dtype=np.intp)
         top_columns(probabilities, scores, best)
-        found: NDArray[Any] = self.classes_[best]
-        return found
+        result: NDArray[Any] = self.classes_[best]
+        return result
 
-    def _averages(self, X: Any, **params: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _averages(self, X: object, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):

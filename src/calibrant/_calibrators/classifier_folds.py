@@ -29,15 +29,15 @@ from calibrant.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from calibrant._types import Bools, Floats, Labels, Wholes
 
 
 LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)
 """A probability of zero has this logarithm."""
 
 MOST_CELLS_COMPARED, LEAST_ROWS_COMPARED = 1 << 18, 5000
-"""Probabilities of each classifier that the shares of classes are compared on, but at least those
-of so many rows."""
+"""Number of probabilities of each classifier on which shares of classes are compared, and least
+number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,13 @@ class CalibratedPair:
 
     estimator: Any
     calibrator: Calibrator
-    classes: NDArray[Any]
+    classes: Labels
 
-    def predict_proba(self, X: Any, **params: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object, **params: Any) -> Floats:
         """Calibrated probabilities, one column for each of ``classes``."""
         return self.predict_both(X, **params)[0]
 
-    def predict_both(
-        self, X: Any, **params: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_both(self, X: object, **params: Any) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes, self.response_method)
         if self.calibrator.beside == "features":
@@ -70,14 +68,12 @@ class CalibratedPair:
         return "decision_function" if self.calibrator.scores == "logits" else "predict_proba"
 
     @property
-    def is_known(self) -> NDArray[np.bool_]:
+    def is_known(self) -> Bools:
         """Whether the classifier was trained on a class."""
         return np.isin(self.classes, self.estimator.classes_)
 
 
-def without_unknown(
-    probabilities: NDArray[np.float64], is_known: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def without_unknown(probabilities: Floats, is_known: Bools) -> Floats:
     """Give classes that a classifier was not trained on probability zero; rows sum to 1 again."""
     rest = np.where(is_known, probabilities, 0.0)
     total = rest.sum(axis=1, keepdims=True)
@@ -86,10 +82,8 @@ def without_unknown(
 
 
 def average_logarithms(
-    parts: Sequence[NDArray[np.float64]],
-    is_known: Sequence[NDArray[np.bool_]],
-    offsets: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    parts: Sequence[Floats], is_known: Sequence[Bools], offsets: Floats
+) -> Floats:
     """Geometric mean of probabilities over classifiers, times exp(offsets), normalised.
 
     The arithmetic mean of probabilities that are right is too flat: where classifiers differ, each
@@ -98,13 +92,11 @@ def average_logarithms(
     """
     logs = mean_logarithms(parts, is_known) + offsets
     mean = np.where(np.any(is_known, axis=0), np.exp(logs), 0.0)
-    averaged: NDArray[np.float64] = mean / mean.sum(axis=1, keepdims=True)
+    averaged: Floats = mean / mean.sum(axis=1, keepdims=True)
     return averaged
 
 
-def mean_logarithms(
-    parts: Sequence[NDArray[np.float64]], is_known: Sequence[NDArray[np.bool_]]
-) -> NDArray[np.float64]:
+def mean_logarithms(parts: Sequence[Floats], is_known: Sequence[Bools]) -> Floats:
     """Logarithms of probabilities, averaged over the classifiers that know a class."""
     logs = np.zeros_like(parts[0])
     for part, share in zip(parts, known_shares(is_known), strict=True):
@@ -112,16 +104,16 @@ def mean_logarithms(
     return logs
 
 
-def known_shares(is_known: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+def known_shares(is_known: Sequence[Bools]) -> Floats:
     """Share of each classifier in the average of each class: 0 if it does not know the class."""
     known = np.asarray(is_known)
-    shares: NDArray[np.float64] = known / np.maximum(known.sum(axis=0), 1)
+    shares: Floats = known / np.maximum(known.sum(axis=0), 1)
     return shares
 
 
 def class_scores(
-    estimator: Any, X: Any, classes: NDArray[Any], response_method: str = "auto"
-) -> tuple[NDArray[np.float64], str]:
+    estimator: Any, X: Any, classes: Labels, response_method: str = "auto"
+) -> tuple[Floats, str]:
     """Scores of a fitted classifier with a column for every class, and their kind.
 
     A class that the classifier never saw gets probability zero, or a logit of minus infinity.
@@ -131,25 +123,25 @@ def class_scores(
     method = next((name for name in asked if hasattr(estimator, name)), None)
     if method == "decision_function":
         kind, missing = "logits", -np.inf
-        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
-        if found.ndim == 1:  # one margin for two classes: softmax([0, z]) is sigmoid(z)
-            found = np.column_stack([np.zeros_like(found), found])
+        result = np.asarray(estimator.decision_function(X), dtype=np.float64)
+        if result.ndim == 1:  # one margin for two classes: softmax([0, z]) is sigmoid(z)
+            result = np.column_stack([np.zeros_like(result), result])
     elif method == "predict_proba":
         kind, missing = "probabilities", 0.0
         outputs = estimator.predict_proba(X)
         if isinstance(outputs, list) and np.ndim(outputs) > 2:  # a matrix for each output
             raise _several_outputs(estimator, f"predict_proba returns {len(outputs)} matrices")
-        found = np.asarray(outputs, dtype=np.float64)
+        result = np.asarray(outputs, dtype=np.float64)
     else:
         raise AttributeError(
             f"{type(estimator).__name__} has none of the following attributes: {', '.join(asked)}"
         )
-    out = np.full((len(found), len(classes)), missing)
-    out[:, np.searchsorted(classes, estimator.classes_)] = found
+    out = np.full((len(result), len(classes)), missing)
+    out[:, np.searchsorted(classes, estimator.classes_)] = result
     return out, kind
 
 
-def _several_outputs(estimator: Any, what: str) -> LabelError:
+def _several_outputs(estimator: object, what: str) -> LabelError:
     inner = getattr(estimator, "estimator", estimator)
     return LabelError(
         f"{what}, but CalibratedClassifier calibrates one output; pass one label per row, or "
@@ -162,9 +154,9 @@ class FoldPrediction(NamedTuple):
     """A fitted classifier, its scores of held-out rows, and if it knows the class of each."""
 
     estimator: Any
-    scores: NDArray[np.float64]
+    scores: Floats
     kind: str
-    is_known: NDArray[np.bool_]
+    is_known: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +166,19 @@ class Folds:
     estimator: Any
     calibrator: Calibrator
     X: Any
-    y: NDArray[Any]
-    weight: NDArray[np.float64]
-    classes: NDArray[Any]
+    y: Labels
+    weight: Floats
+    classes: Labels
     fit_params: dict[str, Any]
     calibrator_params: dict[str, Any] = field(default_factory=dict)
     response_method: str = "auto"
 
-    def train(self, rows: NDArray[np.int64]) -> Any:
+    def train(self, rows: Wholes) -> Any:
         """Fit a copy of the classifier to some rows; metadata of one value per row is cut alike."""
         own = _check_method_params(self.X, self.fit_params, indices=rows)
         return clone(self.estimator).fit(_safe_indexing(self.X, rows), self.y[rows], **own)
 
-    def predict(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> FoldPrediction:
+    def predict(self, train: Wholes, test: Wholes) -> FoldPrediction:
         """Train on some rows and predict others."""
         estimator = self.train(train)
         X = _safe_indexing(self.X, test)
@@ -195,7 +187,7 @@ class Folds:
             estimator, scores, kind, np.isin(self.y[test].ravel(), estimator.classes_)
         )
 
-    def calibrate(self, parts: Sequence[FoldPrediction], rows: NDArray[np.int64]) -> Calibrator:
+    def calibrate(self, parts: Sequence[FoldPrediction], rows: Wholes) -> Calibrator:
         """Fit a copy of the calibrator to predictions for some rows, but not of unknown classes."""
         scores = np.concatenate([part.scores for part in parts])
         is_known = np.concatenate([part.is_known for part in parts])
@@ -224,11 +216,8 @@ class Folds:
         return fitted
 
     def find_offsets(
-        self,
-        pairs: Sequence[CalibratedPair],
-        parts: Sequence[FoldPrediction],
-        rows: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+        self, pairs: Sequence[CalibratedPair], parts: Sequence[FoldPrediction], rows: Wholes
+    ) -> Floats:
         """Offsets with which averaged logarithms keep the shares of the classes.
 
         By which factor a geometric mean is too small is seen on all rows, though all classifiers
@@ -260,39 +249,39 @@ class Folds:
         logs = np.log(np.maximum(held_out, LEAST_PROBABILITY))
         return solve_class_offsets(logs, weight, shares)
 
-    def _of_rows(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+    def _of_rows(self, rows: Wholes) -> dict[str, Any]:
         """Return what the calibrator takes besides scores to predict these rows."""
         if self.calibrator.beside == "features":
             return {"features": _safe_indexing(self.X, rows)}
         cut = _check_method_params(self.X, self.calibrator_params, indices=rows)
         return {"groups": cut["groups"]} if self.calibrator.beside == "groups" else {}
 
-    def run(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> CalibratedPair:
+    def run(self, train: Wholes, test: Wholes) -> CalibratedPair:
         """Train on some rows and calibrate on others."""
         part = self.predict(train, test)
         return CalibratedPair(part.estimator, self.calibrate([part], test), self.classes)
 
 
-def needs_groups(cv: Any) -> bool:
+def needs_groups(cv: object) -> bool:
     """Whether a splitter asks for groups by itself, as scikit-learn's that split by them do."""
     routing = getattr(cv, "get_metadata_routing", None)
     return routing is not None and routing().split.requests.get("groups") is True
 
 
-def splits_by_groups(cv: Any) -> bool:
+def splits_by_groups(cv: object) -> bool:
     """Whether a splitter uses groups: others of scikit-learn take them and warn."""
     if type(cv).__module__.partition(".")[0] == "sklearn" or not hasattr(cv, "split"):
         return needs_groups(cv)
     return "groups" in signature(cv.split).parameters
 
 
-def keep_warnings(work: Any, *rows: NDArray[np.int64]) -> tuple[Any, list[Warning]]:
+def keep_warnings(work: Any, *rows: Wholes) -> tuple[Any, list[Warning]]:
     """Do the work of a fold, in any process; return what it warns of, for the user's line."""
     with notices.kept() as kept:
         return work(*rows), kept
 
 
-def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
+def check_target(y: object, estimator: object) -> Labels:
     """Return the labels, one for each row, or say what is wrong with them."""
     require_labels(y)
     labels = np.asarray(y)
@@ -305,7 +294,7 @@ def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
     return labels
 
 
-def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -> None:
+def refuse_too_many_folds(cv: object, labels: Labels, ensemble: bool | str) -> None:
     """Refuse more folds than the smallest class has rows, as scikit-learn does."""
     if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
         raise ParameterError(

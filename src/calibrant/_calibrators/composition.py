@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 
@@ -21,6 +20,7 @@ from calibrant._calibrators.prior_shift import PriorShift, checked_rows
 from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
+from calibrant._types import Floats, Wholes
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def stage_of(part: Calibrator) -> Stage:
     return Stage(part.map_, float(part.min_probability))
 
 
-def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def outputs_of(fitted: Calibrator, scores: Floats) -> Floats:
     """Return the probabilities of a fitted part for checked rows."""
     stage, out = stage_of(fitted), np.empty_like(scores)
 
@@ -182,9 +182,7 @@ def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.fl
     return out
 
 
-def out_of_fold(
-    part: Calibrator, batch: SimplexBatch, folds: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def out_of_fold(part: Calibrator, batch: SimplexBatch, folds: Wholes) -> Floats:
     """Predictions for every row by a copy of ``part`` that was fitted without its fold."""
     return cross_fit([part], batch, folds)[0].rows
 
@@ -192,14 +190,14 @@ def out_of_fold(
 class HeldOut(NamedTuple):
     """Predictions for every row by fits without its fold, and how long these took."""
 
-    rows: NDArray[np.float64]
+    rows: Floats
     seconds: float
 
 
 def cross_fit(
     parts: Sequence[Calibrator],
     batch: SimplexBatch,
-    folds: NDArray[np.int64],
+    folds: Wholes,
     *,
     begins_with_temperature: bool = False,
     known: Sequence[dict[str, Any]] | None = None,
@@ -207,7 +205,7 @@ def cross_fit(
     """Return predictions of several parts for every row, from fits without its fold.
 
     If the first part is temperature scaling, others may begin with its fits. ``known`` has for each
-    part what its fits are told of all rows.
+    part the parameters of its fits that all rows determine.
     """
     known = [{}] * len(parts) if known is None else known
 
@@ -290,7 +288,7 @@ class Chain(Composition):
         return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
 
     @available_if(_ends_in_shift)  # type: ignore[untyped-decorator]
-    def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
+    def adapt(self, scores: object, sample_weight: object = None) -> Self:
         """Adapt a last stage that is a ``PriorShift`` to unlabelled rows.
 
         Parameters
@@ -351,7 +349,7 @@ class Mixture(Composition):
     title = "Mixture"
 
     weights: Any = "fixed"
-    weights_: NDArray[np.float64] = fitted()
+    weights_: Floats = fitted()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -386,7 +384,7 @@ class Mixture(Composition):
 
     def _fit_weights(
         self, parts: list[Calibrator], fitted: list[Calibrator], batch: SimplexBatch
-    ) -> tuple[NDArray[np.float64], SolverReport]:
+    ) -> tuple[Floats, SolverReport]:
         """Weights of the largest likelihood, of out-of-fold outputs where ``cv`` asks for it."""
         if self.cv is None:
             outputs = [outputs_of(part, batch.scores) for part in fitted]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.feature_search import Choice, FeatureSearch
     from calibrant._gate import FeatureColumn
 
-MOST_ROWS = 2000
+MOST_ROWS = 1000
 """Held-out rows on which the importance of features is measured."""
 
 SHOWN = 10

@@ -74,6 +74,14 @@ def in_order(batch: SimplexBatch, features: Array) -> FeatureRows:
     return FeatureRows(batch, learner_inputs(batch.scores, batch.kind, features[order]))
 
 
+def _equal_rows(batch: SimplexBatch, folds: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return rows of different scores, labels or folds, the place of each row, and weights."""
+    scores = np.ascontiguousarray(batch.scores + 0.0)  # no -0.0
+    hashes = row_hashes(scores.view(np.int64), batch.class_index + batch.n_classes * folds)
+    _, some, place = np.unique(hashes, return_index=True, return_inverse=True)
+    return some, place, np.bincount(place, batch.weight)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How learners and the calibrator of the scores alone are combined."""
@@ -126,16 +134,19 @@ class FeatureSearch:
 
     def fit_score(self, calibrator: Calibrator) -> Calibrator:
         """Fit the calibrator of the scores alone to all rows, and without each fold."""
-        rows = parts.on_simplex(self._all.batch)
+        rows = parts.on_simplex(self._all.batch).merged()
         fits = []
         for i in range(self._n_dealings):
             mine = self.dealing == i
             judged, folds = self.judged.batch.take(mine), self.folds[mine] - self.folds[mine].min()
             if isinstance(calibrator, AutoCalibrator):
-                # Its own folds are those of the learners, so that nothing is fitted twice.
-                search = Search(rows, calibrator.cv, Dealt(judged, folds, self._judges_all))
+                # Its own folds are those of the learners, so that nothing is fitted twice. Rows
+                # that features alone tell apart are one.
+                some, place, weight = _equal_rows(judged, folds)
+                merged = replace(judged.take(some), weight=weight)
+                search = Search(rows, calibrator.cv, Dealt(merged, folds[some], self._judges_all))
                 fits.append(parts.fit_part(calibrator, rows, search=search))
-                self.score[mine] = fits[-1]._held_out(search)  # noqa: SLF001  (ours)
+                self.score[mine] = fits[-1]._held_out(search)[place]  # noqa: SLF001  (ours)
             else:
                 self.score[mine] = parts.out_of_fold(calibrator, judged, folds)
         return fits[0] if fits else parts.fit_part(calibrator, rows)

@@ -16,7 +16,7 @@ from calibrant._calibrators.feature_report import FeatureReport, report_of
 from calibrant._calibrators.feature_search import FeatureSearch, in_order
 from calibrant._calibrators.parameters import choice, fitted, leading, number
 from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
 from calibrant._solvers.feature_learners import Boosting, OtherClassifier, OtherMap, Ridge
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LEARNERS = {"trees": Boosting(), "linear": Ridge(0.1), "loose linear": Ridge(1.0)}
 """Learners of the pool. Others, of other sizes, gained less than two tenths of a per cent more on
 validation parts of 38 data sets (docs/evidence/features.md)."""
+
+FEW_ROWS, ROWS_OF_AN_INPUT = 250, 5
+"""Of fewer rows in all and than that of each input, the loose linear map learns what is chance."""
 
 
 class FeatureCalibrator(AroundWithColumns):
@@ -168,6 +171,9 @@ class FeatureCalibrator(AroundWithColumns):
         columns = learn_columns(features)
         rows = in_order(batch, encode_columns(features, columns))
         pool: dict[str, Any] = {**LEARNERS}
+        n_rows, n_inputs = rows.inputs.shape
+        if n_rows < FEW_ROWS and n_rows <= ROWS_OF_AN_INPUT * n_inputs:
+            del pool["loose linear"]
         if self.learner is not None:
             pool = {type(self.learner).__name__: OtherClassifier(self.learner)}
         with progress("FeatureCalibrator", 3, verbose=self.verbose) as start:
@@ -198,8 +204,8 @@ class FeatureCalibrator(AroundWithColumns):
         n_outputs = 1 if len(score.classes_) == 2 else len(score.classes_)
         for learner in ours:
             is_covered = learner.n_inputs <= width + n_outputs
-            require(is_covered, "a learner reads columns that there are not")
-            require(learner.n_outputs == n_outputs, "a learner is of other classes")
+            ensure(is_covered, "a learner reads columns that there are not")
+            ensure(learner.n_outputs == n_outputs, "a learner is of other classes")
         numbers = fitted["powers_"], fitted["share_"], fitted["sharpness_"]
         learners = (*ours, *fitted.get("_other", ()))
         return FeatureMap((stage_of(score),), learners, *numbers)

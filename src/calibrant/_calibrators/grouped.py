@@ -18,10 +18,11 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import fitted, number, replace_state, take_state
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
+from calibrant._types import Floats, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -116,12 +117,17 @@ class GroupedCalibrator(AroundWithColumns):
     groups_: NDArray[Any] = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
-    weights_: NDArray[np.float64] = fitted()
+    weights_: Floats = fitted()
     strength_: float = fitted()
     map_: GroupedMap = fitted()
 
     def fit(
-        self, scores: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+        self,
+        scores: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        groups: object = None,
     ) -> Self:
         """Fit the calibration map of every group.
 
@@ -143,7 +149,7 @@ class GroupedCalibrator(AroundWithColumns):
         return [fitted["pooled_"]]
 
     def _fit_parts(
-        self, batch: SimplexBatch, given: Any = None, given_weight: Any = None
+        self, batch: SimplexBatch, given: object = None, given_weight: object = None
     ) -> dict[str, Any]:
         used = self._is_used(batch, given_weight)
         names, codes = read_groups(given, len(used))
@@ -178,12 +184,12 @@ class GroupedCalibrator(AroundWithColumns):
 
     def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
         maps, names = [fit.map_ for fit in fitted["calibrators_"]], fitted["groups_"]
-        require(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
-        require(fitted["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
-        require(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
+        ensure(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
+        ensure(fitted["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
+        ensure(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
         return GroupedMap((parts.stage_of(fitted["pooled_"]), *maps))
 
-    def for_group(self, group: Any) -> Calibrator:
+    def for_group(self, group: object) -> Calibrator:
         """Return the calibrator of one group, which can be exported.
 
         Parameters
@@ -213,7 +219,7 @@ class GroupedCalibrator(AroundWithColumns):
             result.feature_names_in_ = taken.feature_names_in_
         return result
 
-    def _read_beside(self, n_rows: int, given: Any = None) -> tuple[NDArray[Any], ...]:
+    def _read_beside(self, n_rows: int, given: object = None) -> tuple[NDArray[Any], ...]:
         places = find_groups(given, n_rows, self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
@@ -221,7 +227,7 @@ class GroupedCalibrator(AroundWithColumns):
             notices.warn(errors.CalibrantWarning(message))
         return (places,)
 
-    def predict_proba(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+    def predict_proba(self, scores: object, groups: object = None) -> NDArray[Any]:
         """Return calibrated probabilities, by the group of each row.
 
         Parameters
@@ -238,16 +244,13 @@ class GroupedCalibrator(AroundWithColumns):
         """
         return self._predict_proba(scores, given=groups)
 
-    def predict(self, scores: Any, groups: Any = None) -> NDArray[Any]:
+    def predict(self, scores: object, groups: object = None) -> Labels:
         """Return the label of the largest calibrated probability, by the group of each row."""
         return self._predict(scores, given=groups)
 
 
 def _mixture(
-    pooled: Calibrator,
-    change: Calibrator | None,
-    separate: Calibrator | None,
-    weights: NDArray[np.float64],
+    pooled: Calibrator, change: Calibrator | None, separate: Calibrator | None, weights: Floats
 ) -> Calibrator:
     """Return the fit of a group as a calibrator: a mixture of its parts."""
     fits = [pooled]
@@ -285,28 +288,26 @@ class _Group:
     """Rows of a group in folds, and probabilities of each by fits of all rows without its fold."""
 
     batch: SimplexBatch
-    folds: NDArray[np.int64]
+    folds: Wholes
     pooled: SimplexBatch
 
     def is_tried(self, least: float) -> bool:
         """Whether there are enough rows, and in several folds."""
         return float(self.batch.weight.sum()) >= least and len(np.unique(self.folds)) > 1
 
-    def of_labels(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_labels(self, outputs: Floats) -> Floats:
         """Return the probabilities of the labels."""
         rows = np.arange(len(outputs))
         return np.maximum(outputs[rows, self.batch.class_index], SMALLEST)
 
-    def changed(self, strength: float) -> NDArray[np.float64]:
+    def changed(self, strength: float) -> Floats:
         """Return held-out probabilities of the labels by the fit of all, changed for this group."""
         known = [{"temperature": UNCHANGED}]
         results = parts.cross_fit([_change(strength)], self.pooled, self.folds, known=known)
         return self.of_labels(results[0].rows)
 
 
-def _deal(
-    calibrator: Calibrator, batch: SimplexBatch, codes: NDArray[np.int64], n_folds: int
-) -> list[_Group]:
+def _deal(calibrator: Calibrator, batch: SimplexBatch, codes: Wholes, n_folds: int) -> list[_Group]:
     """Deal the rows of all groups to folds.
 
     They are not stratified by group: folds with equal shares of the labels of a small group would
@@ -333,7 +334,7 @@ def _deal(
 
 def _mix(
     calibrator: Calibrator, dealt: list[_Group], strength: float, min_rows: int, prior_rows: float
-) -> tuple[NDArray[np.float64], SolverReport]:
+) -> tuple[Floats, SolverReport]:
     """Return the weights of each group's parts, and the report of the least exact problem.
 
     The weights of a group have the largest held-out likelihood, together with ``prior_rows`` rows

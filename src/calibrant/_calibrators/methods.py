@@ -44,8 +44,8 @@ def saved_methods(*, study: bool = False) -> dict[str, type[Calibrator]]:
 
 def methods(*, study: bool = False) -> dict[str, type[Calibrator]]:
     """Return the class of every method that needs no parameters, in the order of tables."""
-    found = saved_methods(study=study)
-    return {method: cls for method, cls in found.items() if cls.stands_alone}
+    result = saved_methods(study=study)
+    return {method: cls for method, cls in result.items() if cls.stands_alone}
 
 
 def find_method(method: str) -> type[Calibrator] | None:

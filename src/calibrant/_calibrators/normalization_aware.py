@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, fitted, number
 from calibrant._maps.cells import SharedSteps
 from calibrant._solvers.flattened import solve_flattened
 from calibrant._solvers.normalization_aware import solve_normalization_aware
+from calibrant._types import Floats
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -66,8 +64,8 @@ class FlattenedIsotonic(Calibrator):
 class StrengthResults(TypedDict):
     """Held-out NLL of each strength tried."""
 
-    prior_strength: NDArray[np.float64]
-    negative_log_likelihood: NDArray[np.float64]
+    prior_strength: Floats
+    negative_log_likelihood: Floats
 
 
 class NormalizationAwareIsotonic(Calibrator):
@@ -156,9 +154,9 @@ class NormalizationAwareIsotonic(Calibrator):
     step_function_ = FromMap("step_function")
 
     def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        found, report, choice = solve_normalization_aware(batch, **self._options(), **known)
+        result, report, choice = solve_normalization_aware(batch, **self._options(), **known)
         return {
-            "map_": found,
+            "map_": result,
             "solver_report_": report,
             "prior_strength_": float(self.prior_strength) if choice is None else choice.best,
             "cv_results_": None if choice is None else choice.results,

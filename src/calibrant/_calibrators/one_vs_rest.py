@@ -47,8 +47,8 @@ class OneVsRestCalibrator(Calibrator):
         prior_rows = options.pop("prior_strength", 0.0)
         if "zero_probability" in options:
             options["zero"] = math.exp(read_zero(batch, options.pop("zero_probability")))
-        found = solve_one_vs_rest(batch, partial(self._solver, **options), prior_rows)
-        return dict(zip(self._found, found, strict=True))
+        result = solve_one_vs_rest(batch, partial(self._solver, **options), prior_rows)
+        return dict(zip(self._found, result, strict=True))
 
 
 class OneVsRestCounts(OneVsRestCalibrator):

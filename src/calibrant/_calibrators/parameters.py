@@ -2,18 +2,69 @@
 
 A calibrator is a dataclass: an annotated attribute with a default is a keyword of the constructor,
 one that is ``fitted()`` is what ``fit`` sets. So signatures stay explicit, for scikit-learn, for
-editors and for type checkers, and nobody writes ``self.x = x``.
+editors and for type checkers, and nobody writes ``self.x = x``. What a base documents of them, its
+subclasses inherit.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import MISSING, dataclass, field, fields
+from inspect import cleandoc
 from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
-from calibrant._docstrings import inherit_docstring
+
+SECTIONS = (
+    *("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"),
+    *("See Also", "Notes", "References", "Examples"),
+)
+"""In the order of numpydoc."""
+
+_HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
+
+
+def inherit_docstring(cls: type, example: str = "") -> None:
+    """Add parameters, attributes and references of the bases of a class to its docstring.
+
+    It gets the ``example``, unless it has its own.
+    """
+    head, own = _split(cls) if "__doc__" in vars(cls) else ("", {})
+    for base in cls.__mro__[1:]:
+        for name, text in _split(base)[1].items():
+            if name in ("Parameters", "Attributes"):
+                known = {key for entry in _entries(own.get(name, "")) for key in _names(entry)}
+                missing = [one for one in _entries(text) if not known.intersection(_names(one))]
+                own[name] = "".join([own.get(name, ""), *missing])
+            elif name == "References":
+                own.setdefault(name, text)
+    cls.__doc__ = _join(head, {"Examples": example} | own)
+
+
+def _split(documented: object) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says before its sections, and these by name."""
+    head, *rest = _HEADING.split(cleandoc(documented.__doc__ or ""))
+    bodies = (body.rstrip() + "\n" for body in rest[1::2])
+    return head, dict(zip(rest[::2], bodies, strict=True))
+
+
+def _join(head: str, sections: dict[str, str]) -> str:
+    parts = [f"{n}\n{'-' * len(n)}\n{sections[n]}" for n in SECTIONS if sections.get(n)]
+    return "\n".join([head.rstrip() + "\n", *parts])
+
+
+def _entries(section: str) -> list[str]:
+    return [entry for entry in _ENTRY.split(section) if entry]
+
+
+def _names(entry: str) -> list[str]:
+    """Names that an entry describes, as ``a, b : float`` does."""
+    head = entry.partition("\n")[0].partition(" :")[0]
+    return [name.strip(" *") for name in head.split(",")]
+
 
 Estimator = TypeVar("Estimator")
 
@@ -45,7 +96,7 @@ def number(
     It may be None if that is its default. Solvers get None for a word, which all of them know.
     """
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         if isinstance(value, str) and words:
             gate.check_option(name, value, words)
         elif value is not None or default is not None:
@@ -57,16 +108,16 @@ def number(
     return field(default=default, metadata={"check": check, "read": read})
 
 
-def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
+def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> Any:
     """Declare a parameter that is one of a few values."""
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         gate.check_option(name, value, allowed)
 
     return field(default=default, metadata={"check": check, "read": type(default)})
 
 
-def jobs(*, default: int | None) -> Any:
+def number_of_jobs(*, default: int | None) -> Any:
     """Declare ``n_jobs``, which is no part of a fit."""
     return field(default=default, metadata={"check": threads.check_jobs, "stored": False})
 
@@ -76,7 +127,7 @@ def fitted(*, init: Literal[False] = False) -> Any:
     return field(init=init)
 
 
-def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
+def leading(*, default: object = MISSING, kw_only: Literal[False]) -> Any:
     """Declare a parameter that may be given by its place.
 
     Say ``kw_only=False`` where it is called: type checkers look there, not here.
@@ -87,7 +138,7 @@ def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
 @dataclass_transform(
     kw_only_default=True,
     eq_default=False,
-    field_specifiers=(number, choice, jobs, fitted, leading, field),
+    field_specifiers=(number, choice, number_of_jobs, fitted, leading, field),
 )
 class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
@@ -139,7 +190,7 @@ class FromMap(property):
         super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")
 
 
-def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
+def replace_state(estimator: object, fitted: dict[str, Any]) -> None:
     """Replace the fitted attributes of an estimator; parameters stay.
 
     A new dictionary takes the place of the old one in a single assignment, because other threads

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from calibrant import _gate as gate
@@ -23,11 +22,10 @@ from calibrant._solvers.prior_shift import (
     solve_priors,
 )
 from calibrant._solvers.report import SolverReport
+from calibrant._types import Floats, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
-
-Floats = NDArray[np.float64]
 
 BY_CLASS = ("from_priors", "to_priors")
 """Parameters that are a number for each class."""
@@ -157,7 +155,7 @@ class PriorShift(Calibrator):
             "n_rows_": n_rows,
         }
 
-    def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
+    def adapt(self, scores: object, sample_weight: object = None) -> Self:
         """Estimate the class frequencies of unlabelled rows, and re-weight to them.
 
         Parameters
@@ -172,34 +170,34 @@ class PriorShift(Calibrator):
         self : object
             This calibrator, with the estimate. Every call starts again from ``from_priors_``.
         """
-        found = self._take()
+        result = self._take()
         if self.to_priors is not None:
             raise errors.ParameterError(
                 f"to_priors={errors.in_words(self.to_priors)} is given, so adapt has nothing to "
                 "estimate; set to_priors=None to estimate the priors from rows"
             )
         self._check_parameters()
-        rows = checked_rows(found, scores)
+        rows = checked_rows(result, scores)
         if len(rows) == 0:
             raise errors.ShapeError("scores has no rows; adapt needs at least one")
         weight = gate.check_weights(sample_weight, len(rows))
         rows, weight = rows[weight > 0.0], weight[weight > 0.0]
-        rows = rows if found.map_.kind == "probabilities" else gate.softmax(rows)
-        before, n_before = found.from_priors_, found.n_rows_
+        rows = rows if result.map_.kind == "probabilities" else gate.softmax(rows)
+        before, n_before = result.from_priors_, result.n_rows_
         priors, report = solve_priors(rows, before, weight)
         if report.complaint is not None:
             notices.warn(report.complaint)
         low, high = prior_interval(rows, before, priors, n_before, weight)
         test = prior_shift_test(rows, before, priors, n_before, weight)
         after = shrink_priors(rows, before, test, n_before, weight, float(self.alpha))
-        own = self._shift(before, after, n_before, found.classes_, found.map_.kind)
+        own = self._shift(before, after, n_before, result.classes_, result.map_.kind)
         own |= {"priors_": priors, "priors_low_": low, "priors_high_": high}
         own |= {"p_value_": test.p_value, "solver_report_": report}
-        self.__dict__ = vars(found) | own  # at once: others may predict
+        self.__dict__ = vars(result) | own  # at once: others may predict
         return self
 
     @classmethod
-    def from_class_weight(cls, class_weight: Any, y: Any, **parameters: Any) -> Self:
+    def from_class_weight(cls, class_weight: object, y: object, **parameters: Any) -> Self:
         """Return the fitted map that undoes a ``class_weight`` of training.
 
         A classifier that was trained with weights predicts as if classes were that much more
@@ -232,7 +230,7 @@ class PriorShift(Calibrator):
         return cls._undoing("class_weight", class_weight, y, parameters)
 
     @classmethod
-    def from_sampling(cls, rates: Any, y: Any, **parameters: Any) -> Self:
+    def from_sampling(cls, rates: object, y: object, **parameters: Any) -> Self:
         """Return the fitted map that undoes under- or over-sampling of the training set.
 
         Parameters
@@ -270,7 +268,7 @@ class PriorShift(Calibrator):
         return cls._undoing("rates", rates, y, parameters)
 
     @classmethod
-    def _undoing(cls, name: str, factors: Any, y: Any, parameters: dict[str, Any]) -> Self:
+    def _undoing(cls, name: str, factors: object, y: object, parameters: dict[str, Any]) -> Self:
         """Return the fitted map from counts times factors, which ``name`` gave, to counts."""
         for own in BY_CLASS:
             if own in parameters:
@@ -296,7 +294,7 @@ class PriorShift(Calibrator):
         return made
 
 
-def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _read_classes(y: Any, told: Any, kind: str) -> tuple[Labels, Wholes]:
     """Return the classes, as told or sorted, and the place of each label among them.
 
     Every class has a label; of one column it is known which class is the positive one.
@@ -311,19 +309,19 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[NDArray[Any], NDArray[n
         name = errors.in_words(classes[int(np.argmax(missing))])
         raise errors.LabelError(f"y has no label {name} of classes; pass all training labels")
     if len(classes) < 2:
-        found = "1 class" if len(classes) else "no label"
-        raise errors.ShapeError(f"y has {found}; pass all training labels")
+        result = "1 class" if len(classes) else "no label"
+        raise errors.ShapeError(f"y has {result}; pass all training labels")
     if gate.is_single(kind):
         if len(classes) > 2:
             raise errors.ShapeError(
                 f"y has {len(classes)} classes, but scores={kind!r} is for two; pass one column "
                 f"for each class, with scores={gate.two_column_kind(kind)!r}"
             )
-        gate.check_positive(classes, told=told is not None)
+        gate.check_positive(classes, are_given=told is not None)
     return classes, index
 
 
-def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
+def checked_rows(calibrator: Calibrator, scores: object) -> Floats:
     """Return rows as the map of a fitted calibrator takes them."""
     kind = calibrator._kind  # noqa: SLF001  (ours)
     matrix = gate.to_matrix(scores, kind)
@@ -332,7 +330,7 @@ def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     return rows if order is None else np.take(rows, order, axis=1)
 
 
-def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
+def _read_priors(name: str, given: object, classes: Labels) -> Floats | None:
     """Return priors in the order of the classes, which sum to 1; None if there are none."""
     if given is None:
         return None
@@ -349,7 +347,7 @@ def _read_priors(name: str, given: Any, classes: NDArray[Any]) -> Floats | None:
     return priors / math.fsum(priors)
 
 
-def _as_numbers(name: str, given: Any, n_classes: int, *, positive: bool = False) -> Floats:
+def _as_numbers(name: str, given: object, n_classes: int, *, positive: bool = False) -> Floats:
     """Return one finite number a class, or refuse what is given."""
     if hasattr(given, "to_dict"):
         raise errors.ParameterError(

@@ -251,8 +251,8 @@ class DirichletCalibration(MatrixScaling):
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         if batch.kind == "logits":
             batch = replace(batch, scores=log_softmax(batch.scores, axis=1))
-        found, report = super()._solve(batch).values()
-        numbers = {field.name: getattr(found, field.name) for field in fields(found)}
+        result, report = super()._solve(batch).values()
+        numbers = {field.name: getattr(result, field.name) for field in fields(result)}
         return {"map_": DirichletMap(**numbers), "solver_report_": report}
 
 

@@ -14,12 +14,14 @@ have changed, the new means are a mixture of those of the classes, sum_c q_c mu_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant import errors
 from calibrant._gate import SimplexBatch
-from calibrant._maps.base import require
+from calibrant._maps.base import ensure
 from calibrant._result import Result, doc, result
 from calibrant._text import p_words, percent
 
@@ -72,12 +74,12 @@ class ScoreSummary:
     def __post_init__(self) -> None:
         d, n_groups = len(self.mean), len(self.class_shares)
         shapes = [array.shape for array in (self.covariance, self.class_means)]
-        require(shapes == [(d, d), (d, n_groups)], f"a summary of scores has shapes {shapes}")
+        ensure(shapes == [(d, d), (d, n_groups)], f"a summary of scores has shapes {shapes}")
         is_known = self.edges.shape == (N_BINS + 1,) and d == _n_numbers(n_groups)
-        require(is_known, "a summary of scores has other bins")
+        ensure(is_known, "a summary of scores has other bins")
         arrays = self.edges, self.mean, self.covariance, self.class_means, self.class_shares
         is_finite = all(np.isfinite(array).all() for array in arrays) and self.n_rows > 0.0
-        require(is_finite, "a summary of scores is not finite")
+        ensure(is_finite, "a summary of scores is not finite")
 
     def arrays(self) -> dict[str, Floats]:
         """Return the arrays by name, as model files hold them."""
@@ -131,6 +133,10 @@ class ShiftCheck(Result):
             "AutoCalibrator) relies on least."
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the verdict as plain numbers."""
+        return {**Result.to_dict(self), "alarm": self.alarm, "is_label_shift": self.is_label_shift}
+
     def __repr__(self) -> str:
         return f"{'alarm' if self.alarm else 'no alarm'}: {self.why}"
 
@@ -154,25 +160,59 @@ def summarise(batch: SimplexBatch) -> ScoreSummary:
     return ScoreSummary(float(weight.sum()), edges, mean, covariance, class_means, shares)
 
 
+class ScoreSums:
+    """Sums over new rows, by which they are compared with those of a fit.
+
+    Parameters
+    ----------
+    known : ScoreSummary
+    """
+
+    def __init__(self, known: ScoreSummary) -> None:
+        self._known = known
+        self.n_rows, self._n_classes, self._n_outside = 0, 0, 0
+        self._total = np.zeros(len(known.mean))
+        self._squares = np.zeros(known.covariance.shape)
+
+    def add(self, rows: Floats) -> None:
+        """Add rows on the simplex."""
+        known, score = self._known, _main_score(rows)
+        gaps = _numbers_of(rows, known.edges) - known.mean  # small numbers, whose squares are exact
+        self.n_rows, self._n_classes = self.n_rows + len(rows), rows.shape[1]
+        self._n_outside += int(((score < known.edges[0]) | (score > known.edges[-1])).sum())
+        self._total += gaps.sum(axis=0)
+        self._squares += gaps.T @ gaps
+
+    def compare(self) -> ShiftCheck:
+        """Test whether the rows have the distribution of those of the fit."""
+        known, n, m = self._known, self._known.n_rows, self.n_rows
+        if m < 2:
+            raise errors.ShapeError(
+                f"scores has {errors.number_of(m, 'row')}, too few for a covariance; pass at "
+                "least fifty"
+            )
+        coarse = _coarse(self._n_classes, m)
+        gap_of_means = self._total / m
+        own = self._squares - m * np.outer(gap_of_means, gap_of_means)
+        pooled = coarse.T @ ((n * known.covariance + own) / (n + m - 2.0)) @ coarse
+        whitener = coarse @ _whiten(pooled) / np.sqrt(1.0 / n + 1.0 / m)
+        gap, new = gap_of_means @ whitener, (known.mean + gap_of_means) @ whitener
+        classes = known.class_means[:, known.class_shares > 0.0]
+        residual = _least_residual(classes.T @ whitener, new)
+        n_left = max(len(gap) - classes.shape[1] + 1, 1)
+        return ShiftCheck(
+            n_rows=m,
+            p_value=_tail(gap, len(gap), n + m - 2.0),
+            label_shift_p_value=_tail(residual, n_left, n + m - 2.0),
+            outside=self._n_outside / m,
+        )
+
+
 def compare_scores(known: ScoreSummary, rows: Floats) -> ShiftCheck:
     """Test whether rows on the simplex have the distribution of those of a fit."""
-    numbers, score = _numbers_of(rows, known.edges), _main_score(rows)
-    coarse = _coarse(rows.shape[1], len(rows))
-    n, m = known.n_rows, len(rows)
-    new = numbers.mean(axis=0)
-    own = (numbers - new).T @ (numbers - new)
-    pooled = coarse.T @ ((n * known.covariance + own) / (n + m - 2.0)) @ coarse
-    whitener = _whiten(pooled) / np.sqrt(1.0 / n + 1.0 / m)
-    gap = (new - known.mean) @ coarse @ whitener
-    classes = known.class_means[:, known.class_shares > 0.0]
-    residual = _least_residual(classes.T @ coarse @ whitener, new @ coarse @ whitener)
-    is_outside = (score < known.edges[0]) | (score > known.edges[-1])
-    return ShiftCheck(
-        n_rows=m,
-        p_value=_tail(gap, len(gap), n + m - 2.0),
-        label_shift_p_value=_tail(residual, max(len(gap) - classes.shape[1] + 1, 1), n + m - 2.0),
-        outside=float(is_outside.mean()),
-    )
+    sums = ScoreSums(known)
+    sums.add(rows)
+    return sums.compare()
 
 
 def _n_groups(n_classes: int) -> int:

@@ -67,7 +67,7 @@ class SortedCumulativeIsotonic(LogitCalibrator):
 
     method = "scir"
     title = "SCIR"
-    summary = "isotonic in the top-r sums and in r"
+    summary = "an isotonic map of the sum of the r largest scores, for each r"
     good_for = "the confidence; [ImageNet size in seconds](../explanation/scir.md)"
     same_for_all_classes = True
     place, in_paper = 1, True

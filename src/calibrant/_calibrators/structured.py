@@ -95,7 +95,7 @@ class StructuredScaling(LogitCalibrator):
 
     method = "structured"
     title = "Structured"
-    summary = "a matrix shrunk to one temperature"
+    summary = "a matrix of weights, held near one temperature"
     good_for = "classes that are biased differently"
     place = 15
     _unlabelled = "their probabilities are shrunk, like those of rare classes"
@@ -150,8 +150,8 @@ class StructuredScaling(LogitCalibrator):
         """Fit the batch: that of ``whole``, or, if its weight is given, a part of its rows."""
         if whole is None:
             whole = self._fit_whole(batch, temperature)
-        found, report = whole[:2]
+        result, report = whole[:2]
         if whole_weight is not None:
             limits = {"tol": self.tol, "max_rounds": self.max_rounds}
-            found, report = refit_structured(batch, whole, whole_weight, **limits)
-        return {"map_": found, "solver_report_": report}
+            result, report = refit_structured(batch, whole, whole_weight, **limits)
+        return {"map_": result, "solver_report_": report}

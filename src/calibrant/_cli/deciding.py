@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant._cli.options import PATH, SERVED, command, model_argument, output_option, shared
-from calibrant._cli.reading import load_model, serve
-from calibrant._cli.showing import in_columns, naming, show, write_columns
+from calibrant._cli.reading import load_calibrator, serve
+from calibrant._cli.showing import in_columns, naming_file, show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ def decide(
       calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
-    from calibrant._gate import ONE_COLUMN
+    from calibrant._gate import is_single
     from calibrant.decisions import ConformalSets, action_costs, read_cost_file
 
     if costs is None and coverage is None:
@@ -63,15 +63,15 @@ def decide(
             "--coverage SHARE and --calibration FILE go together: sets hold the label of this "
             "share of rows by labelled rows that the model was not fitted to"
         )
-    calibrator = load_model(model, request)
+    calibrator = load_calibrator(model, request)
     served = serve(calibrator, file, replace(request, usual_part="test"))
     p, classes = served.probabilities, calibrator.classes_
     result: dict[str, Any] = {"output": str(output), "rows": len(p), "source": str(file)}
     columns: dict[str, Any] = {}
     facts: dict[str, str] = {}
     if costs is not None:
-        is_single = calibrator.scores in ONE_COLUMN
-        table = read_cost_file(costs, classes, request.positive, is_single=is_single)
+        has_one = is_single(calibrator.scores)
+        table = read_cost_file(costs, classes, request.positive, is_single=has_one)
         expected = action_costs(p, table.matrix)
         chosen, columns["cost"] = expected.argmin(axis=1), expected.min(axis=1)
         columns = {"decision": [str(table.actions[place]) for place in chosen], **columns}
@@ -81,7 +81,7 @@ def decide(
             facts[f"decided {action}"] = f"{(chosen == place).mean():.1%}"
     if coverage is not None and calibration is not None:
         labelled = serve(calibrator, calibration, replace(request, part=None, usual_part="val"))
-        with naming(calibration):
+        with naming_file(calibration):
             conformal = ConformalSets(coverage).fit(
                 labelled.probabilities, labelled.y, classes=classes
             )

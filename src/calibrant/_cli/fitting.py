@@ -14,15 +14,16 @@ from calibrant._cli.options import (
     SERVED,
     command,
     model_argument,
-    names,
     output_option,
     shared,
+    split_names,
 )
-from calibrant._cli.reading import load_model, read_any
-from calibrant._cli.showing import naming, outline, show, tell
+from calibrant._cli.reading import load_calibrator, read_any
+from calibrant._cli.showing import naming_file, outline, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
@@ -76,7 +77,7 @@ def fit(
     for text in texts:
         tell(f"warning: {text}")
     n_rows, n_read = data.count_rows()
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "method": method,
         "rows": n_rows,
         "rows_read": n_read,
@@ -108,7 +109,7 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
 
     given: Any = {"scores": data.rows.kind, "classes": data.classes, "normalize": data.normalize}
     calibrator: Any = make_calibrator(method, has_absent=data.rows.has_absent, **given)
-    by_row: dict[str, Any] = {}
+    by_row: dict[str, object] = {}
     if priors is not None:
         shift = PriorShift(to_priors=_read_priors(priors, data.classes or data.labels().tolist()))
         calibrator = Chain([calibrator, shift], **given)
@@ -121,10 +122,10 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
     return calibrator  # type: ignore[no-any-return]
 
 
-def _read_priors(text: str, classes: list[Any]) -> dict[Any, float]:
+def _read_priors(text: str, classes: Sequence[object]) -> dict[Any, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
     by_text, priors = {str(label): label for label in classes}, {}
-    for part in names(text):
+    for part in split_names(text):
         name, _, share = part.rpartition("=")
         try:
             priors[by_text.get(name.strip(), name.strip())] = float(share)
@@ -147,9 +148,16 @@ def _read_priors(text: str, classes: list[Any]) -> dict[Any, float]:
     default="raise",
     help="If a row is not a distribution.",
 )
+@click.option("--check", is_flag=True, help="Test whether the scores look like those of the fit.")
 @shared("jobs", "as_json")
 def apply_command(
-    model: Path, file: Path, output: Path, request: Request, on_bad_row: str, as_json: bool
+    model: Path,
+    file: Path,
+    output: Path,
+    request: Request,
+    on_bad_row: str,
+    check: bool,
+    as_json: bool,
 ) -> None:
     """Calibrate the predictions in FILE with MODEL.
 
@@ -161,11 +169,17 @@ def apply_command(
     """  # noqa: D301
     from calibrant._files.apply import apply_file
 
-    calibrator = load_model(model, request)
+    calibrator = load_calibrator(model, request)
     request = replace(request, usual_part="test")
     with progress_bar(f"calibrating {file}") as advance:
         done = apply_file(
-            calibrator, file, output, request, on_bad_row=on_bad_row, progress=advance
+            calibrator,
+            file,
+            output,
+            request,
+            on_bad_row=on_bad_row,
+            is_checked=check,
+            progress=advance,
         )
     if done.note:
         tell(done.note)
@@ -173,8 +187,12 @@ def apply_command(
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         more = "; ..." if done.n_bad_rows > len(done.where) else ""
         tell(f"bad rows {marked}: {done.n_bad_rows:,}; {'; '.join(done.where)}{more}")
-    result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
-    show(result, as_json, f"{output}: {done.n_rows:,} rows")
+    result: dict[str, object] = {"output": str(output), "rows": done.n_rows}
+    result["bad_rows"], lines = done.n_bad_rows, [f"{output}: {done.n_rows:,} rows"]
+    if check:
+        result["check"] = None if done.check is None else done.check.to_dict()
+        lines.append("too few rows to check" if done.check is None else repr(done.check))
+    show(result, as_json, "\n".join(lines))
 
 
 @command()
@@ -189,7 +207,7 @@ def inspect(model: Path, as_json: bool) -> None:
     """  # noqa: D301
     from calibrant import model_file
 
-    with naming(model):
+    with naming_file(model):
         facts = model_file.describe(model)
     show(facts, as_json, "\n".join(outline(facts)))
 
@@ -231,7 +249,7 @@ def export(
         raise click.UsageError(f"--behind is for ONNX; {output} is a PyTorch program")
     if behind is not None and dtype != "float32":
         raise click.UsageError("--dtype is that of the classifier with --behind; leave it out")
-    with naming(model):
+    with naming_file(model):
         calibrator = model_file.load(model)
     if output.suffix == ".pt2":
         graphs.save_pt2(graphs.to_torch(calibrator, input=kind), output, dtype=dtype)

@@ -17,6 +17,7 @@ from calibrant._cli.demo import demo
 from calibrant._cli.fitting import apply_command, export, fit, inspect
 from calibrant._cli.judge import judge
 from calibrant._cli.measuring import compare, evaluate
+from calibrant._cli.models import compare_models
 from calibrant._cli.monitor import monitor_command
 from calibrant._cli.showing import tell, to_json
 from calibrant._cli.study import study
@@ -26,8 +27,8 @@ EXIT_DATA = 3
 """Something is wrong with the data, the model file, the disk or the memory."""
 
 COMMANDS = (
-    *(evaluate, fit, apply_command, compare, decide, judge, inspect, export, demo),
-    *(study, monitor_command),
+    *(evaluate, fit, apply_command, compare, compare_models, decide, judge, inspect, export),
+    *(demo, study, monitor_command),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from calibrant._cli.options import PATH, SCORES, OutputPath, command, is_same, shared, words
-from calibrant._cli.reading import read, read_any
+from calibrant._cli.reading import read_any, read_file
 from calibrant._cli.showing import show, tell
 from calibrant._progress import progress_bar
 
@@ -125,15 +125,14 @@ def _measure_further(
 ) -> dict[str, tuple[Any, str]]:
     """Measure costs of decisions and segments of rows, if they were asked for, with words."""
     from calibrant import _notices as notices
-    from calibrant._gate import ONE_COLUMN
     from calibrant._text import money
     from calibrant.decisions import expected_cost, read_cost_file
     from calibrant.metrics import calibration_segments
 
     result: dict[str, tuple[Any, str]] = {}
     if costs is not None:
-        is_single = data.rows.kind in ONE_COLUMN
-        table = read_cost_file(costs, rows.classes, data.request.positive, is_single=is_single)
+        is_single, positive = data.rows.is_single, data.request.positive
+        table = read_cost_file(costs, rows.classes, positive, is_single=is_single)
         with notices.kept():  # metrics have warned of the order of columns
             cost = expected_cost(rows, costs=table.matrix)
         words = f"{money(cost.realised)}; predicted by the probabilities: {money(cost.predicted)}"
@@ -184,7 +183,6 @@ def compare(
       calibrant compare val.npz test.npz --report report.html
     """  # noqa: D301
     from calibrant import report as reports
-    from calibrant._gate import ONE_COLUMN
     from calibrant.decisions import read_cost_file
 
     table = None
@@ -194,7 +192,7 @@ def compare(
         else:
             fit_to, judge_on, sources = split_rows(val, test, request, split, seed)
         if costs is not None:
-            classes, is_single = fit_to.check().classes, fit_to.rows.kind in ONE_COLUMN
+            classes, is_single = fit_to.check().classes, fit_to.rows.is_single
             table = read_cost_file(costs, classes, request.positive, is_single=is_single).matrix
     has_absent = fit_to.rows.has_absent or judge_on.rows.has_absent
     with progress_bar("comparing") as advance:
@@ -234,9 +232,9 @@ def read_two(val: Path, test: Path | None, request: Request, test_labels: Path |
     from calibrant.errors import PredictionFileError
 
     test = val if test is None or is_same(val, test) else test
-    first = read(val, replace(request, usual_part="val"), positive_last=True)
+    first = read_file(val, replace(request, usual_part="val"), positive_last=True)
     of_test = replace(request, usual_part="test", labels=test_labels)
-    second = read(test, of_test, like=first, positive_last=True)
+    second = read_file(test, of_test, like=first, positive_last=True)
     if first.source == second.source:
         raise PredictionFileError(
             f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
@@ -260,7 +258,7 @@ def split_rows(path: Path, test: Path | None, request: Request, share: float, se
 
     if not (test is None or is_same(path, test)):
         raise PredictionFileError(f"{path}: --split is for one file; leave out {test}")
-    whole = read(path, request, positive_last=True)
+    whole = read_file(path, request, positive_last=True)
     n_rows = whole.check().n_rows
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrant._cli.options import PATH, SERVED, OutputPath, command, model_argument, shared
-from calibrant._cli.reading import load_model, serve
-from calibrant._cli.showing import in_columns, naming, show, tell
+from calibrant._cli.reading import load_calibrator, serve
+from calibrant._cli.showing import in_columns, naming_file, show, tell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,15 +61,18 @@ def monitor_command(
     from calibrant.errors import RepeatedBatchError
     from calibrant.monitor import write_page
 
-    calibrator = load_model(model, request)
+    calibrator = load_calibrator(model, request)
     more = {} if time is None else {time: "--time-column"}
-    served = serve(calibrator, new, replace(request, usual_part="test", more=more))
+    # Parts of other calibrators, and files of before, have no summary to compare with.
+    has_summary = vars(calibrator).get("score_summary_") is not None
+    sums = calibrator._score_sums() if has_summary else None  # noqa: SLF001  (ours)
+    served = serve(calibrator, new, replace(request, usual_part="test", more=more), sums)
     times = None if time is None else values_of(served.rows.column(time))
     unlabelled, is_repeated = None, False
     with only_one(state):
         monitor = _open(state, alpha, calibrator)
         try:
-            with naming(new):
+            with naming_file(new):
                 if served.rows.labels is None:
                     unlabelled = monitor.update_unlabelled(served.probabilities)
                 else:
@@ -88,6 +91,10 @@ def monitor_command(
     result["unlabelled"] = None
     if unlabelled is not None:
         result["unlabelled"], facts = unlabelled.to_dict(), facts | unlabelled.describe()
+        if sums is not None and sums.n_rows > 1:
+            check = sums.compare()
+            result["unlabelled"] = unlabelled.to_dict() | {"check": check.to_dict()}
+            facts["scores of these rows"] = check.why
     show(result, as_json, in_columns(f"{status.n_rows:,} rows counted", facts))
     return EXIT_ALARM if status.alarm else 0
 

@@ -14,7 +14,7 @@ import click
 from calibrant._files.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Run = Callable[..., Any]
 
@@ -47,7 +47,7 @@ def output_option(help_text: str, *, required: bool = True) -> Callable[[Run], R
     return click.option("-o", "--output", type=OutputPath(), required=required, help=help_text)
 
 
-def names(text: str) -> tuple[str, ...]:
+def split_names(text: str) -> tuple[str, ...]:
     """Split at commas; quotes keep a comma inside of a name."""
     return tuple(name.strip() for name in next(csv.reader([text]), []))
 
@@ -80,22 +80,28 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         help="Column with the labels; by default label, target, y or class, or the only column of "
         "text.",
     ),
-    "labels": click.option("--labels", type=PATH, help="npy file with the labels."),
+    "labels": click.option(
+        "--labels",
+        type=PATH,
+        help="npy file with the labels; of a log, a file with ids and labels.",
+    ),
     "columns": click.option(
-        "--columns", type=names, help="Columns of scores, or patterns such as 'prob_*'."
+        "--columns", type=split_names, help="Columns of scores, or patterns such as 'prob_*'."
     ),
     "ignore": click.option(
-        "--ignore", type=names, help="Columns that are not scores, or patterns."
+        "--ignore", type=split_names, help="Columns that are not scores, or patterns."
     ),
     "classes": click.option(
-        "--classes", type=names, help="Class of each column, if the column names do not say it."
+        "--classes",
+        type=split_names,
+        help="Class of each column, if the column names do not say it.",
     ),
     "groups": click.option(
         "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
     ),
     "features": click.option(
         "--features",
-        type=names,
+        type=split_names,
         metavar="COLUMN,...",
         help="Columns beside the scores that predictions may depend on.",
     ),
@@ -104,6 +110,12 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         type=PATH,
         help="Costs of decisions: CSV with a row for each true class and a column for each action, "
         'or JSON {"false_positive": 1, "false_negative": 20}.',
+    ),
+    "level": click.option(
+        "--level",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.95,
+        help="Confidence level of the intervals.",
     ),
     "seed": click.option("--seed", default=0, help="Seed of random numbers."),
     "jobs": click.option(
@@ -163,12 +175,13 @@ def words(request: Request, chosen: Sequence[str]) -> list[str]:
     return result
 
 
-def _refuse_outputs(params: list[click.Parameter], values: dict[str, Any]) -> None:
+def _refuse_outputs(params: list[click.Parameter], values: Mapping[str, object]) -> None:
     """Refuse an output that is also an input or another output, by whatever name."""
     from calibrant.errors import PredictionFileError
 
-    paths = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
-    paths = [(param, path) for param, path in paths if path is not None]
+    given = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
+    several = [(p, own if isinstance(own, tuple) else (own,)) for p, own in given]
+    paths = [(param, path) for param, own in several for path in own if path is not None]
     for param, out in paths:
         if not isinstance(param.type, OutputPath):
             continue

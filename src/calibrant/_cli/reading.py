@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calibrant._cli.showing import naming, tell
+from calibrant._cli.showing import naming_file, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._calibrators.shift_check import ScoreSums
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
     from calibrant._files.chunks import FileChunks
     from calibrant._files.request import Request
 
 
-def read(
+def read_file(
     path: Path, request: Request, *, like: Aligned | None = None, positive_last: bool = False
 ) -> Aligned:
     """Read a file of labelled predictions whole; ``like`` is another part of the same data."""
@@ -51,7 +52,7 @@ def read_any(
     from calibrant._files.formats import is_large
 
     if needs_all or request.beside or not is_large(path):
-        return read(path, request, positive_last=positive_last)
+        return read_file(path, request, positive_last=positive_last)
     chunks = FileChunks(path, request, positive_last=positive_last, progress=progress)
     if chunks.note:
         tell(chunks.note)
@@ -65,11 +66,11 @@ def check_normalize(path: Path, request: Request, kind: str) -> None:
         raise click.UsageError(f"--normalize is for probabilities; {path} has scores {kind!r}")
 
 
-def load_model(path: Path, request: Request) -> Calibrator:
+def load_calibrator(path: Path, request: Request) -> Calibrator:
     """Load a model file; refuse groups that it does not know or lacks."""
     from calibrant import model_file
 
-    with naming(path):
+    with naming_file(path):
         calibrator = model_file.load(path)
     is_grouped = hasattr(calibrator, "for_group")
     if is_grouped and request.groups is None:
@@ -82,12 +83,14 @@ def load_model(path: Path, request: Request) -> Calibrator:
     return calibrator
 
 
-def serve(calibrator: Calibrator, path: Path, request: Request) -> CalibratedFile:
-    """Read a file whole and calibrate it; errors name it."""
+def serve(
+    calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
+) -> CalibratedFile:
+    """Read a file whole and calibrate it; errors name it, and its scores are added to ``sums``."""
     from calibrant._files.apply import calibrate_file
 
-    with naming(path):
-        served = calibrate_file(calibrator, path, request)
+    with naming_file(path):
+        served = calibrate_file(calibrator, path, request, sums)
     if note := served.calibration.source.note:
         tell(note)
     return served

@@ -23,7 +23,7 @@ SHORT.maxstring = SHORT.maxother = 100
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """Put a path before what is wrong with what a file holds, unless it is named there."""
     from calibrant.errors import DataError, ModelFileError, ParameterError
 
@@ -40,12 +40,12 @@ def tell(note: str) -> None:
     click.echo(f"calibrant: {' '.join(note.split())}", err=True)
 
 
-def to_json(result: dict[str, Any]) -> str:
+def to_json(result: Mapping[str, object]) -> str:
     """Return a result as one line of JSON, with its version; what is not finite is null."""
     return json.dumps({"version": JSON_VERSION, **_finite(result)}, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -53,7 +53,7 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def show(result: dict[str, Any], as_json: bool, text: str) -> None:
+def show(result: Mapping[str, object], as_json: bool, text: str) -> None:
     """Print a result as JSON, or a text."""
     click.echo(to_json(result) if as_json else text)
 
@@ -64,7 +64,7 @@ def in_columns(title: str, facts: Mapping[str, str]) -> str:
     return "\n".join([title, *(f"  {name:<{width}}  {fact}" for name, fact in facts.items())])
 
 
-def write_columns(out: Path, table: Any) -> None:
+def write_columns(out: Path, table: object) -> None:
     """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> list[str]:
     return lines
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     if isinstance(value, str) and value.isprintable():
         return value
     return f"{value:.6g}" if isinstance(value, float) else SHORT.repr(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 from calibrant._atomic_file import remove_half_written
 
@@ -18,7 +17,7 @@ def listen() -> None:
             signal.signal(number, _die)
 
 
-def _die(number: int, _: Any) -> None:
+def _die(number: int, _: object) -> None:
     """Handle a signal without raising.
 
     An exception would come out of any line of any library, which may catch it. Dying by the signal

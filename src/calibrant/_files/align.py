@@ -12,7 +12,6 @@ import numpy as np
 from calibrant._files.request import Request
 from calibrant._files.tables import MISSING
 from calibrant._gate import (
-    ONE_COLUMN,
     NamedMatrix,
     are_whole,
     check_batch,
@@ -20,6 +19,7 @@ from calibrant._gate import (
     check_scores,
     key,
     match_columns,
+    n_classes_of,
     softmax,
 )
 from calibrant.errors import DataError, ParameterError, PredictionFileError, naming, number_of
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from calibrant._files.source import Place, Rows
     from calibrant._gate import FeatureColumn, SimplexBatch
-
-    Labels = NDArray[Any]
+    from calibrant._types import Labels, Wholes
 
 LABEL_TYPES = {str, bytes, bool, int, float, type(None)}
 LONGEST_TEXT = 1024
@@ -65,11 +64,11 @@ class Aligned:
 
     @property
     def normalize(self) -> str | None:
-        """What calibrators and checks are told about the sums of rows."""
+        """The parameter ``normalize`` of calibrators and checks."""
         return "rows" if self.request.normalize else None
 
     @property
-    def groups(self) -> NDArray[Any] | None:
+    def groups(self) -> Labels | None:
         """Group of each row, if there are any."""
         name = self.request.groups
         return None if name is None else groups_of(self.rows.column(name), self.rows.place)
@@ -97,7 +96,7 @@ class Aligned:
         """Return how many rows a fit has used, and how many were read: all."""
         return len(self.y), len(self.y)
 
-    def take(self, rows: NDArray[np.int64]) -> Aligned:
+    def take(self, rows: Wholes) -> Aligned:
         """Return some of the rows, which were checked."""
         return replace(self, rows=self.rows.take(rows), y=self.y[rows])
 
@@ -108,7 +107,7 @@ class Aligned:
             return self.scores
         matrix = check_scores(self.rows.scores, kind, self.normalize)
         matrix = softmax(matrix) if kind in ("logits", "decision") else matrix
-        return matrix if names is None or kind in ONE_COLUMN else NamedMatrix(matrix, names)
+        return matrix if names is None or self.rows.is_single else NamedMatrix(matrix, names)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -132,7 +131,7 @@ def align(
     request: Request | None = None,
     *,
     like: Aligned | None = None,
-    labels: list[Any] | None = None,
+    labels: Sequence[object] | None = None,
     positive_last: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
@@ -143,7 +142,7 @@ def align(
     request says which. It is the class of a single column.
     """
     request = request or Request()
-    place, names, is_single = rows.place, rows.place.names, rows.kind in ONE_COLUMN
+    place, names, is_single = rows.place, rows.place.names, rows.is_single
     as_text = like is not None and like.y.dtype.kind == "U"
     if labels:
         as_text = isinstance(labels[0], str)
@@ -160,7 +159,7 @@ def align(
     if is_single and len(two or labels) == 2:
         name = names[0] if names is not None and len(names) == 1 else None
         with naming(place):
-            check_positive(np.array(two or labels), name, told=two is not None)
+            check_positive(np.array(two or labels), name, are_given=two is not None)
     aligned = Aligned(rows, y, two if is_single else known, request)
     if is_single or two is None or len(two) != 2:
         return aligned
@@ -172,12 +171,11 @@ def align(
 
 
 def _find_classes(
-    rows: Rows, y: Labels, labels: list[Any], request: Request, like: Aligned | None
+    rows: Rows, y: Labels, labels: Sequence[object], request: Request, like: Aligned | None
 ) -> list[Any] | None:
     """Return the class of each column, where something tells it."""
     place, names, n_columns = rows.place, rows.place.names, rows.scores.shape[1]
-    is_single = rows.kind in ONE_COLUMN
-    n_classes = 2 if is_single else n_columns
+    is_single, n_classes = rows.is_single, n_classes_of(rows.kind, n_columns)
     if request.classes is not None:
         if len(request.classes) != n_classes:
             raise PredictionFileError(
@@ -201,7 +199,7 @@ def _find_classes(
 
 
 def _classes_by_name(
-    rows: Rows, names: list[str], y: Labels, labels: list[Any], *, is_normalized: bool
+    rows: Rows, names: list[str], y: Labels, labels: Sequence[object], *, is_normalized: bool
 ) -> list[Any] | None:
     """Return the classes of the columns of a table, if names tell them: all columns hold scores.
 
@@ -237,7 +235,7 @@ def _classes_by_name(
     return match.classes
 
 
-def _two_classes(rows: Rows, y: Labels, known: list[Any], positive: str) -> list[Any]:
+def _two_classes(rows: Rows, y: Labels, known: Sequence[object], positive: str) -> list[Any]:
     """Return two classes, the positive one last."""
     (own,) = _typed([positive], y)
     others = [label for label in known if label != own]
@@ -269,7 +267,7 @@ def _with_positive_last(aligned: Aligned, two: list[Any]) -> Aligned:
     return replace(aligned, rows=rows, classes=two)
 
 
-def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -> None:
+def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[object]) -> None:
     """Refuse a file with more or fewer columns of scores than a model has classes."""
     if n_columns == len(classes):
         return
@@ -300,7 +298,7 @@ def read_labels(rows: Rows, *, as_text: bool = False) -> Labels:
     return labels_of(rows.labels, rows.place, as_text=as_text)
 
 
-def labels_of(stored: NDArray[Any], place: Place, *, as_text: bool = False) -> Labels:
+def labels_of(stored: Labels, place: Place, *, as_text: bool = False) -> Labels:
     """Return labels as whole numbers where all of them are, else as they stand.
 
     In text, and where a label was missing in a table, whole numbers are written ``3.0``.
@@ -333,7 +331,7 @@ def labels_of(stored: NDArray[Any], place: Place, *, as_text: bool = False) -> L
     return np.array([whole[text] for text in texts], dtype=np.int64)
 
 
-def refuse_unknown(y: Labels, known: list[Any], place: Place) -> None:
+def refuse_unknown(y: Labels, known: Sequence[object], place: Place) -> None:
     """Refuse the first label that is not among the classes."""
     classes, labels = np.array(known), y
     if y.dtype.kind == "U" or classes.dtype.kind == "U":
@@ -353,7 +351,7 @@ def _typed(classes: Sequence[str], y: Labels) -> list[Any]:
     return list(classes)
 
 
-def texts_of(values: NDArray[Any]) -> list[str]:
+def texts_of(values: NDArray[np.generic]) -> list[str]:
     """Return values as text; what is missing is empty."""
     if values.dtype.kind == "M":
         values = values.astype(str)
@@ -371,7 +369,7 @@ def _fault_of(text: str) -> str:
     return has if len(text) > LONGEST_TEXT else ""
 
 
-def groups_of(values: NDArray[Any], place: Place, option: str = "--groups") -> NDArray[Any]:
+def groups_of(values: NDArray[np.generic], place: Place, option: str = "--groups") -> Labels:
     """Return the group of each row, always as text: no name depends on what else is there."""
     texts = texts_of(values)
     for text in dict.fromkeys(texts):
@@ -381,7 +379,7 @@ def groups_of(values: NDArray[Any], place: Place, option: str = "--groups") -> N
     return np.array(texts, dtype=str)
 
 
-def values_of(values: NDArray[Any]) -> NDArray[Any]:
+def values_of(values: NDArray[np.generic]) -> NDArray[Any]:
     """Return texts as the first of these that all of them are: whole numbers, numbers or times.
 
     None is a text that is missing.

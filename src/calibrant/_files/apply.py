@@ -24,7 +24,7 @@ from calibrant._files.formats import (
 )
 from calibrant._files.logs import leave_out_absent
 from calibrant._files.writers import calibrated_table, labels_of_model, open_output
-from calibrant._gate import ONE_COLUMN, NamedMatrix
+from calibrant._gate import NamedMatrix, is_single
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck
     from calibrant._files.request import Request
     from calibrant._files.source import Rows, Source
     from calibrant._files.writers import Chunks
+    from calibrant._types import Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
-"""Bad rows whose places are told."""
+"""Number of bad rows that are named by their places."""
 
 
 class Applied(NamedTuple):
@@ -51,6 +53,9 @@ class Applied(NamedTuple):
     note: str
     """What was read as what, for users."""
 
+    check: ShiftCheck | None = None
+    """Whether the scores of all files look like those of the fit, if that was asked for."""
+
 
 def apply_file(
     calibrator: Calibrator,
@@ -59,20 +64,24 @@ def apply_file(
     request: Request,
     *,
     on_bad_row: str = "raise",
+    is_checked: bool = False,
     progress: Callable[[int, int | None], None] = lambda *_: None,
 ) -> Applied:
     """Calibrate the predictions in ``path`` into ``out``, whose format is that of its suffix.
 
     Columns of a table that are no scores are copied; of other files the labels are, where ``out``
-    has a place for them. Tables of a directory keep their names in a new directory. ``progress`` is
-    called with the number of rows or files done.
+    has a place for them. Tables of a directory keep their names in a new directory. Scores that are
+    to be checked are compared with those of the fit, all files together. ``progress`` is called
+    with the number of rows or files done.
     """
     by_row = request.groups is not None or hasattr(calibrator, "columns_")
     gate.check_option("on_bad_row", on_bad_row, ("raise",) if by_row else ON_BAD_ROW)
-    apply = partial(_apply_file, calibrator, request, on_bad_row)
+    sums = calibrator._score_sums() if is_checked else None  # noqa: SLF001  (ours)
+    apply = partial(_apply_file, calibrator, request, on_bad_row, sums)
     tables = files_below(path, "table") if path.is_dir() else []
     if not tables:
-        return apply(progress, path, out)
+        applied = apply(progress, path, out)
+        return applied._replace(check=_checked(sums))
     done = []
     with new_directory(out) as directory:
         for n, file in enumerate(tables, start=1):
@@ -80,22 +89,30 @@ def apply_file(
             target.parent.mkdir(parents=True, exist_ok=True)
             done.append(apply(lambda *_: None, file, target))
             progress(n, len(tables))
-    n_rows, n_bad, where, _ = zip(*done, strict=True)
     return Applied(
-        sum(n_rows), sum(n_bad), [*chain(*where)][:NAMED_ROWS], name_others(path, tables)
+        sum(one.n_rows for one in done),
+        sum(one.n_bad_rows for one in done),
+        [*chain(*(one.where for one in done))][:NAMED_ROWS],
+        name_others(path, tables),
+        _checked(sums),
     )
+
+
+def _checked(sums: ScoreSums | None) -> ShiftCheck | None:
+    return sums.compare() if sums is not None and sums.n_rows > 1 else None
 
 
 def _apply_file(
     calibrator: Calibrator,
     request: Request,
     on_bad_row: str,
+    sums: ScoreSums | None,
     progress: Callable[[int, int | None], None],
     path: Path,
     out: Path,
 ) -> Applied:
-    """Calibrate a file."""
-    calibrate, known = RowCalibration(calibrator, path, request), find_format(out)
+    """Calibrate a file, and add its scores to ``sums``."""
+    calibrate, known = RowCalibration(calibrator, path, request, sums), find_format(out)
     if known is None or known.write is None:
         raise unknown_format(out, to_write=True)
     n_read = n_bad = 0
@@ -123,7 +140,7 @@ def _apply_file(
 def of_model(calibrator: Calibrator, request: Request) -> Request:
     """Return what a model asks of a file; other columns of a table are written again."""
     # Of several classes other numbers stay refused: they may be classes of another model.
-    names = getattr(calibrator, "feature_names_in_", ()) if calibrator.scores in ONE_COLUMN else ()
+    names = getattr(calibrator, "feature_names_in_", ()) if is_single(calibrator.scores) else ()
     beside = dict.fromkeys(_feature_names(calibrator), "the model was fitted with --features")
     return replace(
         request,
@@ -135,22 +152,22 @@ def of_model(calibrator: Calibrator, request: Request) -> Request:
     )
 
 
-def _feature_names(calibrator: Any) -> list[str]:
+def _feature_names(calibrator: object) -> list[str]:
     """Return the columns that a model reads beside the scores."""
     return [column.name for column in getattr(calibrator, "columns_", ()) if column.width]
 
 
-def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
+def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     """Check the columns of a file against those of a model, as ``predict_proba`` does.
 
     Return their order, if it is not that of the classes.
     """
     classes, names, place = calibrator.classes_, source.place.names, source.place
     fitted = getattr(calibrator, "feature_names_in_", None)
-    if source.kind in ONE_COLUMN:
+    if is_single(source.kind):
         single = names[0] if names is not None and len(names) == 1 else None
         with errors.naming(place):
-            gate.check_positive(classes, single, told=True)
+            gate.check_positive(classes, single, are_given=True)
             if source.columns is None or not source.columns.are_chosen:
                 gate.check_single_name(single, fitted, "the model")
         return None
@@ -172,7 +189,7 @@ def _find_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | N
     return None
 
 
-def _groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+def _groups_like(groups: Labels, known: Labels) -> Labels:
     """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
     if known.dtype.kind not in "iufb":
         return groups
@@ -184,23 +201,24 @@ def _groups_like(groups: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
 class RowCalibration:
     """Calibrates rows of an open file, whose columns it has checked against the model's.
 
-    ``names`` are those of the columns of scores, in the order of ``classes``.
+    ``names`` are those of the columns of scores, in the order of ``classes``. Scores of good rows
+    are added to ``sums``.
     """
 
-    def __init__(self, calibrator: Calibrator, path: Path, request: Request) -> None:
-        self._calibrator, self._groups = calibrator, request.groups
+    def __init__(
+        self, calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
+    ) -> None:
+        self._calibrator, self._groups, self._sums = calibrator, request.groups, sums
         self.source = open_source(path, of_model(calibrator, request))
         self.classes = calibrator.classes_
         self._order = _find_order(calibrator, self.source)
         names = self.source.place.names or [str(c) for c in self.classes]
         self.names = names if self._order is None else [names[j] for j in self._order]
 
-    def __call__(
-        self, rows: Rows, on_bad_row: str = "raise"
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[NDArray[Any], Bools]:
         """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
         calibrator, classes = self._calibrator, [str(c) for c in self.classes]
-        by_row: dict[str, Any] = {}
+        by_row: dict[str, object] = {}
         if self._groups is not None:
             values = groups_of(rows.column(self._groups), rows.place)
             by_row["groups"] = _groups_like(values, calibrator.groups_)
@@ -208,10 +226,13 @@ class RowCalibration:
             by_row["features"] = features_of(rows, names, calibrator.columns_)
         scores = rows.scores if self._order is None else rows.scores[:, self._order]
 
-        def predict(some: NDArray[Any]) -> NDArray[Any]:
+        def predict(some: NDArray[np.generic]) -> Labels:
             # The columns are checked already: with these names the model asks no more.
-            given = some if calibrator.scores in ONE_COLUMN else NamedMatrix(some, classes)
-            return calibrator.predict_proba(given, **by_row)
+            given = some if is_single(calibrator.scores) else NamedMatrix(some, classes)
+            probabilities = calibrator.predict_proba(given, **by_row)
+            if self._sums is not None:
+                calibrator._add_scores(self._sums, given)  # noqa: SLF001  (ours)
+            return probabilities
 
         ordered = None if rows.place.names is None else self.names
         with errors.naming(replace(rows.place, names=ordered)):
@@ -228,7 +249,7 @@ class CalibratedFile:
     """A file that was read and calibrated whole."""
 
     rows: Rows
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     calibration: RowCalibration
 
     @property
@@ -243,8 +264,10 @@ class CalibratedFile:
         return calibrated_table(self.calibration, self.probabilities, self.rows)
 
 
-def calibrate_file(calibrator: Calibrator, path: Path, request: Request) -> CalibratedFile:
-    """Read a file and calibrate it."""
-    calibrate = RowCalibration(calibrator, path, request)
+def calibrate_file(
+    calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
+) -> CalibratedFile:
+    """Read a file and calibrate it; its scores are added to ``sums``."""
+    calibrate = RowCalibration(calibrator, path, request, sums)
     rows = calibrate.source.read()
     return CalibratedFile(rows, calibrate(rows)[0], calibrate)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._files.source import Place, Rows, Source, decoding, kind_of
-from calibrant._gate import ONE_COLUMN, are_whole, two_column_kind
+from calibrant._gate import are_whole, n_classes_of, two_column_kind
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.request import Request
+    from calibrant._types import Labels
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 """Names of arrays of scores in an npz file, and what they hold."""
@@ -47,7 +48,7 @@ def read_npz(path: Path, request: Request) -> Source:
     scores = _to_matrix(archive.load(name), f"{path}: {name}", request.kind)
     n_rows, n_columns = scores.shape
     kind = kind_of(request.kind, n_columns, str(path), ARRAYS[stem])
-    classes, labels = archive.load_classes(2 if kind in ONE_COLUMN else n_columns), None
+    classes, labels = archive.load_classes(n_classes_of(kind, n_columns)), None
     if f"{prefix}labels" in archive.names:
         labels = archive.load(f"{prefix}labels")
         _check_labels(labels, f"{path}: labels", n_rows)
@@ -137,7 +138,7 @@ class Archive:
         )
 
 
-def _labels_among(labels: NDArray[Any], names: list[str]) -> NDArray[Any]:
+def _labels_among(labels: Labels, names: list[str]) -> Labels:
     """Return labels as classes are named: whole numbers beside classes of text are their places.
 
     So what a label means does not depend on which others are there.
@@ -153,7 +154,7 @@ def _labels_among(labels: NDArray[Any], names: list[str]) -> NDArray[Any]:
     return np.array(texts, dtype=str)
 
 
-def _to_matrix(scores: NDArray[Any], where: str, kind: str | None) -> NDArray[Any]:
+def _to_matrix(scores: NDArray[np.generic], where: str, kind: str | None) -> NDArray[Any]:
     """Return scores with a column for each class, or the only one; refuse what is none."""
     is_of_numbers = scores.dtype.kind in "fiub"
     if scores.ndim == 1 and is_of_numbers and kind not in ARRAYS.values():
@@ -164,13 +165,13 @@ def _to_matrix(scores: NDArray[Any], where: str, kind: str | None) -> NDArray[An
     return scores
 
 
-def _check_labels(labels: NDArray[Any], where: str, n_rows: int) -> None:
+def _check_labels(labels: Labels, where: str, n_rows: int) -> None:
     fits = labels.shape == (n_rows,) and labels.dtype.kind in "iufbUS"
     needed = f"write a number or a text for each of the {n_rows} rows of scores"
     _check_array(labels, where, fits, needed)
 
 
-def _check_array(array: NDArray[Any], where: str, fits: bool, needed: str) -> None:
+def _check_array(array: NDArray[np.generic], where: str, fits: bool, needed: str) -> None:
     """Refuse an array that is not what is needed."""
     if not fits:
         raise PredictionFileError(

@@ -17,7 +17,7 @@ from calibrant import _notices as notices
 from calibrant._files.align import align, read_labels, values_of
 from calibrant._files.formats import files_below, join_tables, open_source
 from calibrant._files.request import Request
-from calibrant._gate import ONE_COLUMN, NamedMatrix, fitted_names
+from calibrant._gate import NamedMatrix, fitted_names
 from calibrant.errors import LabelError, PredictionFileError, ShapeError
 from calibrant.scale import Chunks, located
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.source import Rows, Source
+    from calibrant._types import Labels
     from calibrant.scale import RowSample
 
 T = TypeVar("T")
@@ -65,12 +66,12 @@ class SourceChunks(Chunks):
             if self._progress is not None:
                 self._progress(n_done, None, f"reading {self.source}")
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight."""
         return self._labels
 
     @cached_property
-    def _labels(self) -> NDArray[Any]:
+    def _labels(self) -> Labels:
         """The labels, for which no score is read."""
         labels: set[Any] = set()
         for rows in self._read(scores=False):
@@ -98,13 +99,13 @@ class SourceChunks(Chunks):
 
     @abstractmethod
     def _count(self, count: Callable[..., T], rows: Rows) -> T:
-        """Count one chunk; a fault is told with its file and row."""
+        """Count one chunk; an error names its file and row."""
 
 
 class TableChunks(SourceChunks):
     """Tables whose columns of scores are named by the caller, with the class of each."""
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight."""
         if self.request.label is None:
             raise LabelError("the tables have no column of labels; pass label=")
@@ -163,7 +164,7 @@ class FileChunks(SourceChunks):
             scores = aligned.probabilities() if self._gives_probabilities else aligned.scores
             return count(scores, aligned.y)
 
-    def sample(self, classes: Any = None, **settings: Any) -> RowSample:
+    def sample(self, classes: object = None, **settings: Any) -> RowSample:
         """Return the rows, or a sample of them; who asks again gets the same."""
         asked = np.asarray(classes).tolist(), settings
         if self._sampled is None or self._sampled[0] != asked:
@@ -178,7 +179,7 @@ class FileChunks(SourceChunks):
         """Return probabilities, as metrics take them, and the class of each column."""
         result = copy(self)
         result._gives_probabilities = True  # noqa: SLF001  (a copy)
-        if self.rows.kind in ONE_COLUMN:
+        if self.rows.is_single:
             result.names, result.n_columns = None, 2
         return result, self.classes
 
@@ -190,7 +191,7 @@ class FileChunks(SourceChunks):
         return sample.n_rows if sample.is_complete else sample.n_kept, sample.n_rows
 
     def explained(self) -> AbstractContextManager[None]:
-        """Let errors name the file and the options; the rows that told the classes are checked."""
+        """Let errors name the file and the options, by checking the first rows once more."""
         return self.first.explained()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,10 +12,18 @@ import numpy as np
 from calibrant._files import writers
 from calibrant._files.align import groups_of, labels_of, texts_of, values_of
 from calibrant._files.arrays import Archive, read_npy, read_npz
-from calibrant._files.logs import LINES, read_field, read_log, read_logs
+from calibrant._files.logs import LINES, read_field, read_log, read_logs, read_records
 from calibrant._files.request import Request
 from calibrant._files.source import Place, Rows, Source, check_file, decoding
-from calibrant._files.tables import ARROW, PARQUET, TEXT, read_table, read_table_column
+from calibrant._files.tables import (
+    ARROW,
+    MISSING,
+    PARQUET,
+    TEXT,
+    open_table,
+    read_table_column,
+    read_table_file,
+)
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 
 if TYPE_CHECKING:
@@ -22,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from calibrant._types import Bools, Labels, Wholes
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
@@ -44,8 +55,8 @@ class Format:
 FORMATS = (
     Format((".npz",), "archive", read_npz, writers.write_arrays),
     Format((".npy",), "array", read_npy, writers.write_arrays),
-    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table, writers.write_table),
-    Format((*PARQUET, *ARROW), "table", read_table, writers.write_table),
+    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, writers.write_table_file),
+    Format((*PARQUET, *ARROW), "table", read_table_file, writers.write_table_file),
     Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_log, writers.write_lines),
     Format((".json", ".eval"), "log", read_log),
 )
@@ -109,8 +120,10 @@ def _refuse_options(path: Path, request: Request, holds: str) -> None:
     """Refuse options that are for files of another format."""
     if holds != "archive" and request.part is not None:
         raise PredictionFileError(f"{path} has no part {request.part!r}; leave out --part")
-    if holds != "array" and request.labels is not None:
-        raise PredictionFileError(f"{path} is no npy file; leave out --labels {request.labels}")
+    if holds not in ("array", "log") and request.labels is not None:
+        raise PredictionFileError(
+            f"{path} is no npy file and no log; leave out --labels {request.labels}"
+        )
 
 
 def _decoded(stream: Iterator[Rows], path: Path) -> Iterator[Rows]:
@@ -168,7 +181,9 @@ def join_tables(files: Sequence[Path], name: str, request: Request) -> Source:
     return replace(first, place=Place(name, columns.scores), stream=read())
 
 
-def _read_column(path: Path, name: str, option: str) -> tuple[NDArray[Any], Place]:
+def _read_column(
+    path: Path, name: str, option: str, *, may_lack: bool = False
+) -> tuple[NDArray[Any], Place]:
     """Return a column of a table, a field of records or an array of an npz file.
 
     The file may have no scores. ``option`` is what names the column.
@@ -176,7 +191,7 @@ def _read_column(path: Path, name: str, option: str) -> tuple[NDArray[Any], Plac
     check_file(path)
     with decoding(path):
         if holds(path, "log"):
-            return read_field(path, name, option)
+            return read_field(path, name, option, may_lack=may_lack)
         if holds(path, "archive"):
             return Archive(path).load_column(name, option), Place(str(path))
         if holds(path, "table"):
@@ -184,7 +199,7 @@ def _read_column(path: Path, name: str, option: str) -> tuple[NDArray[Any], Plac
     raise PredictionFileError(f"{path} is not a file with a column {name!r} ({option})")
 
 
-def read_groups(path: Path, name: str, option: str) -> NDArray[Any]:
+def read_group_column(path: Path, name: str, option: str) -> Labels:
     """Return a column of groups, such as documents, as text."""
     return groups_of(*_read_column(path, name, option), option)
 
@@ -194,7 +209,38 @@ def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
     return grades_of(*_read_column(path, name, option))
 
 
-def grades_of(stored: NDArray[Any], place: Place) -> NDArray[Any]:
+def read_some_grades(path: Path, name: str, option: str) -> tuple[Bools, Labels]:
+    """Return which rows have a grade in a column that may be blank, and these grades."""
+    stored, place = _read_column(path, name, option, may_lack=True)
+    is_graded = are_known(stored)
+    if not is_graded.any():
+        raise PredictionFileError(f"{path}: no row has a grade in {name!r} ({option})")
+    return is_graded, grades_of(stored[is_graded], place.take(np.flatnonzero(is_graded)))
+
+
+def are_known(stored: Labels) -> Bools:
+    """Return which labels are there: neither blank nor a word for none, such as NA."""
+    return np.array([MISSING.fullmatch(text) is None for text in texts_of(stored)], dtype=bool)
+
+
+def copy_rows(path: Path, rows: Wholes, out: Path) -> None:
+    """Write some rows of a table or a log as they are, to a file of the same kind."""
+    is_log = holds(path, "log")
+    if not holds(out, "log" if is_log else "table"):
+        kind = ".jsonl" if is_log else ".csv, .tsv or .parquet"
+        raise PredictionFileError(f"{out}: rows of {path} can be written to {kind}")
+    if is_log:
+        records = read_records(path)
+        with writers.open_output(out) as file:
+            file.writelines(json.dumps(records[row].fields).encode() + b"\n" for row in rows)
+        return
+    import pyarrow as pa
+
+    table = open_table(path)
+    writers.save_table(out, pa.Table.from_batches(table.batches(table.names, ())).take(rows))
+
+
+def grades_of(stored: Labels, place: Place) -> NDArray[Any]:
     """Return grades: numbers with fractions as they are, others as labels."""
     values = values_of(stored)
     if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1).any():

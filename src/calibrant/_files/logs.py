@@ -14,9 +14,9 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from calibrant._files.readers import SMALLEST_MASS, Log, Record, describe, read_confidence
+from calibrant._files.readers import ID_FIELDS, SMALLEST_MASS, Log, Record, describe
 from calibrant._files.source import Place, Rows, Source
-from calibrant._files.tables import open_text, suffix_of
+from calibrant._files.tables import open_table, open_text, read_table_column, suffix_of
 from calibrant.errors import PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
@@ -42,13 +42,16 @@ def read_log(path: Path, request: Request) -> Source:
 
 def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     """Read logs as one set of rows: a file, or all those that lie below a directory."""
-    found = {file: Log(read_records(file, path), request) for file in files}
+    found = {}
+    for file in files:
+        records = _of_one_filter(read_records(file, path))
+        found[file] = Log(_with_labels(records, request), request)
     logs = [log for log in found.values() if log.records]
     if not logs:
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
     records = [record for log in logs for record in log.records]
     questions = [question for log in logs for question in log.questions()]
-    kind, is_stated = questions[0].kind, all(log.reader.read is read_confidence for log in logs)
+    kind, is_stated = questions[0].kind, all(log.reader.is_stated for log in logs)
     for record, question in zip(records, questions, strict=True):
         if question.kind != kind:
             raise record.error(f" has {question.kind}, but others {kind}; read each file alone")
@@ -57,7 +60,8 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     wheres = [record.where for record in records]
     columns, by_name = _find_classes(questions, request.log_classes, wheres)
     scores, labels, n_narrow = _to_matrix(questions, columns, by_name=by_name)
-    if None in labels and any(label is not None for label in labels):
+    is_known = [label is not None for label in labels]
+    if not request.may_lack_labels and any(is_known) and not all(is_known):
         where = wheres[labels.index(None)]
         raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the record")
     titles = " and ".join(dict.fromkeys(log.title for log in logs))
@@ -72,7 +76,7 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     rows = Rows(
         scores,
         kind,
-        None if None in labels else np.array(labels),
+        np.array(labels, None if all(is_known) else object) if any(is_known) else None,
         Place(str(path), columns, lambda rows: [wheres[row] for row in rows]),
         {
             name: np.array([record.value(name, option) for record in records])
@@ -83,6 +87,38 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
         is_stated=is_stated,
     )
     return Source.of(rows, note)
+
+
+def _of_one_filter(records: list[Record]) -> list[Record]:
+    """Leave out what other filters of lm-evaluation-harness make of the same answers.
+
+    And what HELM makes of the same questions by perturbations.
+    """
+    first = records[0].fields.get("filter") if records else None
+    return [
+        record
+        for record in records
+        if record.fields.get("filter") == first and "perturbation" not in record.fields
+    ]
+
+
+def _with_labels(records: list[Record], request: Request) -> list[Record]:
+    """Put the labels of another file to the records by their ids, as a batch has no labels."""
+    path, name = request.labels, request.label or "label"
+    if path is None:
+        return records
+    if suffix_of(path) in LINES:
+        known = {own.question: own.value(name, "--label-column") for own in read_records(path)}
+    else:
+        ids = [own for own in ID_FIELDS if own in open_table(path).names]
+        if not ids:
+            raise PredictionFileError(f"{path} has no column {some(ID_FIELDS)}; name the records")
+        columns = (read_table_column(path, own, "--labels")[0] for own in (ids[0], name))
+        known = {str(own): label for own, label in zip(*map(list, columns), strict=True)}
+    for record in records:
+        if record.question not in known:
+            raise record.error(f": {path} has no label of {record.question!r:.60} (--labels)")
+    return [own._replace(fields=own.fields | {name: known[own.question]}) for own in records]
 
 
 def _to_matrix(
@@ -205,11 +241,11 @@ def _read_samples(path: Path) -> Iterator[tuple[Any, str]]:
         archive = ZipFile(file)
         for member in archive.infolist():
             if member.filename.startswith("samples/"):
-                raw = _unzip(archive, file, member)
+                raw = unzip(archive, file, member)
                 yield raw, f"{path}, sample {member.filename[8:]!r}"
 
 
-def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
+def unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
     """Return the bytes of a member."""
     if member.compress_type != ZSTANDARD:
         return archive.read(member)
@@ -224,9 +260,17 @@ def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
         return unpacked
 
 
-def read_field(path: Path, name: str, option: str) -> tuple[NDArray[Any], Place]:
+def read_field(
+    path: Path, name: str, option: str, *, may_lack: bool = False
+) -> tuple[NDArray[Any], Place]:
     """Return a field of the records of a file, which may have no scores."""
     records = read_records(path)
     wheres = [record.where for record in records]
-    values = np.array([record.value(name, option) for record in records])
+    is_known = [record.fields.get(name) is not None for record in records]
+    values = np.array(
+        [
+            record.value(name, option) if known or not (may_lack and any(is_known)) else None
+            for record, known in zip(records, is_known, strict=True)
+        ]
+    )
     return values, Place(str(path), locate=lambda rows: [wheres[row] for row in rows])

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 import string
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
@@ -20,19 +21,23 @@ if TYPE_CHECKING:
 
     from calibrant._files.request import Request
 
-FILE = "file"
-"""Column with the file of each row, unless the records have a field of this name."""
+FILE, QUESTION = "file", "question id"
+"""Columns with the file of each row, and with its question, unless records have these fields."""
+
+ID_FIELDS = ("custom_id", "question_id", "instance_id", "id")
+DETAILS = ("doc", "metadata")
+"""Fields with the number of a question, and those that hold more about it."""
 
 SCORE_FIELDS = {"probs": "probabilities", "logits": "logits", "logprobs": "logits", "scores": None}
 """Fields of scores in plain records, with their kind where the name tells it."""
 
-BEFORE_OPTION, AFTER_OPTION = " \t\n\u0120\u2581(", " \t\n.):"
+BEFORE_OPTION, AFTER_OPTION = " \t\n\u0120\u2581(*", " \t\n.):*"
 """Signs around an option in a token; vocabularies write a space as U+0120 or U+2581."""
 
 LETTERS = list(string.ascii_uppercase)
 TRUTH_FIELDS = ("correct", "is_correct", "right", "label")
-TRUTH = {"true": 1, "1": 1, "false": 0, "0": 0}
-"""Fields that say whether an answer was right, and how."""
+TRUTH = {"true": 1, "1": 1, "1.0": 1, "c": 1, "false": 0, "0": 0, "0.0": 0, "i": 0}
+"""Fields that say whether an answer was right, and how; C and I are those of Inspect."""
 
 SMALLEST_MASS = 1e-12
 """Mass of an option that is not listed, at least."""
@@ -51,13 +56,27 @@ class Record(NamedTuple):
 
     def value(self, name: str, option: str) -> str | int | float:
         """Return a text or number beside the scores."""
-        value = self.fields.get(name, self.file if name == FILE else None)
+        value = self.fields.get(name)
+        for inner in DETAILS:  # of the task, in samples of lm-evaluation-harness and Inspect
+            details = self.fields.get(inner)
+            if value is None and isinstance(details, dict):
+                value = details.get(name)
+        if value is None and name in (FILE, QUESTION):
+            value = self.file if name == FILE else self.question
         if not isinstance(value, str | int | float):
             raise self.error(
                 f": the field {name!r} is {describe(value)}; fill it, drop the record, or name "
                 f"another ({option})"
             )
         return value
+
+    @property
+    def question(self) -> str:
+        """What tells the question from others, and is the same for every model: else its place."""
+        if "doc_id" in self.fields:
+            return f"{self.fields['doc_id']} {self.fields.get('doc_hash', '')}"
+        own = [str(self.fields[name]) for name in ID_FIELDS if name in self.fields]
+        return own[0] if own else self.where.rpartition(", ")[2]
 
     def label(self, name: str) -> str | int | None:
         """Return the label as it stands; None if there is none."""
@@ -67,6 +86,18 @@ class Record(NamedTuple):
                 f": the label {name!r} is {describe(label)}; write the name of one option"
             )
         return label
+
+    @property
+    def answer(self) -> str:
+        """Answer of a sample: what the scorer of Inspect read, or a field of a plain record."""
+        return str(self.scorer.get("answer", self.fields.get("answer", ""))).strip()
+
+    @property
+    def scorer(self) -> dict[str, Any]:
+        """What the first scorer of Inspect says; nothing of other records."""
+        scores = self.fields.get("scores")
+        own = next(iter(scores.values()), None) if isinstance(scores, dict) else None
+        return own if isinstance(own, dict) else {}
 
     @property
     def options(self) -> list[str] | None:
@@ -145,13 +176,24 @@ class Log:
         n_options = max(len(record.options or ()) for record in self.records)
         return LETTERS[: max(1 + LETTERS.index(max(said)), n_options)]
 
+    @cached_property
+    def agreement(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+        """How many samples each question has, and how many of them give each answer."""
+        answers = [(record.question, record.answer) for record in self.records]
+        return Counter(question for question, _ in answers), Counter(answers)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether questions were asked more than once."""
+        return max(self.agreement[0].values()) > 1
+
 
 def describe(value: Any) -> str:
     """Name a value of JSON for a message, in a few words."""
     return "missing" if value is None else f"{json.dumps(value):.60}"
 
 
-def is_score(value: Any) -> bool:
+def is_score(value: Any) -> TypeGuard[float]:
     """Whether a value of JSON is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -225,8 +267,42 @@ def read_confidence(record: Record, log: Log) -> Question:
     truth = None if said is None else TRUTH.get(str(said).strip().casefold(), -1)
     if truth == -1:
         raise record.error(f": the label {said!r:.200} is neither true nor false")
-    scores = [1.0 - value / scale, value / scale]
-    return Question(scores, ["false", "true"], truth, "probabilities")
+    return _stated(value / scale, truth)
+
+
+def read_repeated(record: Record, log: Log) -> Question:
+    """Read a sample of a question that was asked several times: how many give the same answer."""
+    n_samples, n_alike = log.agreement
+    share = n_alike[record.question, record.answer] / n_samples[record.question]
+    value = record.scorer.get("value")
+    if value is None:
+        usual = next((field for field in TRUTH_FIELDS if field in record.fields), "label")
+        value = record.label(log.request.label or usual)
+    truth = TRUTH.get(str(value).strip().casefold())
+    if truth is None:
+        raise record.error(f": whether the answer is right is {describe(value)}, not true or false")
+    return _stated(share, truth)
+
+
+def _stated(sure: float, truth: int | None) -> Question:
+    """Return how sure a model is of its answer, and whether that was right."""
+    return Question([1.0 - sure, sure], ["false", "true"], truth, "probabilities")
+
+
+def read_helm(record: Record, _: Log) -> Question:
+    """Read the statistics of an instance of HELM: ``max_prob``, and whether it matched exactly."""
+    means = {
+        own["name"].get("name"): own.get("mean")
+        for own in record.fields["stats"]
+        if isinstance(own, dict) and isinstance(own.get("name"), dict)
+    }
+    sure, right = means.get("max_prob"), means.get("exact_match")
+    if not is_score(sure) or not 0.0 <= sure <= 1.0 + 1e-9 or not is_score(right):
+        raise record.error(
+            " has no max_prob and exact_match; only runs of multiple choice on models with "
+            "log-probabilities can be read"
+        )
+    return _stated(min(sure, 1.0), int(right))
 
 
 def read_lm_eval(record: Record, _: Log) -> Question:
@@ -308,12 +384,16 @@ def _read_tokens(record: Record, names: list[str], label: str | int | None) -> Q
             " has no top_logprobs, which the model or its provider did not return; request them "
             "with logprobs=True, top_logprobs=20, or drop the record"
         )
-    answers = {clean(str(token.get("token"))): token for token in tokens}
-    given = [name for name in answers if name in names]
-    if len(given) != 1:
-        which = f"{'several tokens are' if given else 'no token is'} among {some(names, 8)}"
-        raise record.error(f": {which}; request only the option (max_tokens=1), or use --classes")
-    answer = answers[given[0]]
+    # A model that reasons first names its answer last, and other options before; where Inspect has
+    # read the answer, it is the last token that says so.
+    options = [token for token in tokens if clean(str(token.get("token"))) in names]
+    said = [token for token in options if clean(str(token.get("token"))) == record.answer]
+    if not options:
+        raise record.error(
+            f": no token is among {some(names, 8)}; request only the option (max_tokens=1), or use "
+            "--classes"
+        )
+    answer = (said or options)[-1]
     listed = {own.get("token"): own.get("logprob") for own in answer["top_logprobs"]}
     listed.setdefault(answer.get("token"), answer.get("logprob"))
     return to_question(record, _log_masses(record, listed, names), names, label)
@@ -350,18 +430,55 @@ def clean(token: str) -> str:
 def _logprobs_of(fields: dict[str, Any]) -> list[Any] | None:
     """Return the tokens of a response with their log-probabilities; None if it is no response.
 
-    Chat completions of OpenAI and vLLM hold them; they stand alone, under ``response`` and
-    ``body``, or under ``output`` in samples of Inspect.
+    Chat completions of OpenAI and vLLM hold them, and its Responses; they stand alone, under
+    ``response`` and ``body`` of a batch, or under ``output`` in samples of Inspect. Completions
+    and llama.cpp write them in other layouts.
     """
     for name in ("response", "body", "output"):
         if isinstance(fields.get(name), dict):
             return _logprobs_of(fields[name])
+    if isinstance(fields.get("output"), list):  # Responses: items, of which some are messages
+        parts = [part for item in fields["output"] for part in _parts_of(item)]
+        return [token for part in parts for token in part.get("logprobs") or []]
+    if isinstance(fields.get("completion_probabilities"), list):
+        return [_of_llama(token) for token in fields["completion_probabilities"]]
     choices = fields.get("choices")
     if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
         return None
     logprobs = choices[0].get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(logprobs, dict):
+        return []
+    if isinstance(logprobs.get("tokens"), list):  # completions that are no chats
+        rows = (logprobs.get(name) or [] for name in ("tokens", "token_logprobs", "top_logprobs"))
+        return [
+            {"token": token, "logprob": own, "top_logprobs": _listed(top or {})}
+            for token, own, top in zip(*rows, strict=False)
+        ]
+    content = logprobs.get("content")
     return content if isinstance(content, list) else []
+
+
+def _parts_of(item: Any) -> list[dict[str, Any]]:
+    """Return the parts of a message of a Response; none of reasoning and calls of tools."""
+    content = item.get("content") if isinstance(item, dict) else None
+    return [part for part in content or [] if isinstance(part, dict)]
+
+
+def _of_llama(token: Any) -> Any:
+    """Return a token of llama.cpp's server, in its layouts of before and of probabilities."""
+    if not isinstance(token, dict) or "top_logprobs" in token:
+        return token
+    listed = token.get("top_probs") or token.get("probs") or []
+    probs = {own.get("token", own.get("tok_str")): own.get("prob") for own in listed}
+    name = token.get("token", token.get("content"))
+    logs = {t: math.log(p) for t, p in probs.items() if is_score(p) and p > 0.0}
+    own = token.get("prob")
+    logprob = math.log(own) if is_score(own) and own > 0.0 else logs.get(name)
+    return {"token": name, "logprob": logprob, "top_logprobs": _listed(logs)}
+
+
+def _listed(logprobs: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"token": token, "logprob": own} for token, own in logprobs.items()]
 
 
 class LogReader(NamedTuple):
@@ -370,6 +487,7 @@ class LogReader(NamedTuple):
     title: str
     recognises: Callable[[dict[str, Any], Log], bool]
     read: Callable[[Record, Log], Question]
+    is_stated: bool = False
 
 
 READERS = (
@@ -377,6 +495,20 @@ READERS = (
         "samples of lm-evaluation-harness",
         lambda first, _: "resps" in first or "filtered_resps" in first,
         read_lm_eval,
+    ),
+    LogReader(
+        "instances of HELM",
+        lambda first, _: "instance_id" in first and isinstance(first.get("stats"), list),
+        read_helm,
+        is_stated=True,
+    ),
+    LogReader(
+        "repeated samples of Inspect",
+        lambda first, log: (
+            isinstance(first.get("output"), dict) and not _logprobs_of(first) and log.is_repeated
+        ),
+        read_repeated,
+        is_stated=True,
     ),
     LogReader(
         "samples of Inspect",
@@ -392,6 +524,13 @@ READERS = (
         "records with a confidence",
         lambda first, log: is_score(first.get(str(log.field))),
         read_confidence,
+        is_stated=True,
+    ),
+    LogReader(
+        "repeated samples",
+        lambda first, log: log.field is None and "answer" in first and log.is_repeated,
+        read_repeated,
+        is_stated=True,
     ),
     LogReader("plain records", lambda _, log: log.field is not None, read_plain),
 )

@@ -46,6 +46,9 @@ class Request:
     more: Mapping[str, str] = field(default_factory=dict)
     """Further columns to read, and the option that names each."""
 
+    may_lack_labels: bool = False
+    """Whether some rows of a log may have no label."""
+
     reads_scores: bool = True
     reads_others: bool = False
     """Whether scores are read, and whether columns that nobody names are: they are copied."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._gate import ONE_COLUMN
+from calibrant._gate import is_single, single_kind
 from calibrant.errors import Arguments, DataError, MemoryLimitError, PredictionFileError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.tables import Columns
+    from calibrant._types import Labels, Wholes
 
     Locate = Callable[[Sequence[int]], list[str]]
 
@@ -101,6 +102,12 @@ class Place(Arguments):
 
     y = scores
 
+    def take(self, rows: Wholes) -> Place:
+        """Return where some of the rows stand."""
+        return replace(
+            self, locate=lambda own: self.where([int(rows[row]) for row in own]), first_row=0
+        )
+
     def where(self, rows: Sequence[int]) -> list[str]:
         """Where rows are: lines of text, else rows counted from 0."""
         rows = [self.first_row + row for row in rows]
@@ -139,7 +146,7 @@ class Rows:
 
     scores: NDArray[Any]
     kind: str
-    labels: NDArray[Any] | None
+    labels: Labels | None
     place: Place
     beside: Any = field(default_factory=dict)
     are_columns_sure: bool = True
@@ -147,11 +154,16 @@ class Rows:
     has_absent: bool = False
     is_stated: bool = False
 
+    @property
+    def is_single(self) -> bool:
+        """Whether the scores are one number for each row, of two classes."""
+        return is_single(self.kind)
+
     def column(self, name: str) -> NDArray[Any]:
         """Return a column beside the scores."""
-        return to_array(self.beside[name])
+        return column_to_array(self.beside[name])
 
-    def take(self, rows: slice | NDArray[np.int64], first_row: int = 0) -> Rows:
+    def take(self, rows: slice | Wholes, first_row: int = 0) -> Rows:
         """Return some of the rows; those of a slice, of arrays, know where they are."""
         beside = self.beside
         if isinstance(beside, dict):
@@ -167,7 +179,7 @@ class Rows:
         )
 
 
-def to_array(column: Any) -> NDArray[Any]:
+def column_to_array(column: Any) -> NDArray[Any]:
     """Return a column of Arrow, or an array, as an array; text is objects, None where missing."""
     return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
 
@@ -237,8 +249,8 @@ class Source:
 def kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:
     """Kind of the scores: as the caller says, else ``plain``, or that of one column of it."""
     if kind is None:
-        return plain if n_columns > 1 else {two: one for one, two in ONE_COLUMN.items()}[plain]
-    if kind in ONE_COLUMN and n_columns > 1:
+        return plain if n_columns > 1 else single_kind(plain)
+    if is_single(kind) and n_columns > 1:
         raise PredictionFileError(
             f"{where} has {n_columns} columns of scores, but --scores {kind} needs one number per "
             "row; choose one column with --columns"

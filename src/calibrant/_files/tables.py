@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.source import Place, Rows, Source, kind_of, to_array
+from calibrant._files.source import Place, Rows, Source, column_to_array, kind_of
 from calibrant._gate import are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.request import Request
+    from calibrant._types import Floats
 
 TEXT = {".csv": ",", ".tsv": "\t"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -153,7 +154,7 @@ def _is_float(text: str) -> bool:
     return False
 
 
-def read_table(path: Path, request: Request) -> Source:
+def read_table_file(path: Path, request: Request) -> Source:
     """Open a table of predictions."""
     table = open_table(path)
     columns = assign_columns(table, request)
@@ -169,7 +170,7 @@ def read_table(path: Path, request: Request) -> Source:
             yield Rows(
                 _scores_of(batch, names if request.reads_scores else [], path),
                 kind,
-                None if label is None else to_array(batch[label]),
+                None if label is None else column_to_array(batch[label]),
                 replace(place, first_row=n_done),
                 batch,
                 are_columns_sure=columns.are_chosen,
@@ -184,11 +185,11 @@ def read_table_column(path: Path, name: str, option: str) -> tuple[NDArray[Any],
     """Return a column of a table, which may have no scores."""
     table = open_table(path)
     _check_column(table, name, option)
-    parts = [to_array(batch[name]) for batch in table.batches([name], ())]
+    parts = [column_to_array(batch[name]) for batch in table.batches([name], ())]
     return np.concatenate(parts), Place(str(path), locate=table.locate)
 
 
-def _scores_of(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
+def _scores_of(batch: Any, names: list[str], path: Path) -> Floats:
     """Scores of a record batch."""
     scores = np.empty((batch.num_rows, len(names)))
     for j, name in enumerate(names):
@@ -197,7 +198,7 @@ def _scores_of(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
                 f"{path}, column {name!r} is of type {batch[name].type}; scores must be numbers: "
                 "name the labels with --label-column, or leave the column out with --ignore"
             )
-        scores[:, j] = to_array(batch[name])
+        scores[:, j] = column_to_array(batch[name])
     return scores
 
 

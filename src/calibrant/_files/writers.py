@@ -21,6 +21,7 @@ from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
     from calibrant._files.apply import RowCalibration
+    from calibrant._types import Labels
 
 
 Chunks = Iterator[tuple[NDArray[Any], Rows]]
@@ -30,7 +31,7 @@ Writer = Callable[[IO[bytes], Path, "RowCalibration", Chunks], None]
 """Write calibrated rows to a file, whose path tells its format."""
 
 
-def labels_of_model(rows: Rows, classes: NDArray[Any]) -> NDArray[Any]:
+def labels_of_model(rows: Rows, classes: Labels) -> Labels:
     """Return the labels of a file as a model has them."""
     return read_labels(rows, as_text=classes.dtype.kind in "OTU")
 
@@ -66,12 +67,16 @@ def write_lines(file: IO[bytes], _: Path, calibration: RowCalibration, chunks: C
         labels = [None] * len(calibrated) if rows.labels is None else rows.labels.tolist()
         for row, label in zip(calibrated.tolist(), labels, strict=True):
             # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
-            record: dict[str, Any] = {"probs": {n: p for n, p in zip(names, row, strict=True) if p}}
+            record: dict[str, object] = {
+                "probs": {n: p for n, p in zip(names, row, strict=True) if p}
+            }
             record |= {} if label is None else {"label": label}
             file.write(json.dumps(record).encode() + b"\n")
 
 
-def write_table(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
+def write_table_file(
+    file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks
+) -> None:
     """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
     tables = (calibrated_table(calibration, *chunk) for chunk in chunks)
     for first in tables:
@@ -88,7 +93,9 @@ def write_table(file: IO[bytes], path: Path, calibration: RowCalibration, chunks
     raise PredictionFileError(f"{calibration.source.place.source} has no rows to write")
 
 
-def calibrated_table(calibration: RowCalibration, calibrated: NDArray[Any], rows: Rows) -> Any:
+def calibrated_table(
+    calibration: RowCalibration, calibrated: NDArray[np.generic], rows: Rows
+) -> Any:
     """Return the columns of a chunk, with calibrated rows in place of its scores, as Arrow's.
 
     Of arrays these are the labels, if there are any, and a column for each class.

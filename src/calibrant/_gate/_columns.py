@@ -1,7 +1,8 @@
-"""Which column belongs to which class, by the names of the columns.
+"""Which column belongs to which class, by the names of the columns; one column of two classes.
 
 One rule for data frames and files: names equal the labels, or the labels after one prefix that all
-of them share (``prob_cat`` for ``cat``).
+of them share (``prob_cat`` for ``cat``). Two classes may be one number for each row: the
+probability, or the margin, of the positive class.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Floats, Labels, Wholes
+
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0*)?")
 _NUMBER_AT_THE_END = re.compile(r"-?[0-9]{1,18}(?:\.0+)?\Z")
 
@@ -38,7 +42,7 @@ class Match:
     prefix: str = ""
 
 
-def key(value: Any) -> str:
+def key(value: object) -> str:
     """Text that is the same for a label and for the name of its column: 1, 1.0 and "01" agree."""
     text = str(value).strip()
     return str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text
@@ -87,7 +91,7 @@ def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
     return Match(first.columns, classes, first.prefix)
 
 
-def _by_number(names: Sequence[Any], _: list[str]) -> dict[str, tuple[list[int], list[str]]]:
+def _by_number(names: Sequence[object], _: list[str]) -> dict[str, tuple[list[int], list[str]]]:
     """Return columns and numbers at the end of their names, by what stands before them."""
     groups: dict[str, tuple[list[int], list[str]]] = {}
     for j, name in enumerate(map(str, names)):
@@ -119,16 +123,16 @@ def _by_text(names: Sequence[Any], labels: list[str]) -> dict[str, tuple[list[in
 
 
 def column_order(
-    names: list[Any] | None, classes: NDArray[Any], *, told: bool = True
-) -> NDArray[np.int64] | None:
+    names: Sequence[object] | None, classes: Labels, *, are_given: bool = True
+) -> Wholes | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
-    It comes with a warning. Unless the caller was ``told`` the class of each column, those whose
+    It comes with a warning. Unless the classes of the columns ``are_given``, those whose
     names neither tell their classes nor are in sorted order are refused.
     """
     order = None if names is None else order_of(names, classes)
     if names is None or order is None:
-        if names and not told and classes.dtype.kind in "OUST" and not are_sorted(names):
+        if names and not are_given and classes.dtype.kind in "OUST" and not are_sorted(names):
             raise errors.ColumnNameError(
                 f"{errors.names().prefix}columns {errors.some_in_words(names)} are neither named "
                 f"after the classes {errors.some_in_words(classes.tolist())} nor in sorted order, "
@@ -139,7 +143,7 @@ def column_order(
     return changed_order(order, names)
 
 
-def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.int64] | None:
+def changed_order(order: Wholes, names: Sequence[object]) -> Wholes | None:
     """Return an order of columns with a warning, or None if it is the one that they have."""
     if np.array_equal(order, np.arange(len(order))):
         return None
@@ -152,7 +156,7 @@ def changed_order(order: NDArray[np.int64], names: Sequence[Any]) -> NDArray[np.
     return order
 
 
-def order_of(names: Sequence[Any], classes: NDArray[Any]) -> NDArray[np.int64] | None:
+def order_of(names: Sequence[Any], classes: Labels) -> Wholes | None:
     """Return the columns in the order of ``classes``, if all of them are named after classes."""
     if len({isinstance(name, str) for name in names}) > 1:
         raise errors.ColumnNameError(
@@ -184,14 +188,16 @@ def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
             )
 
 
-def feature_names(names: list[Any] | None) -> dict[str, Any]:
+def feature_names(names: Sequence[object] | None) -> dict[str, Any]:
     """``feature_names_in_`` as scikit-learn sets it: names that are text, or none."""
     if not names or not all(isinstance(name, str) for name in names):
         return {}
     return {"feature_names_in_": np.array(names, dtype=object)}
 
 
-def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) -> None:
+def check_names(
+    names: Sequence[object] | None, fitted: NDArray[np.generic] | None, who: str
+) -> None:
     """Compare names with those of the fit, in scikit-learn's words; ``who`` is the estimator."""
     given = feature_names(names).get("feature_names_in_")
     if given is None or fitted is None:
@@ -207,12 +213,12 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
     if given.tolist() == fitted.tolist():
         return
     faults = "".join(
-        f"{fault}:\n" + "".join(f"- {name}\n" for name in sorted(found)[:5])
-        for fault, found in (
+        f"{fault}:\n" + "".join(f"- {name}\n" for name in sorted(result)[:5])
+        for fault, result in (
             ("Feature names unseen at fit time", set(given) - set(fitted)),
             ("Feature names seen at fit time, yet now missing", set(fitted) - set(given)),
         )
-        if found
+        if result
     )
     raise errors.ColumnNameError(
         "The feature names should match those that were passed during fit.\n"
@@ -220,7 +226,7 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
     )
 
 
-def are_sorted(names: Sequence[Any]) -> bool:
+def are_sorted(names: Sequence[object]) -> bool:
     """Whether names are in the order in which labels are sorted, or count upwards."""
     texts = list(map(str, names))
     return texts == sorted(texts) or texts == sorted(texts, key=_natural)
@@ -233,3 +239,150 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
         for part in re.split(r"(\d+)", name)
         if part
     ]
+
+
+ONE_COLUMN = {"positive": "probabilities", "decision": "logits"}
+"""Kinds of scores with one number for each row, and the kind of the two columns made of it."""
+
+WORDS_OF_SCORES = frozenset(("p", "pr", "prob", "probs", "proba", "probability", "probabilities"))
+WORDS_OF_SCORES |= {"of", "y", "class", "label", "score", "scores", "conf", "confidence"}
+WORDS_OF_SCORES |= {"pred", "predicted", "prediction"}
+"""Words beside the class in the name of a column of scores."""
+
+WORDS_OF_NO = frozenset(("no", "false", "neg", "negative"))
+"""What names say of 0, of -1 and of False."""
+
+
+def is_single(kind: str) -> bool:
+    """Whether scores of this kind are one number for each row."""
+    return kind in ONE_COLUMN
+
+
+def two_column_kind(kind: str) -> str:
+    """Return the kind of the rows that maps and solvers see."""
+    return ONE_COLUMN.get(kind, kind)
+
+
+def single_kind(kind: str) -> str:
+    """Return the kind of one column from which two columns of this kind are made."""
+    return {two: one for one, two in ONE_COLUMN.items()}[kind]
+
+
+def n_classes_of(kind: str, n_columns: int) -> int:
+    """Return the number of classes that columns of scores of this kind are for."""
+    return 2 if is_single(kind) else n_columns
+
+
+def n_columns_of(kind: str, n_classes: int) -> int:
+    """Return the number of columns that scores of this kind have for ``n_classes`` classes."""
+    return 1 if is_single(kind) else n_classes
+
+
+def how_to_pass(kind: str) -> str:
+    """Say how one column of a binary problem is passed where two are expected."""
+    two = "np.column_stack([1 - p, p])"
+    if two_column_kind(kind) == "logits":
+        two = "np.column_stack([np.zeros_like(z), z])"
+    return f"{errors.names().if_single}; or pass two columns, {two}"
+
+
+def two_columns(
+    column: NDArray[np.generic], kind: str, limits: tuple[float, float], first_row: int = 0
+) -> Floats:
+    """Return [1 - p, p] of probabilities, or log-probabilities of margins: -log(1 + exp(-+z)).
+
+    Log-probabilities are logits, and the same that probabilities have: methods whose result
+    depends on a number added to all logits of a row give the same for both.
+    """
+    values = column[:, 0].astype(np.float64)
+    low, high = limits
+    bad = ~((values >= low) & (values <= high))
+    if kind == "decision":
+        bad &= ~np.isinf(values)  # of a probability of exactly 0 or 1
+    if bad.any():
+        i, names = int(np.argmax(bad)), errors.names()
+        if not np.isfinite(values[i]):
+            raise errors.NonFiniteError(
+                f"Input {names.scores} contains NaN or infinity",
+                row=first_row + i,
+                value=values[i],
+                remedy="remove or repair the row",
+            )
+        is_margin = kind == "decision"
+        raise errors.RangeError(
+            f"margins are at most {high:g}" if is_margin else "a probability must be in [0, 1]",
+            row=first_row + i,
+            value=values[i],
+            remedy="scale them" if is_margin else names.if_margins,
+        )
+    out = np.empty((len(values), 2))
+    if kind == "positive":
+        np.subtract(1.0, values, out=out[:, 0])
+        out[:, 1] = values
+    else:
+        np.negative(np.logaddexp(0.0, values), out=out[:, 0])
+        np.negative(np.logaddexp(0.0, -values), out=out[:, 1])
+    return out
+
+
+def tells_positive(classes: Labels) -> bool:
+    """Whether two labels tell by themselves which is positive: 0 and 1, -1 and 1, False and True.
+
+    As in scikit-learn it is the larger one. Sorted by name, "bad" and "good" would make a good risk
+    the event.
+    """
+    known, are_numbers = classes.tolist(), classes.dtype.kind in "biuf"
+    return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
+
+
+def check_positive(classes: Labels, name: object = None, *, are_given: bool) -> None:
+    """Refuse a single column that is not known to be of the second class.
+
+    Either the classes ``are_given``, or they tell it. ``name`` is that of the column,
+    which may be the name of the other class.
+    """
+    a, b = (errors.in_words(label) for label in classes.tolist())
+    names = errors.names()
+    if not are_given and not tells_positive(classes):
+        raise errors.LabelError(
+            f"{names.scores} has one column, but it is not known whether its class is {a} or {b}",
+            remedy=names.if_unknown_positive(a, b),
+        )
+    if names_other_class(name, classes):
+        raise errors.ColumnNameError(
+            f"{names.prefix}the only column is named {name!r}, which says {a}, but is read as the "
+            f"column of {b}",
+            remedy=f"pass that of {b}, rename this one if it is, or {names.if_of_other(a, b)}",
+        )
+
+
+def names_other_class(name: object, classes: Labels) -> bool:
+    """Whether the name of a column says the first of two classes: "p0", "prob_no".
+
+    It ends with the name of the class, after words that say that it is a probability.
+    """
+    if not isinstance(name, str):
+        return False
+    first, second = (str(key(label)) for label in classes.tolist())
+    if name in (first, second):
+        return name == first
+    words, own = _words(name), _words(first)
+    while words and words[0] in WORDS_OF_SCORES and words != own:
+        words = words[1:]
+    says_no = tells_positive(classes) and len(words) == 1 and words[0] in WORDS_OF_NO
+    return says_no or (words == own and own != _words(second))
+
+
+def _words(name: str) -> list[str]:
+    """Return the words and the numbers in a name."""
+    return re.findall(r"[^\W\d_]+|\d+", name.casefold())
+
+
+def check_single_name(name: object, fitted: NDArray[np.generic] | None, who: str) -> None:
+    """Refuse a single column of another name than at the fit."""
+    if fitted is not None and isinstance(name, str) and name != fitted[0]:
+        raise errors.ColumnNameError(
+            f"{errors.names().prefix}the column is named {name!r}, but {who} was fitted to the "
+            f"column {fitted[0]!r}",
+            remedy=f"if it holds the same scores, rename it or {errors.names().if_renamed}",
+        )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant._gate._one_column import how_to_pass, is_single, two_column_kind
+from calibrant._gate._columns import how_to_pass, is_single, two_column_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def library(container: Any) -> str:
+def library(container: object) -> str:
     """Return the name of the package that a container is of."""
     return type(container).__module__.partition(".")[0]
 
@@ -37,7 +37,7 @@ class NamedMatrix:
         return np.array(self.values, dtype=dtype, copy=copy)
 
 
-def column_names(scores: Any) -> list[Any] | None:
+def column_names(scores: object) -> list[Any] | None:
     """Names of the columns of a data frame or ``NamedMatrix``; None for anything else."""
     if isinstance(scores, NamedMatrix):
         return scores.columns
@@ -56,7 +56,7 @@ def is_single_column(scores: Any) -> bool:
     return len(shape) == 1 or shape[1:] == (1,)
 
 
-def single_name(scores: Any) -> Any:
+def single_name(scores: object) -> Any:
     """Name of a series, or of the only column of a data frame, if it has one."""
     names = column_names(scores)
     if names is None:
@@ -64,7 +64,7 @@ def single_name(scores: Any) -> Any:
     return names[0] if len(names) == 1 else None
 
 
-def fitted_names(scores: Any, kind: str) -> list[Any] | None:
+def fitted_names(scores: object, kind: str) -> list[Any] | None:
     """Names of the columns that a fit keeps, that of a single one included."""
     if not is_single(kind):
         return column_names(scores)
@@ -72,7 +72,7 @@ def fitted_names(scores: Any, kind: str) -> list[Any] | None:
     return None if name is None else [name]
 
 
-def to_matrix(scores: Any, kind: str = "probabilities") -> NDArray[Any]:
+def to_matrix(scores: object, kind: str = "probabilities") -> NDArray[Any]:
     """Return a two-dimensional real array, of any dtype and order; no copy if it is one.
 
     Scores of one number for each row are a column, also where they are given as a vector.
@@ -106,7 +106,7 @@ def to_matrix(scores: Any, kind: str = "probabilities") -> NDArray[Any]:
     return array
 
 
-def _one_column(array: NDArray[Any], kind: str) -> NDArray[Any]:
+def _one_column(array: NDArray[np.generic], kind: str) -> NDArray[Any]:
     """Return one number for each row as a column."""
     if array.ndim == 1:
         return array[:, None]
@@ -119,7 +119,7 @@ def _one_column(array: NDArray[Any], kind: str) -> NDArray[Any]:
     return array
 
 
-def output_dtype(scores: Any) -> np.dtype[Any]:
+def output_dtype(scores: object) -> np.dtype[Any]:
     """Float32 for results on float32 and float16 input, else float64."""
     dtypes = [getattr(scores, "dtype", np.dtype(np.float64))]
     if library(scores) in {"pandas", "polars", "dask"} and not hasattr(scores, "dtype"):
@@ -130,7 +130,7 @@ def output_dtype(scores: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def refuse_masked(given: Any, name: str) -> None:
+def refuse_masked(given: object, name: str) -> None:
     """Refuse masked arrays: numpy would read what is behind the mask."""
     if isinstance(given, np.ma.MaskedArray):
         raise errors.ContainerError(

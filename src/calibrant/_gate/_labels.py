@@ -12,22 +12,24 @@ from calibrant._gate._columns import match_columns
 from calibrant._gate._containers import refuse_masked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    Wholes = NDArray[np.int64]
+    from calibrant._types import Bools, Floats, Labels, Wholes
 
 LARGEST_EXPONENT = 100  # the heaviest row has a weight between 2**-100 and 2**100
 
 
 def check_labels(
-    y: Any,
+    y: object,
     n_rows: int,
     n_classes: int,
     *,
-    classes: Any = None,
-    names: list[Any] | None = None,
-    used: NDArray[np.bool_] | None = None,
-) -> tuple[Wholes, NDArray[Any]]:
+    classes: object = None,
+    names: Sequence[object] | None = None,
+    used: Bools | None = None,
+) -> tuple[Wholes, Labels]:
     """Return the column of each label, and the class of each column.
 
     The classes are, in this order of preference: ``classes``; the distinct labels of the rows that
@@ -62,7 +64,7 @@ def check_labels(
     )
 
 
-def _named_classes(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | None:
+def _named_classes(names: Sequence[object] | None, present: Labels) -> Labels | None:
     """Return the classes that the names of the columns tell, if all of them do."""
     match = match_columns(names or [], present.tolist())
     if match is None or len(match.columns) != len(names or []):
@@ -70,7 +72,7 @@ def _named_classes(names: list[Any] | None, present: NDArray[Any]) -> NDArray[An
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
-def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
+def _check_classes(classes: object, n_classes: int) -> Labels:
     known = np.array(classes)
     if known.ndim != 1 or len(known) != n_classes:
         raise errors.ParameterError(
@@ -86,7 +88,7 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
     return known
 
 
-def _positions(values: NDArray[Any], codes: Wholes, known: NDArray[Any]) -> Wholes:
+def _positions(values: NDArray[np.generic], codes: Wholes, known: Labels) -> Wholes:
     """Return the place of the label of each row among the classes."""
     order = np.argsort(known, kind="stable")
     try:
@@ -104,7 +106,7 @@ def _positions(values: NDArray[Any], codes: Wholes, known: NDArray[Any]) -> Whol
     return order[place].astype(np.intp)[codes]
 
 
-def distinct_labels(y: Any, n_rows: int | None = None) -> tuple[NDArray[Any], Wholes]:
+def distinct_labels(y: object, n_rows: int | None = None) -> tuple[Labels, Wholes]:
     """Return the distinct labels, sorted, and the place of that of each row among them."""
     name = errors.names().y
     require_labels(y)
@@ -149,7 +151,7 @@ def distinct_labels(y: Any, n_rows: int | None = None) -> tuple[NDArray[Any], Wh
     return values, codes
 
 
-def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], Wholes]:
+def _encode(labels: Labels) -> tuple[NDArray[Any], Wholes]:
     """Return the distinct labels and their places; numbers in an object array are numbers."""
     if labels.dtype.kind != "O":
         values, codes = np.unique(labels, return_inverse=True)
@@ -171,14 +173,14 @@ def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], Wholes]:
     return values, codes
 
 
-def require_labels(y: Any) -> None:
+def require_labels(y: object) -> None:
     """Raise if there are no labels at all."""
     if y is None:
         name = errors.names().y
         raise errors.LabelError(f"requires {name} to be passed, but the target {name} is None")
 
 
-def refuse_missing(labels: NDArray[Any]) -> None:
+def refuse_missing(labels: Labels) -> None:
     """Raise where a label is NaN, infinite, None or NA."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
@@ -192,13 +194,13 @@ def refuse_missing(labels: NDArray[Any]) -> None:
         raise errors.LabelError(problem, argument="y", row=i, remedy=say.if_missing)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     return isinstance(value, float | np.floating) and not np.isfinite(value)
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+def check_weights(sample_weight: object, n_rows: int) -> Floats:
     """Return one finite, non-negative float64 weight per row, not all zero."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -235,7 +237,7 @@ class _GroupArguments(errors.Arguments):
     if_missing = "give rows without a group a name, such as 'unknown'"
 
 
-def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], Wholes]:
+def read_groups(groups: Any, n_rows: int) -> tuple[Labels, Wholes]:
     """Return the names of the groups, sorted, and the place of that of each row among them."""
     shape = np.shape(groups)
     if groups is None or shape != (n_rows,):
@@ -248,7 +250,7 @@ def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], Wholes]:
         return distinct_labels(groups, n_rows)
 
 
-def find_groups(groups: Any, n_rows: int, known: NDArray[Any]) -> Wholes:
+def find_groups(groups: object, n_rows: int, known: Labels) -> Wholes:
     """Return 1 + the place of the group of each row among those ``known``; 0 of all others."""
     names, codes = read_groups(groups, n_rows)
     if (names.dtype.kind in "iufb") != (known.dtype.kind in "iufb") and n_rows:

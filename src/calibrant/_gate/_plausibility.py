@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Wholes = NDArray[np.int64]
+    from calibrant._types import Floats, Labels, Wholes
 
 FEWEST_ROWS_IN_DOUBT = 20  # of fewer rows nothing is suspected that chance may have done
 FALSE_ALARMS = 1e-4
@@ -70,7 +69,7 @@ def count_hits(
 
 
 def find_wrong_columns(
-    scores: Floats, class_index: Wholes, weight: Floats, classes: NDArray[Any]
+    scores: Floats, class_index: Wholes, weight: Floats, classes: Labels
 ) -> Warning | None:
     """Return a warning if scores of two classes are reversed, or columns of more are permuted."""
     if len(classes) == 2:
@@ -95,7 +94,7 @@ def find_wrong_columns(
 
 
 def _find_reversal(
-    margin: Floats, class_index: Wholes, weight: Floats, classes: NDArray[Any]
+    margin: Floats, class_index: Wholes, weight: Floats, classes: Labels
 ) -> Warning | None:
     """Return a warning if rows of the second class have the lower scores, by more than chance.
 
@@ -133,9 +132,7 @@ def _find_reversal(
     )
 
 
-def find_mismatch(
-    weights: NDArray[Any], counts: NDArray[Any], classes: NDArray[Any]
-) -> Warning | None:
+def find_mismatch(weights: NDArray[Any], counts: NDArray[Any], classes: Labels) -> Warning | None:
     """Return a warning if the frequent classes fit other columns far better than their own."""
     frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES_MATCHED]
     frequent = frequent[counts[frequent] >= FEWEST_ROWS_OF_A_CLASS]

@@ -14,17 +14,17 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._gate._columns import column_order
-from calibrant._gate._containers import fitted_names, to_matrix
-from calibrant._gate._labels import check_labels, check_weights, read_groups
-from calibrant._gate._one_column import (
+from calibrant._gate._columns import (
     ONE_COLUMN,
     check_positive,
+    column_order,
     how_to_pass,
     is_single,
     two_column_kind,
     two_columns,
 )
+from calibrant._gate._containers import fitted_names, to_matrix
+from calibrant._gate._labels import check_labels, check_weights, read_groups
 from calibrant._gate._plausibility import (
     FEWEST_ROWS_IN_DOUBT,
     count_hits,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from calibrant._types import Bools, Floats, Labels, Wholes
 
 CLIP_TOLERANCE = 1e-4
 """A probability this far outside [0, 1] is rounding, and is clipped; its row is normalised."""
@@ -63,15 +65,15 @@ class SimplexBatch:
     row's label, and weights are positive.
     """
 
-    scores: NDArray[np.float64]
+    scores: Floats
     kind: str
-    class_index: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    classes: NDArray[Any]
-    unit: NDArray[np.float64] | None = None
+    class_index: Wholes
+    weight: Floats
+    classes: Labels
+    unit: Floats | None = None
     """Weight of one repetition of each row, 1 if None: rows of a sample stand for others as well,
     which are no repetitions and stay in the fold of the row."""
-    group: NDArray[np.int64] | None = None
+    group: Wholes | None = None
     """Group of each row, if there are any: rows of one image, document or patient, which are held
     out together."""
 
@@ -85,7 +87,7 @@ class SimplexBatch:
         """Number of classes."""
         return len(self.classes)
 
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Floats:
         """Rows on the simplex."""
         return self.scores if self.kind == "probabilities" else softmax(self.scores)
 
@@ -99,24 +101,22 @@ class SimplexBatch:
         merged = self.take(order[starts])
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
-    def deal(
-        self, n_folds: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def deal(self, n_folds: int) -> tuple[Wholes, Wholes, Floats]:
         """Deal rows to folds, by group or at random by content; see ``deal_shares``."""
         return deal_rows(self, n_folds)
 
-    def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
+    def in_folds(self, n_folds: int) -> tuple[SimplexBatch, Wholes]:
         """Return the rows, merged where they and their folds are equal, and the fold of each."""
         batch = self.merged()
         row, fold, weight = batch.deal(n_folds)
         return replace(batch.take(row), weight=weight), fold
 
-    def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
+    def with_probabilities(self, probabilities: Floats) -> SimplexBatch:
         """Return the same labels and weights with other scores, which are on the simplex."""
         scores = np.ascontiguousarray(probabilities)
         return replace(self, scores=scores, kind="probabilities")
 
-    def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
+    def take(self, rows: NDArray[np.generic] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
         return replace(
             self,
@@ -128,14 +128,14 @@ class SimplexBatch:
         )
 
 
-def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def softmax(logits: Floats) -> Floats:
     """Softmax of each row; -inf becomes exactly 0."""
     out = np.empty_like(logits)
     row_kernels.softmax_rows(logits, out)
     return out
 
 
-def to_logits(scores: NDArray[np.float64], kind: str, zero_logit: float) -> NDArray[np.float64]:
+def to_logits(scores: Floats, kind: str, zero_logit: float) -> Floats:
     """Finite logits of checked scores; probabilities are logged, zeros bounded."""
     out = np.empty_like(scores)
     if kind == "probabilities":
@@ -145,13 +145,12 @@ def to_logits(scores: NDArray[np.float64], kind: str, zero_logit: float) -> NDAr
     return out
 
 
-def check_option(name: str, value: Any, allowed: Sequence[Any]) -> None:
+def check_option(name: str, value: object, allowed: Sequence[object]) -> None:
     """Refuse a parameter that is not one of the documented values."""
     if not any(value is option or value == option for option in allowed):
-        raise errors.ParameterError(
-            f"{name}={errors.in_words(value)} is not known; use one of "
-            f"{', '.join(map(repr, allowed))}"
-        )
+        known = ", ".join(map(repr, allowed))
+        message = f"{name}={errors.in_words(value)} is not known; use one of {known}"
+        raise errors.ParameterError(message, argument=name, value=value)
 
 
 def check_number(
@@ -170,24 +169,22 @@ def check_number(
     inside = is_number and (infinite or math.isfinite(value)) and low <= value <= high
     if isinstance(value, bool) or not inside:
         kind = "a whole number" if whole else "a number" if infinite else "a finite number"
-        raise errors.ParameterError(
-            f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
-        )
+        message = f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
+        raise errors.ParameterError(message, argument=name, value=value)
 
 
 def check_floor(min_probability: Any, n_classes: int) -> None:
     """Refuse a ``min_probability`` that k classes cannot all have."""
     check_number("min_probability", min_probability, low=0.0, high=1.0)
     if min_probability * n_classes > 1.0:
-        raise errors.ParameterError(
-            f"min_probability={min_probability} times {n_classes} classes exceeds 1; "
-            f"use at most {1 / n_classes:.3g}"
-        )
+        most = f"use at most {1 / n_classes:.3g}"
+        message = f"min_probability={min_probability} times {n_classes} classes exceeds 1; {most}"
+        raise errors.ParameterError(message, argument="min_probability", value=min_probability)
 
 
 def check_scores(
-    scores: Any, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
-) -> NDArray[np.float64]:
+    scores: object, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
+) -> Floats:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
     One number for each row becomes two columns. Copies only what has to change. ``first_row`` is
@@ -201,7 +198,7 @@ def check_rows(
     kind: str = "probabilities",
     normalize: str | None = None,
     first_row: int = 0,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return what ``to_matrix`` made of scores as ``check_scores`` returns them."""
     if is_single(kind):
         limits = -LARGEST_LOGIT, LARGEST_LOGIT
@@ -220,8 +217,8 @@ def check_rows(
 
 
 def repair_rows(
-    matrix: NDArray[np.float64], kind: str, normalize: str | None = None, first_row: int = 0
-) -> NDArray[np.float64]:
+    matrix: Floats, kind: str, normalize: str | None = None, first_row: int = 0
+) -> Floats:
     """Return rows, float64 in C order, on the simplex if they are probabilities."""
     if kind == "logits":
         worst = row_kernels.scan_range(matrix, -LARGEST_LOGIT, LARGEST_LOGIT, True)
@@ -241,7 +238,7 @@ def repair_rows(
     return out
 
 
-def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) -> None:
+def _refuse(worst: Any, matrix: Floats, kind: str, first_row: int) -> None:
     """Raise the error about the first bad cell or row that a kernel found, if any."""
     code, i, j, value = worst
     if code == row_kernels.FINE:
@@ -273,36 +270,36 @@ def _refuse(worst: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
 
 
 def assign_classes(
-    y: Any,
+    y: object,
     n_rows: int,
     n_columns: int,
     kind: str,
     *,
-    names: list[Any] | None,
-    classes: Any = None,
-    used: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
+    names: Sequence[object] | None,
+    classes: object = None,
+    used: Bools | None = None,
+) -> tuple[Wholes, Labels, Wholes | None]:
     """Return the column of each label, the class of each column, and their order if it changes.
 
     ``names`` are those of the columns; a single column of two classes has one.
     """
-    told = classes is not None
+    are_given = classes is not None
     if is_single(kind):
         index, labels = check_labels(y, n_rows, 2, classes=classes, used=used)
-        check_positive(labels, names[0] if names else None, told=told)
+        check_positive(labels, names[0] if names else None, are_given=are_given)
         return index, labels, None
     index, labels = check_labels(y, n_rows, n_columns, classes=classes, names=names, used=used)
-    return index, labels, column_order(names, labels, told=told)
+    return index, labels, column_order(names, labels, are_given=are_given)
 
 
 def check_batch(
-    scores: Any,
-    y: Any,
-    sample_weight: Any = None,
+    scores: object,
+    y: object,
+    sample_weight: object = None,
     *,
-    groups: Any = None,
+    groups: object = None,
     kind: str = "probabilities",
-    classes: Any = None,
+    classes: object = None,
     normalize: str | None = None,
     is_chunk: bool = False,
 ) -> SimplexBatch:
@@ -379,7 +376,7 @@ def warn_of_batch(batch: SimplexBatch) -> None:
             notices.warn(doubt)
 
 
-def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
+def warn_of_kind(scores: Floats, kind: str) -> None:
     """Warn if checked scores that are declared to be logits look like probabilities."""
     if (
         kind == "logits"
@@ -396,12 +393,12 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
 
 
 def chunks(n_rows: int, n_classes: int, most: int | None = None) -> Iterator[slice]:
-    """Slices of rows of a fixed number of bytes each, and of not more than so many rows."""
+    """Slices of rows of at most ``CHUNK_BYTES`` bytes and ``most`` rows each."""
     step = max(1, min(CHUNK_BYTES // (8 * n_classes), n_rows if most is None else most))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
 def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
-    """Slices of rows that are enough for a thread; methods that go by class need many at once."""
+    """Slices of rows for one thread each, with more rows for methods that work class by class."""
     return chunks(n_rows, n_classes, max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS))

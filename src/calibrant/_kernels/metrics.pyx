@@ -57,6 +57,22 @@ def find_bins(const double[::1] values, const double[::1] edges, int32_t[::1] bi
             bins[i] = <int32_t> b
 
 
+def add_pairs(const int32_t[:, ::1] codes, const double[:, ::1] terms, double[:, :, ::1] sums):
+    """Add to ``sums[a, b]`` the terms of the rows that have the codes a <= b, of two columns or one.
+
+    Codes increase from column to column.
+    """
+    cdef Py_ssize_t i, j, k, t
+    cdef double* cell
+    with nogil:
+        for i in range(codes.shape[0]):
+            for j in range(codes.shape[1]):
+                for k in range(j, codes.shape[1]):
+                    cell = &sums[codes[i, j], codes[i, k], 0]
+                    for t in range(terms.shape[1]):
+                        cell[t] += terms[i, t]
+
+
 def add_binned_classes(
     const double[:, ::1] rows,
     const Py_ssize_t[::1] class_index,

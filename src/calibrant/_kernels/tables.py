@@ -11,6 +11,8 @@ from calibrant._kernels.ranked_lookup import MIXED, NODE_BITS, fill_table, sprea
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant._types import Floats, Wholes
+
 MOST_BUCKET_BITS = 20
 """Of a table of many thresholds: larger ones miss the cache more often than they save a step."""
 
@@ -41,7 +43,7 @@ LARGEST_POWER = 4.0
 class Lookup(NamedTuple):
     """Thresholds as bits, with the table that leads into them."""
 
-    edges: NDArray[np.int64]
+    edges: Wholes
     table: NDArray[np.int32]
     shift: int
     base: int
@@ -50,12 +52,12 @@ class Lookup(NamedTuple):
 class RankedLookup(NamedTuple):
     """Ranked step function with the table that leads into it."""
 
-    edges: NDArray[np.float64]
-    values: NDArray[np.float64]
-    levels: NDArray[np.float64]
+    edges: Floats
+    values: Floats
+    levels: Floats
     table: NDArray[np.uint16]
     begins: NDArray[np.uint32]
-    ends: NDArray[np.int64]
+    ends: Wholes
     n_ranks: int
     shift: int
     base: int
@@ -68,17 +70,17 @@ class PowerTable(NamedTuple):
     is_steep: bool  # too large for the table
     smallest: float
     smallest_bits: int
-    scale: NDArray[np.float64]
-    nodes: NDArray[np.float64]
+    scale: Floats
+    nodes: Floats
 
 
-def score_of_key(key: NDArray[np.int64]) -> NDArray[np.float64]:
+def score_of_key(key: Wholes) -> Floats:
     """Score of each key: bits up to 1/2, mirrored bits of 1 - p above."""
     rest = np.minimum(key, LARGEST_KEY - key).view(np.float64)
     return np.where(key <= HALF_KEY, rest, 1.0 - rest)
 
 
-def build_lookup(thresholds: NDArray[np.float64], spare_bits: int = 4) -> Lookup:
+def build_lookup(thresholds: Floats, spare_bits: int = 4) -> Lookup:
     """Table for strictly increasing ``thresholds`` in [0, 1] that start at 0.
 
     It has 2^spare_bits buckets for a threshold, but not too many: few where there are many tables.
@@ -95,9 +97,7 @@ def build_lookup(thresholds: NDArray[np.float64], spare_bits: int = 4) -> Lookup
     return Lookup(edges, table, shift, base)
 
 
-def build_ranked_lookup(
-    thresholds: NDArray[np.float64], values: NDArray[np.float64], offsets: NDArray[np.int64]
-) -> RankedLookup:
+def build_ranked_lookup(thresholds: Floats, values: Floats, offsets: Wholes) -> RankedLookup:
     """Table for a ranked step function; see ``RankedStepFunction`` for the arrays."""
     n_ranks = len(offsets) - 1
     rest = 1.0 - thresholds

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
+from calibrant._types import Floats
 
-Floats = NDArray[np.float64]
-Wholes = NDArray[np.int64]
 Frozen = TypeVar("Frozen")
 
 LARGEST = 1e100
@@ -36,24 +35,24 @@ def frozen(cls: type[Frozen]) -> type[Frozen]:
     made: Any = dataclass(frozen=True, eq=False)(cls)
     names = [f.name for f in fields(made)]
 
-    def parts(self: Any) -> tuple[Any, ...]:
+    def parts(self: object) -> tuple[Any, ...]:
         return made, tuple(getattr(self, name) for name in names)
 
     def rebuild(self: Any, state: Any) -> None:  # of forged pickles
         self.__init__(*state)
 
     made.__reduce__, made.__setstate__ = parts, rebuild
-    found: type[Frozen] = made
-    return found
+    result: type[Frozen] = made
+    return result
 
 
-def require(condition: Any, message: str) -> None:
+def ensure(condition: object, message: str) -> None:
     """Refuse a map whose numbers break a promise."""
     if not condition:
         raise errors.ParameterError(message)
 
 
-def freeze(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True) -> None:
+def freeze(owner: object, *names: str, dtype: type = np.float64, copy: bool = True) -> None:
     """Turn fields into arrays in C order that nobody changes."""
     for name in names:
         given = getattr(owner, name)
@@ -63,24 +62,24 @@ def freeze(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True)
         object.__setattr__(owner, name, array)
 
 
-def check_number(owner: Any, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
+def check_field(owner: object, name: str, low: float = -LARGEST, high: float = LARGEST) -> None:
     """Refuse a field that is no float in [low, high]."""
     value = getattr(owner, name)
-    require(isinstance(value, float), f"{name} is not a float")
-    require(low <= value <= high, f"{name} is {value}, outside [{low}, {high}]")
+    ensure(isinstance(value, float), f"{name} is not a float")
+    ensure(low <= value <= high, f"{name} is {value}, outside [{low}, {high}]")
 
 
 def check_array(
-    owner: Any, name: str, shapes: list[tuple[int, ...]], low: float = -LARGEST
+    owner: object, name: str, shapes: list[tuple[int, ...]], low: float = -LARGEST
 ) -> None:
     """Refuse a field that has none of the shapes, or a number outside [low, LARGEST]."""
     array = getattr(owner, name)
-    require(
+    ensure(
         array.shape in shapes and array.size > 0,
         f"{name} has shape {array.shape}, not {' or '.join(map(str, shapes))}",
     )
     inside = low <= array.min() and array.max() <= LARGEST  # NaN is neither above nor below
-    require(inside, f"{name} is in [{array.min()}, {array.max()}], outside [{low}, {LARGEST}]")
+    ensure(inside, f"{name} is in [{array.min()}, {array.max()}], outside [{low}, {LARGEST}]")
 
 
 class CalibrationMap(ABC):
@@ -113,7 +112,7 @@ class CalibrationMap(ABC):
         return None
 
     def takes(self, n_classes: int) -> bool:
-        """Whether rows of so many classes can be mapped."""
+        """Whether rows of ``n_classes`` classes can be mapped."""
         return self.n_classes in (None, n_classes)
 
     @abstractmethod
@@ -121,7 +120,7 @@ class CalibrationMap(ABC):
         """Return the probabilities of checked rows, before any floor."""
 
     def _check_kind(self) -> None:
-        require(self.kind in ("probabilities", "logits"), f"kind is {self.kind!r}")
+        ensure(self.kind in ("probabilities", "logits"), f"kind is {self.kind!r}")
 
     def _probabilities(self, rows: Floats) -> Floats:
         rows = self._check_rows(rows)

@@ -14,16 +14,7 @@ from calibrant._kernels.lookup import apply_step
 from calibrant._kernels.ranked_lookup import apply_ranked, pack_rows
 from calibrant._kernels.rows import divide_by_sums
 from calibrant._kernels.tables import TIED, Lookup, PowerTable, build_lookup, build_powers
-from calibrant._maps.base import (
-    DEEPEST_LOGIT,
-    CalibrationMap,
-    Floats,
-    Wholes,
-    check_number,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import DEEPEST_LOGIT, CalibrationMap, check_field, ensure, freeze, frozen
 from calibrant._maps.curves import (
     Curve,
     LogOddsCurve,
@@ -35,6 +26,7 @@ from calibrant._maps.curves import (
     join_terms,
 )
 from calibrant._maps.steps import RankedStepFunction, StepFunction
+from calibrant._types import Floats, Wholes
 
 CELLS_AT_ONCE = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""
@@ -57,9 +49,9 @@ class SharedSteps(CalibrationMap):
 
     def __post_init__(self) -> None:
         self._check_kind()
-        require(type(self.step_function) is StepFunction, "step_function is not a StepFunction")
+        ensure(type(self.step_function) is StepFunction, "step_function is not a StepFunction")
         top = self.step_function.values[-1]
-        require(0 < top <= 1, f"step_function: the largest value is {top}")
+        ensure(0 < top <= 1, f"step_function: the largest value is {top}")
 
     @cached_property
     def _lookup(self) -> Lookup:
@@ -92,10 +84,10 @@ class RankedSteps(CalibrationMap):
     def __post_init__(self) -> None:
         self._check_kind()
         ranked = type(self.step_function) is RankedStepFunction
-        require(ranked, "step_function is not a RankedStepFunction")
-        check_number(self, "prior_share", low=0.0, high=1.0)
-        check_number(self, "inverse_temperature", low=0.0)
-        check_number(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
+        ensure(ranked, "step_function is not a RankedStepFunction")
+        check_field(self, "prior_share", low=0.0, high=1.0)
+        check_field(self, "inverse_temperature", low=0.0)
+        check_field(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
 
     def takes(self, n_classes: int) -> bool:
         """Whether there are more classes than ranks."""
@@ -133,7 +125,7 @@ class RankedSteps(CalibrationMap):
 class ClasswiseCurves(CalibrationMap):
     """A curve for each class, or for each of the ``groups`` of classes, if there are any.
 
-    Rows are divided by their sums, or each cell stands for itself without ``normalize_output``.
+    Rows are divided by their sums, or cells are left as they are without ``normalize_output``.
     """
 
     groups: Wholes | None
@@ -147,9 +139,9 @@ class ClasswiseCurves(CalibrationMap):
         if self.groups is not None:
             freeze(self, "groups", dtype=np.int64)
             g, n = self.groups, len(self.curves)
-            require(g.ndim == 1 and g.size > 0, "groups must be 1-D and not empty")
+            ensure(g.ndim == 1 and g.size > 0, "groups must be 1-D and not empty")
             one_each = g.min() >= 0 and g.max() == n - 1
-            require(one_each, f"there are {n} curves, but each group needs exactly one")
+            ensure(one_each, f"there are {n} curves, but each group needs exactly one")
 
     @property
     def n_classes(self) -> int:
@@ -231,7 +223,7 @@ class TopLabelMap(CalibrationMap):
         self._check_kind()
         check_curves(self.curves)
         shared = self.per_class or len(self.curves) == 1
-        require(shared, f"there are {len(self.curves)} curves, but all classes share one")
+        ensure(shared, f"there are {len(self.curves)} curves, but all classes share one")
 
     @property
     def n_classes(self) -> int | None:

@@ -7,21 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.curves import floor_rows
-from calibrant._maps.base import (
-    LARGEST,
-    CalibrationMap,
-    Floats,
-    Wholes,
-    check_number,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import LARGEST, CalibrationMap, check_field, ensure, freeze, frozen
+from calibrant._types import Bools, Floats, Wholes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,12 +54,12 @@ class _ComposedMap(CalibrationMap):
     stages: tuple[CalibrationMap, ...]
 
     def _check_stages(self, if_empty: str) -> None:
-        require(self.stages, if_empty)
+        ensure(self.stages, if_empty)
         maps = all(isinstance(stage, CalibrationMap) for stage in self.stages)
-        require(type(self.stages) is tuple and maps, "stages is not a tuple of maps")
+        ensure(type(self.stages) is tuple and maps, "stages is not a tuple of maps")
 
     def takes(self, n_classes: int) -> bool:
-        """Whether every stage takes rows of so many classes."""
+        """Whether every stage takes rows of ``n_classes`` classes."""
         if n_classes not in self._taken:
             self._taken[n_classes] = self._can_take(n_classes)
         return self._taken[n_classes]
@@ -105,11 +96,11 @@ class Stage(_ComposedMap):
     floor: float
 
     def __post_init__(self) -> None:
-        require(isinstance(self.map, CalibrationMap), "map is not a calibration map")
-        check_number(self, "floor", low=0.0, high=1.0)
+        ensure(isinstance(self.map, CalibrationMap), "map is not a calibration map")
+        check_field(self, "floor", low=0.0, high=1.0)
 
     def _can_take(self, n_classes: int) -> bool:
-        """Whether the map takes rows of so many classes, and each of them can have the floor."""
+        """Whether the map takes rows of ``n_classes`` classes, whose floors fit into 1."""
         return self.floor * n_classes <= 1.0 and self.map.takes(n_classes)
 
     @cached_property
@@ -132,9 +123,9 @@ class ChainMap(_ComposedMap):
     def __post_init__(self) -> None:
         self._check_stages("there is no stage")
         kinds = all(stage.kind == "probabilities" for stage in self.stages[1:])
-        require(kinds, "a later stage takes logits, which no stage returns")
+        ensure(kinds, "a later stage takes logits, which no stage returns")
         sums = all(stage.sums_to_one for stage in self.stages[:-1])
-        require(sums, "a stage gets rows that may not sum to 1")
+        ensure(sums, "a stage gets rows that may not sum to 1")
 
     @property
     def depends_on_shift(self) -> bool:  # type: ignore[override]
@@ -160,13 +151,13 @@ class MixtureMap(_ComposedMap):
         self._check_stages("there is no map to average")
         freeze(self, "weights")
         n, w = len(self.stages), self.weights
-        require(w.shape == (n,), f"there are {w.size} weights for {n} maps")
-        require(
+        ensure(w.shape == (n,), f"there are {w.size} weights for {n} maps")
+        ensure(
             w.min() >= 0 and w.max() <= 1, f"weights are in [{w.min()}, {w.max()}], outside [0, 1]"
         )
-        require(abs(float(self.weights.sum()) - 1.0) <= 1e-12, "weights do not sum to 1")
+        ensure(abs(float(self.weights.sum()) - 1.0) <= 1e-12, "weights do not sum to 1")
         same = all(stage.kind == self.kind for stage in self.stages)
-        require(same, "the maps do not take the same kind of scores")
+        ensure(same, "the maps do not take the same kind of scores")
 
     @cached_property
     def paths(self) -> list[tuple[float, CalibrationMap, tuple[CalibrationMap, ...]]]:
@@ -209,7 +200,7 @@ class GroupedMap(_ComposedMap):
     def __post_init__(self) -> None:
         self._check_stages("there is no map of all rows")
         same = all(stage.kind == self.kind for stage in self.stages)
-        require(same, "the maps do not take the same kind of scores")
+        ensure(same, "the maps do not take the same kind of scores")
 
     def __call__(self, rows: Floats, places: Wholes | None = None) -> Floats:
         """Map the rows, each by the map at its place."""
@@ -226,7 +217,7 @@ class GroupedMap(_ComposedMap):
         return out
 
 
-def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, NDArray[np.bool_]]:
+def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, Bools]:
     """Logits less the largest of their row, ``-depth`` where an exact zero is an absent option.
 
     Returns where these are, too.
@@ -249,10 +240,10 @@ class MaskedMap(_ComposedMap):
     kind: str = "probabilities"
 
     def __post_init__(self) -> None:
-        require(isinstance(self.map, CalibrationMap), "map is not a calibration map")
-        require(self.map.kind == "logits", "the inner map does not take logits")
-        require(self.map.sums_to_one, "rows of the inner map may not sum to 1")
-        check_number(self, "depth", low=0.0)
+        ensure(isinstance(self.map, CalibrationMap), "map is not a calibration map")
+        ensure(self.map.kind == "logits", "the inner map does not take logits")
+        ensure(self.map.sums_to_one, "rows of the inner map may not sum to 1")
+        check_field(self, "depth", low=0.0)
         self._check_kind()
 
     @cached_property

@@ -10,8 +10,9 @@ from scipy.special import expit
 
 from calibrant._kernels.logistic import bounded_logs
 from calibrant._kernels.tables import build_lookup
-from calibrant._maps.base import LARGEST, Floats, Wholes, check_number, freeze, frozen, require
+from calibrant._maps.base import LARGEST, check_field, ensure, freeze, frozen
 from calibrant._maps.steps import Histogram, Pieces, StepFunction
+from calibrant._types import Floats, Wholes
 
 MAX_KNOTS = 1000
 """Points of a curve of the log-odds."""
@@ -34,10 +35,10 @@ class Curve(Protocol):
 def check_curves(curves: tuple[Curve, ...]) -> None:
     """Refuse what is no tuple of curves, or leaves [0, 1]."""
     given = type(curves) is tuple and len(curves) > 0
-    require(given and all(map(callable, curves)), "curves is not a tuple of curves")
+    ensure(given and all(map(callable, curves)), "curves is not a tuple of curves")
     for i, curve in enumerate(curves):
         above = isinstance(curve, StepFunction) and curve.values[-1] > 1
-        require(not above, f"curve {i} has a value above 1")
+        ensure(not above, f"curve {i} has a value above 1")
 
 
 @frozen
@@ -51,15 +52,15 @@ class PiecewiseLinear:
         freeze(self, "x", "y")
         x, y = self.x, self.y
         alike = x.ndim == 1 and x.shape == y.shape and x.size > 0
-        require(alike, "x and y must be 1-D, of the same length and not empty")
+        ensure(alike, "x and y must be 1-D, of the same length and not empty")
         inside = x[0] >= 0 and x[-1] <= 1 and y.min() >= 0 and y.max() <= 1
-        require(inside, "x and y must stay in the unit square")
+        ensure(inside, "x and y must stay in the unit square")
         rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
-        require(rising, "x must increase strictly, and y must not decrease")
+        ensure(rising, "x must increase strictly, and y must not decrease")
         with np.errstate(over="ignore"):
             # Interpolation with an infinite slope would give infinity.
             steepest = (np.diff(y) / np.diff(x)).max(initial=0.0)
-        require(steepest < np.inf, "the line is too steep")
+        ensure(steepest < np.inf, "the line is too steep")
 
     def __call__(self, x: Floats) -> Floats:
         """Value at each ``x``."""
@@ -91,17 +92,17 @@ class AveragedHistogram:
     log_scores: Floats
 
     def __post_init__(self) -> None:
-        require(type(self.histogram) is Histogram, "the average must be a histogram")
+        ensure(type(self.histogram) is Histogram, "the average must be a histogram")
         bins = np.asarray(self.n_bins)
         # NaN and what does not fit must not reach the conversion.
         whole = bins.size > 0 and bins.min() >= 1 and bins.max() <= 2**53
-        require(whole and (bins == np.floor(bins)).all(), "n_bins must be whole numbers")
+        ensure(whole and (bins == np.floor(bins)).all(), "n_bins must be whole numbers")
         freeze(self, "n_bins", dtype=np.int64)
         freeze(self, "log_scores")
         alike = self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape
-        require(alike, "n_bins and log_scores must be 1-D and of the same length")
+        ensure(alike, "n_bins and log_scores must be 1-D and of the same length")
         inside = self.log_scores.min() >= -LARGEST and self.log_scores.max() <= LARGEST
-        require(inside, f"log_scores are not in [{-LARGEST}, {LARGEST}]")
+        ensure(inside, f"log_scores are not in [{-LARGEST}, {LARGEST}]")
 
     def __call__(self, x: Floats) -> Floats:
         """Value at each ``x``."""
@@ -121,7 +122,7 @@ class BoundedLogs:
     rest: float
 
     def __post_init__(self) -> None:
-        require(
+        ensure(
             0 < self.low <= 1 and 0 < self.rest <= 1,
             f"the bounds of the logarithms are {self.low} and {self.rest}; they must be positive "
             "and at most 1",
@@ -152,8 +153,8 @@ class Sigmoid:
     logs: BoundedLogs
 
     def __post_init__(self) -> None:
-        check_number(self, "slope")
-        check_number(self, "intercept")
+        check_field(self, "slope")
+        check_field(self, "intercept")
 
     def __call__(self, x: Floats) -> Floats:
         """Value at each ``x``."""
@@ -175,9 +176,9 @@ class BetaMap:
     logs: BoundedLogs
 
     def __post_init__(self) -> None:
-        check_number(self, "a", low=0.0)
-        check_number(self, "b", low=0.0)
-        check_number(self, "c")
+        check_field(self, "a", low=0.0)
+        check_field(self, "b", low=0.0)
+        check_field(self, "c")
 
     def __call__(self, x: Floats) -> Floats:
         """Value at each ``x``."""
@@ -201,14 +202,14 @@ class LogOddsCurve:
         freeze(self, "x", "y")
         x, y = self.x, self.y
         alike = x.ndim == 1 and x.shape == y.shape and 2 <= x.size <= MAX_KNOTS
-        require(alike, f"x and y must be 1-D and of the same length, 2 to {MAX_KNOTS}")
+        ensure(alike, f"x and y must be 1-D and of the same length, 2 to {MAX_KNOTS}")
         reach = x[0] == -FARTHEST_LOG_ODDS and x[-1] == FARTHEST_LOG_ODDS
-        require(reach, f"x must go from {-FARTHEST_LOG_ODDS:g} to {FARTHEST_LOG_ODDS:g}")
+        ensure(reach, f"x must go from {-FARTHEST_LOG_ODDS:g} to {FARTHEST_LOG_ODDS:g}")
         rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
-        require(rising, "x must increase strictly, and y must not decrease")
-        require(y[0] >= -LARGEST and y[-1] <= LARGEST, f"y must stay in [{-LARGEST}, {LARGEST}]")
+        ensure(rising, "x must increase strictly, and y must not decrease")
+        ensure(y[0] >= -LARGEST and y[-1] <= LARGEST, f"y must stay in [{-LARGEST}, {LARGEST}]")
         with np.errstate(over="ignore"):
-            require((np.diff(y) / np.diff(x)).max() < np.inf, "the line is too steep")
+            ensure((np.diff(y) / np.diff(x)).max() < np.inf, "the line is too steep")
 
     def __call__(self, x: Floats) -> Floats:
         """Value at each ``x``."""

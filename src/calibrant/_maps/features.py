@@ -10,17 +10,9 @@ from scipy.special import expit
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.trees import add_trees
-from calibrant._maps.base import (
-    CalibrationMap,
-    Floats,
-    Wholes,
-    check_array,
-    check_number,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import CalibrationMap, check_array, check_field, ensure, freeze, frozen
 from calibrant._maps.compositions import _ComposedMap
+from calibrant._types import Floats, Wholes
 
 LEAST = 1e-6
 """Probabilities below it are as surprising as this one to learners that read their logarithm."""
@@ -74,17 +66,17 @@ class BoostedTrees:
         freeze(self, "roots", "column", "left", "right", "missing", dtype=np.int64)
         n = len(self.column)
         for name in ("threshold", "left", "right", "missing"):
-            require(getattr(self, name).shape == (n,), f"{name} is not of {n} nodes")
+            ensure(getattr(self, name).shape == (n,), f"{name} is not of {n} nodes")
         check_array(self, "baseline", [(len(self.baseline),)])
-        require(np.isfinite(self.threshold).all(), "a threshold is not finite")
-        require(self.column.ndim == 1 and self.column.min(initial=0) >= -1, "a column is negative")
-        require(self.roots.ndim == 1 and len(self.roots), "there is no tree")
-        require(len(self.roots) % len(self.baseline) == 0, "a class lacks a tree")
-        require(self.roots.min() >= 0 and self.roots.max() < n, "a root is no node")
+        ensure(np.isfinite(self.threshold).all(), "a threshold is not finite")
+        ensure(self.column.ndim == 1 and self.column.min(initial=0) >= -1, "a column is negative")
+        ensure(self.roots.ndim == 1 and len(self.roots), "there is no tree")
+        ensure(len(self.roots) % len(self.baseline) == 0, "a class lacks a tree")
+        ensure(self.roots.min() >= 0 and self.roots.max() < n, "a root is no node")
         inner = np.flatnonzero(self.column >= 0)
         for name in ("left", "right", "missing"):  # which lets every walk end
             after = getattr(self, name)[inner]
-            require(np.all((after > inner) & (after < n)), f"{name} does not lead downwards")
+            ensure(np.all((after > inner) & (after < n)), f"{name} does not lead downwards")
 
     @property
     def n_inputs(self) -> int:
@@ -170,13 +162,13 @@ class FeatureMap(_ComposedMap):
 
     def __post_init__(self) -> None:
         self._check_stages("there is no map of the scores")
-        require(len(self.stages) == 1, "there are several maps of the scores")
+        ensure(len(self.stages) == 1, "there are several maps of the scores")
         freeze(self, "powers")
         n = 1 + len(self.learners)
-        require(self.powers.shape == (n,), f"there are {self.powers.size} powers, not {n}")
-        require(self.powers.min() >= 0.0 and self.powers.max() <= LARGEST_POWER, "a power is off")
-        check_number(self, "share", low=0.0, high=1.0)
-        check_number(self, "sharpness", low=0.1, high=10.0)
+        ensure(self.powers.shape == (n,), f"there are {self.powers.size} powers, not {n}")
+        ensure(self.powers.min() >= 0.0 and self.powers.max() <= LARGEST_POWER, "a power is off")
+        check_field(self, "share", low=0.0, high=1.0)
+        check_field(self, "sharpness", low=0.1, high=10.0)
 
     def __call__(self, rows: Floats, features: Floats | None = None) -> Floats:
         """Map the rows, with features for each of them."""

@@ -15,13 +15,13 @@ from calibrant._maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
     CalibrationMap,
-    Floats,
     check_array,
-    check_number,
+    check_field,
+    ensure,
     freeze,
     frozen,
-    require,
 )
+from calibrant._types import Floats
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""
@@ -34,7 +34,7 @@ class LogitMap(CalibrationMap):
 
     def _check_zero(self) -> None:
         self._check_kind()
-        check_number(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
+        check_field(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
 
 
 @frozen
@@ -49,7 +49,7 @@ class TemperatureMap(LogitMap):
 
     def __post_init__(self) -> None:
         self._check_zero()
-        check_number(self, "inverse_temperature", low=0.0)
+        check_field(self, "inverse_temperature", low=0.0)
 
     def __call__(self, rows: Floats) -> Floats:
         """Scale the rows."""
@@ -138,16 +138,16 @@ class StructuredMap(LinearMap):
     def __post_init__(self) -> None:
         self._check_zero()
         if self.origin is not None:
-            check_number(self, "origin")
-        check_number(self, "inverse_temperature", low=0.0)
-        check_number(self, "scale", low=0.0, high=1e300)
-        check_number(self, "bound", low=0.0, high=1.0)
+            check_field(self, "origin")
+        check_field(self, "inverse_temperature", low=0.0)
+        check_field(self, "scale", low=0.0, high=1e300)
+        check_field(self, "bound", low=0.0, high=1.0)
         self._check_coef()
         reach = -self.scale * self.zero_logit
-        require(reach <= LARGEST_PRODUCT, "scale times zero_logit overflows")
+        ensure(reach <= LARGEST_PRODUCT, "scale times zero_logit overflows")
         if self.bound == 0:  # else the logarithms are bounded, whatever the scale is
             largest = max(1.0, float(np.abs(self.coef).max())) * len(self.intercept)
-            require(largest * reach <= LARGEST_PRODUCT, "coef times scale overflows")
+            ensure(largest * reach <= LARGEST_PRODUCT, "coef times scale overflows")
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
@@ -194,16 +194,16 @@ class SplineMap(LogitMap):
         freeze(self, "knots", "slopes")
         knots, slopes = self.knots, self.slopes
         n_knots = len(knots) if knots.ndim == 1 else 0
-        require(1 <= n_knots <= MAX_KNOTS, f"knots has shape {knots.shape}; at most {MAX_KNOTS}")
+        ensure(1 <= n_knots <= MAX_KNOTS, f"knots has shape {knots.shape}; at most {MAX_KNOTS}")
         one_more = slopes.shape == (n_knots + 1,)
-        require(one_more, f"slopes has shape {slopes.shape}, not one more than {n_knots} knots")
+        ensure(one_more, f"slopes has shape {slopes.shape}, not one more than {n_knots} knots")
         check_array(self, "knots", [knots.shape])
-        require(np.all(np.diff(knots) > 0), "knots must increase")
+        ensure(np.all(np.diff(knots) > 0), "knots must increase")
         inside = slopes.min() >= 0 and slopes.max() <= 1e303
-        require(inside, f"slopes are in [{slopes.min()}, {slopes.max()}], outside [0, 1e303]")
+        ensure(inside, f"slopes are in [{slopes.min()}, {slopes.max()}], outside [0, 1e303]")
         # Predictions that do not differ give slopes up to 1e303, so the product counts.
         reach = float(np.abs(knots).max()) - self.zero_logit
-        require(float(slopes.max()) * reach <= LARGEST_PRODUCT, "slopes times knots overflow")
+        ensure(float(slopes.max()) * reach <= LARGEST_PRODUCT, "slopes times knots overflow")
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""

@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant._kernels.rows import divide_by_sums
-from calibrant._maps.base import (
-    LARGEST,
-    CalibrationMap,
-    Floats,
-    check_array,
-    freeze,
-    frozen,
-    require,
-)
+from calibrant._maps.base import LARGEST, CalibrationMap, check_array, ensure, freeze, frozen
+from calibrant._types import Floats
 
 
 @frozen
@@ -34,9 +27,9 @@ class PriorMap(CalibrationMap):
         freeze(self, "ratio")
         check_array(self, "ratio", [(self.ratio.size,)], low=0.0)
         positive = self.ratio[self.ratio > 0.0]
-        require(positive.size, "ratio is 0 for every class")
+        ensure(positive.size, "ratio is 0 for every class")
         smallest = float(positive.min())
-        require(smallest >= 1.0 / LARGEST, f"ratio has the entry {smallest}, below {1.0 / LARGEST}")
+        ensure(smallest >= 1.0 / LARGEST, f"ratio has the entry {smallest}, below {1.0 / LARGEST}")
 
     @property
     def keeps_order(self) -> bool:  # type: ignore[override]

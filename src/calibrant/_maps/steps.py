@@ -9,7 +9,8 @@ import numpy as np
 
 from calibrant._kernels.ranked_lookup import rises_with_rank
 from calibrant._kernels.tables import build_ranked_lookup
-from calibrant._maps.base import Floats, Wholes, freeze, frozen, require
+from calibrant._maps.base import ensure, freeze, frozen
+from calibrant._types import Floats, Wholes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -41,16 +42,16 @@ class Histogram:
         freeze(self, "thresholds", "values", "sizes")
         t, v, s = self.thresholds, self.values, self.sizes
         alike = t.ndim == 1 and t.shape == v.shape == s.shape and t.size > 0
-        require(alike, "thresholds, values and sizes must be 1-D, of the same length and not empty")
+        ensure(alike, "thresholds, values and sizes must be 1-D, of the same length and not empty")
         inside = t[0] == 0 and t[-1] <= 1 and (t[1:] > t[:-1]).all()  # false for NaN
-        require(inside, "thresholds must start at 0 and increase strictly within [0, 1]")
+        ensure(inside, "thresholds must start at 0 and increase strictly within [0, 1]")
         self._check_values(v)
         # The tables over the bits of a double put -0.0 elsewhere than 0.0.
-        require(not (np.signbit(t).any() or np.signbit(v).any()), "there is a negative zero")
-        require(s.min() >= 0 and s.max() < np.inf, "sizes must be finite and not negative")
+        ensure(not (np.signbit(t).any() or np.signbit(v).any()), "there is a negative zero")
+        ensure(s.min() >= 0 and s.max() < np.inf, "sizes must be finite and not negative")
 
     def _check_values(self, v: Floats) -> None:
-        require(v.min() >= 0 and v.max() <= 1, "values must be in [0, 1]")
+        ensure(v.min() >= 0 and v.max() <= 1, "values must be in [0, 1]")
 
     def __call__(self, x: ArrayLike) -> Floats:
         """Value at each ``x``; below 0 as at 0."""
@@ -74,7 +75,7 @@ class StepFunction(Histogram):
 
     def _check_values(self, v: Floats) -> None:
         rising = v[0] >= 0 and v[-1] < np.inf and (v[1:] >= v[:-1]).all()
-        require(rising, "values must be finite, not negative and non-decreasing")
+        ensure(rising, "values must be finite, not negative and non-decreasing")
 
 
 @frozen
@@ -94,19 +95,19 @@ class RankedStepFunction:
         freeze(self, "offsets", dtype=np.int64)
         t, v, o = self.thresholds, self.values, self.offsets
         alike = t.ndim == 1 and t.shape == v.shape and o.ndim == 1 and len(o) > 1
-        require(alike, "thresholds and values must be 1-D and of the same length, and offsets 1-D")
+        ensure(alike, "thresholds and values must be 1-D and of the same length, and offsets 1-D")
         counted = o[0] == 0 and o[-1] == len(t) and np.all(np.diff(o) > 0)
-        require(counted, "offsets must increase strictly from 0 to the number of blocks")
+        ensure(counted, "offsets must increase strictly from 0 to the number of blocks")
         inside = np.ones(len(t), dtype=bool)
         inside[o[:-1]] = False  # every block but the first of its rank
         within = np.all((t >= 0) & (t <= 1)) and np.all(t[~inside] == 0)
-        require(within, "thresholds must start at 0 in every rank and stay within [0, 1]")
+        ensure(within, "thresholds must start at 0 in every rank and stay within [0, 1]")
         increasing = np.all(np.diff(t)[inside[1:]] > 0)
-        require(increasing, "thresholds must increase strictly within a rank")
+        ensure(increasing, "thresholds must increase strictly within a rank")
         rising = np.all((v >= 0) & (v <= 1)) and np.all(np.diff(v)[inside[1:]] >= 0)
-        require(rising, "values must be in [0, 1] and non-decreasing within a rank")
-        require(not (np.signbit(t).any() or np.signbit(v).any()), "there is a negative zero")
-        require(rises_with_rank(t, v, o), "values must be non-decreasing from rank to rank")
+        ensure(rising, "values must be in [0, 1] and non-decreasing within a rank")
+        ensure(not (np.signbit(t).any() or np.signbit(v).any()), "there is a negative zero")
+        ensure(rises_with_rank(t, v, o), "values must be non-decreasing from rank to rank")
 
     def __call__(self, q: ArrayLike, rank: ArrayLike) -> Floats:
         """Value at each (q, rank), ranks from 1; those beyond the last are as the last."""

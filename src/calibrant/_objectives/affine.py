@@ -20,11 +20,8 @@ from calibrant._maps.logits import AffineMap
 from calibrant._objectives.base import Objective
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats, Wholes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class RidgePenalty:
     ridge: float = 0.0
     odir: float = 0.0
 
-    def weights(self, k: int, unit: float, *, full: bool) -> Array:
+    def weights(self, k: int, unit: float, *, full: bool) -> Floats:
         """Return the factor of the square of each parameter, for logits divided by ``unit``."""
         per_cell = self.ridge / (k * (k + 1))
         slopes = np.full((k, k) if full else (k,), per_cell)
@@ -47,7 +44,7 @@ class RidgePenalty:
         return np.append(slopes / unit**2, np.full(k, per_cell + self.odir / k))
 
 
-def split_parameters(point: Array, k: int) -> tuple[Array, Array]:
+def split_parameters(point: Floats, k: int) -> tuple[Floats, Floats]:
     """Return the diagonal (1-D) or full (2-D) slope of the logits, and the intercept."""
     slope = point[:-k]
     return slope if len(slope) == k else slope.reshape(k, k), point[-k:]
@@ -70,11 +67,11 @@ class AffineObjective(Objective):
     n_classes: int
     zero_logit: float
     logit_unit: float
-    penalty_weights: Array
-    free: NDArray[np.bool_]
-    start: Array  # temperature scaling
-    unit: Array
-    prior_gradient: Array
+    penalty_weights: Floats
+    free: Bools
+    start: Floats  # temperature scaling
+    unit: Floats
+    prior_gradient: Floats
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> AffineRows:
         """Return the loss of some rows."""
@@ -82,13 +79,13 @@ class AffineObjective(Objective):
         logits /= self.logit_unit
         return AffineRows(logits, batch.class_index, batch.weight / total)
 
-    def penalty(self, point: Array) -> tuple[float, Array]:
+    def penalty(self, point: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
         slope = self.penalty_weights * point
         prior = self.prior_gradient
         return float((slope - prior) @ point), 2.0 * slope - prior
 
-    def map(self, point: Array) -> AffineMap:
+    def map(self, point: Floats) -> AffineMap:
         """Return the map of a point."""
         slope, intercept = split_parameters(point, self.n_classes)
         return AffineMap(slope / self.logit_unit, intercept.copy(), self.zero_logit, self.kind)
@@ -97,26 +94,26 @@ class AffineObjective(Objective):
 class AffineRows:
     """Loss of rows of logits; the Hessian is that of the last point that was asked for."""
 
-    def __init__(self, logits: Array, class_index: NDArray[np.int64], share: Array) -> None:
+    def __init__(self, logits: Floats, class_index: Wholes, share: Floats) -> None:
         self.logits, self._class_index, self._share = logits, class_index, share
         self._weighted = np.empty_like(logits)  # probabilities times the rows' shares
         self._full = False
 
     @cached_property
-    def _label_sums(self) -> Array:
+    def _label_sums(self) -> Floats:
         """Part of the gradient that is the same at all points."""
         labels = np.zeros_like(self.logits)
         labels[np.arange(len(labels)), self._class_index] = self._share
         return self._sums(labels, self.logits)
 
-    def value(self, point: Array) -> tuple[float, Array]:
+    def value(self, point: Floats) -> tuple[float, Floats]:
         """Weighted NLL and its gradient."""
         self._full = len(point) > 2 * self.logits.shape[1]
         self._map(point, self._weighted)
         loss = weighted_softmax(self._weighted, self._class_index, self._share)
         return float(loss), self._sums(self._weighted, self.logits) - self._label_sums
 
-    def _map(self, point: Array, out: Array) -> None:
+    def _map(self, point: Floats, out: Floats) -> None:
         slope, intercept = split_parameters(point, self.logits.shape[1])
         if self._full:
             np.matmul(self.logits, slope.T, out=out)
@@ -125,25 +122,25 @@ class AffineRows:
             out.fill(0.0)
             map_logits(self.logits, self.logits, 0.0, slope, intercept, out)
 
-    def map_logits(self, point: Array) -> Array:
+    def map_logits(self, point: Floats) -> Floats:
         """Return W z + b of every row."""
         out = np.empty_like(self.logits)
         self._map(point, out)
         return out
 
-    def hessian_product(self, direction: Array) -> Array:
+    def hessian_product(self, direction: Floats) -> Floats:
         """Hessian times ``direction``."""
         change = self.map_logits(direction)
         curve_rows(self._weighted, self._share, change)
         return self._sums(change, self.logits)
 
-    def hessian_diagonal(self) -> Array:
+    def hessian_diagonal(self) -> Floats:
         """Diagonal of the Hessian."""
         spread = np.empty_like(self.logits)
         spread_rows(self._weighted, self._share, spread)
         return self._sums(spread, self.logits**2)
 
-    def _sums(self, rows: Array, features: Array) -> Array:
+    def _sums(self, rows: Floats, features: Floats) -> Floats:
         """Sum rows times features, of each class or each pair of classes, and rows."""
         if self._full:
             return np.append(rows.T @ features, rows.sum(axis=0))

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 
 class RowLoss(Protocol):
     """The weighted loss of some rows as a function of the parameters."""
 
-    def value(self, point: Array) -> tuple[float, Array]:
+    def value(self, point: Floats) -> tuple[float, Floats]:
         """Weighted sum of the losses, and of their gradients."""
 
 
@@ -32,7 +29,7 @@ class Objective(ABC):
     __slots__ = ()
 
     @property
-    def bounds(self) -> tuple[Array | float, Array | float]:
+    def bounds(self) -> tuple[Floats | float, Floats | float]:
         """Least and largest value of each parameter."""
         return -np.inf, np.inf
 
@@ -41,19 +38,19 @@ class Objective(ABC):
         """Return the loss of some rows, whose weights are divided by ``total``."""
 
     @abstractmethod
-    def penalty(self, point: Array) -> tuple[float, Array]:
+    def penalty(self, point: Floats) -> tuple[float, Floats]:
         """Value and gradient of what is added to the mean loss."""
 
 
 def held_by_bounds(
-    x: Array, gradient: Array, bounds: tuple[Array | float, Array | float]
-) -> NDArray[np.bool_]:
+    x: Floats, gradient: Floats, bounds: tuple[Floats | float, Floats | float]
+) -> Bools:
     """Return which parameters are at a bound that the gradient draws them over."""
     return ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
 
 
 def projected_gradient(
-    x: Array, gradient: Array, unit: Array, bounds: tuple[Array | float, Array | float]
+    x: Floats, gradient: Floats, unit: Floats, bounds: tuple[Floats | float, Floats | float]
 ) -> float:
     """Return the largest gradient, each times its unit, that no bound forbids to follow."""
     held = held_by_bounds(x, gradient, bounds)

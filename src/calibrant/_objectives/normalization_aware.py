@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats, Wholes
 
 OCTAVES_BELOW = 60
 """Octaves below the smallest cell in which a map with a prior goes on as the prior does."""
@@ -44,30 +43,30 @@ finite, but a staircase of blocks, each far below the next, may lead out of the 
 class SegmentedRows:
     """A calibration set as the segment of every cell, rows sorted by the label's probability."""
 
-    starts: Array  # of the segments; no cell lies below the first
-    empty: Array  # starts of octaves without a cell
+    starts: Floats  # of the segments; no cell lies below the first
+    empty: Floats  # starts of octaves without a cell
     index: NDArray[Any]  # segment of each cell
-    own: NDArray[np.int64]  # segment of each row's label
-    largest: Array  # probability of each row
-    weight: Array
-    order: NDArray[np.int64]  # where each row stands in the batch
-    bounds: Array  # least and largest cell of each segment
+    own: Wholes  # segment of each row's label
+    largest: Floats  # probability of each row
+    weight: Floats
+    order: Wholes  # where each row stands in the batch
+    bounds: Floats  # least and largest cell of each segment
 
     @property
     def n_segments(self) -> int:
         """Number of segments."""
         return len(self.starts)
 
-    def positives(self, weight: Array) -> Array:
+    def positives(self, weight: Floats) -> Floats:
         """b: weight of the labels in each segment."""
         return np.bincount(self.own, weights=weight, minlength=self.n_segments).astype(np.float64)
 
-    def exposures(self, factor: Array) -> Array:
+    def exposures(self, factor: Floats) -> Floats:
         """Sum a factor over cells: a = C' factor; with the weights, the weight of the cells."""
         return sum_cells(self.index, factor, self.n_segments)
 
 
-def sum_cells(index: NDArray[Any], factor: Array, n_segments: int) -> Array:
+def sum_cells(index: NDArray[np.generic], factor: Floats, n_segments: int) -> Floats:
     """Sum of ``factor`` over the cells of each segment."""
     out = np.zeros(n_segments)
     kernels.add_exposures(index, factor, out)
@@ -82,7 +81,7 @@ def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
     return place_cells(batch, probabilities, segment_starts(labels, smallest))
 
 
-def segment_starts(labels: Array, smallest: float | None) -> Array:
+def segment_starts(labels: Floats, smallest: float | None) -> Floats:
     """Start of each segment, the first at 0, for distinct probabilities of labels, increasing.
 
     Segments start at those: without a prior an exact reduction, since cells without a label
@@ -97,7 +96,7 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
     return start_segments(scores)[0]
 
 
-def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
+def place_cells(batch: SimplexBatch, probabilities: Floats, starts: Floats) -> SegmentedRows:
     """Find the segment of every cell, with rows sorted by the probability of their label."""
     own = probabilities[np.arange(batch.n_rows), batch.class_index]
     rows, seen = _index_cells(batch, probabilities, starts, np.argsort(own))
@@ -111,8 +110,8 @@ def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> Seg
 
 
 def _index_cells(
-    batch: SimplexBatch, probabilities: Array, starts: Array, order: NDArray[np.int64]
-) -> tuple[SegmentedRows, NDArray[np.bool_]]:
+    batch: SimplexBatch, probabilities: Floats, starts: Floats, order: Wholes
+) -> tuple[SegmentedRows, Bools]:
     """Find the segment of every cell, and which segments have any."""
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
@@ -126,8 +125,8 @@ def _index_cells(
 
 
 def prior_mass(
-    batch: SimplexBatch, rows: SegmentedRows, share: Array, temperature: TemperatureMap
-) -> tuple[Array, Array]:
+    batch: SimplexBatch, rows: SegmentedRows, share: Floats, temperature: TemperatureMap
+) -> tuple[Floats, Floats]:
     """Sum temperature-scaled predictions by segment, for parts of the rows; and their row sums.
 
     ``share`` is the weight of each row in each part. Row sums are those of p ** beta relative to
@@ -144,17 +143,17 @@ def prior_mass(
 class RowCounts:
     """C, sparse: blocks of each row, increasing, with the number of cells in each."""
 
-    pointers: NDArray[np.int64]
+    pointers: Wholes
     blocks: NDArray[np.int32]
     counts: NDArray[np.float32]
 
-    def totals(self, values: Array) -> Array:
+    def totals(self, values: Floats) -> Floats:
         """T = C g."""
         out = np.empty(len(self.pointers) - 1)
         kernels.row_totals(self.pointers, self.blocks, self.counts, values, out)
         return out
 
-    def derivatives(self, weight: Array, values: Array, totals: Array) -> tuple[Array, ...]:
+    def derivatives(self, weight: Floats, values: Floats, totals: Floats) -> tuple[Floats, ...]:
         """g_j a_j, the diagonal of the Hessian in log g, and the shares of blocks in rows."""
         gradient, diagonal = np.zeros((2, len(values)))
         shares = np.zeros(len(self.blocks))
@@ -173,7 +172,9 @@ class RowCounts:
         return csr_array((self.counts, self.blocks, self.pointers), shape)
 
 
-def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int) -> RowCounts:
+def count_cells(
+    index: NDArray[np.generic], block_of: NDArray[np.int32], n_blocks: int
+) -> RowCounts:
     """Count the cells of each row by block; segments with a negative block are left out."""
     n_rows, n_classes = index.shape
     most = n_rows * min(n_classes, n_blocks)
@@ -188,7 +189,7 @@ def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int)
 class Found:
     """Where a solver stopped: g on all segments, and its loss and certificate if it has them."""
 
-    values: Array
+    values: Floats
     rounds: int
     notes: tuple[str, ...] = ()
     proof: tuple[float, float] | None = None
@@ -199,9 +200,9 @@ class NormalizedLikelihood:
     """NA-FIR's objective for one calibration set; weights and targets include the prior's."""
 
     rows: SegmentedRows
-    weight: Array  # w
-    target: Array  # b, of labels and pseudo-labels in each segment
-    exposures: Array  # a = C' (w / T) at the point to start from; with T = 1 it is FIR's
+    weight: Floats  # w
+    target: Floats  # b, of labels and pseudo-labels in each segment
+    exposures: Floats  # a = C' (w / T) at the point to start from; with T = 1 it is FIR's
     prior_strength: float = 0.0
     prior_beta: float = 0.0
     notes: tuple[str, ...] = ()  # how the objective was chosen
@@ -211,13 +212,13 @@ class NormalizedLikelihood:
         """Total weight, pseudo-observations included."""
         return float(np.sum(self.weight))
 
-    def evaluate(self, values: Array) -> tuple[float, float]:
+    def evaluate(self, values: Floats) -> tuple[float, float]:
         """Objective per unit of weight, and the certificate: from all segments."""
         totals, exposures = self.at(values)
         violation = certificate(values, exposures, self.target, self.total)
         return self.objective(totals, values), violation
 
-    def at(self, values: Array) -> tuple[Array, Array]:
+    def at(self, values: Floats) -> tuple[Floats, Floats]:
         """T of each row, and the exposures of each segment."""
         first = block_starts(values)
         block_of = block_of_segment(first, len(values))
@@ -225,13 +226,13 @@ class NormalizedLikelihood:
         totals = counts.totals(values[first])
         return totals, self.rows.exposures(self.weight / totals)
 
-    def objective(self, totals: Array, values: Array) -> float:
+    def objective(self, totals: Floats, values: Floats) -> float:
         """Mean NLL: sum_i w_i log T_i - sum_j b_j log g_j per unit of weight, where 0 log 0 = 0."""
         used = self.target != 0.0
         loss = self.weight @ np.log(totals) - self.target[used] @ np.log(values[used])
         return float(loss) / self.total
 
-    def step_function(self, values: Array) -> StepFunction:
+    def step_function(self, values: Floats) -> StepFunction:
         """Step function with the largest value 1."""
         rows = self.rows
         sizes = rows.exposures(rows.weight)
@@ -240,12 +241,12 @@ class NormalizedLikelihood:
 
 
 def step_function(
-    starts: Array,
-    values: Array,
-    sizes: Array,
-    empty: Array,
+    starts: Floats,
+    values: Floats,
+    sizes: Floats,
+    empty: Floats,
     prior_beta: float | None,
-    bounds: Array | None = None,
+    bounds: Floats | None = None,
 ) -> StepFunction:
     """Step function with the largest value 1; neighbours of equal value are one block.
 
@@ -272,7 +273,7 @@ def step_function(
     return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
 
 
-def _follow_prior(starts: Array, values: Array, empty: Array, beta: float) -> Array:
+def _follow_prior(starts: Floats, values: Floats, empty: Floats, beta: float) -> Floats:
     """Values where octaves without a cell start: from the segment below, p ** beta on."""
     below = np.searchsorted(starts, empty, side="right") - 1
     above = np.minimum(below + 1, len(starts) - 1)
@@ -282,11 +283,11 @@ def _follow_prior(starts: Array, values: Array, empty: Array, beta: float) -> Ar
     log_ratio = np.log(empty) - np.log(np.where(starts[anchor] > 0, starts[anchor], 1))
     followed = values[anchor] * np.exp(np.clip(beta * log_ratio, -700.0, 700.0))
     floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
-    clipped: Array = np.clip(followed, floor, values[above])
+    clipped: Floats = np.clip(followed, floor, values[above])
     return clipped
 
 
-def certificate(values: Array, exposures: Array, target: Array, total: float) -> float:
+def certificate(values: Floats, exposures: Floats, target: Floats, total: float) -> float:
     """Largest violation of the optimality conditions, relative to the total weight.
 
     r_j = g_j a_j - b_j is the gradient in log g. A non-decreasing g is optimal if and only if no
@@ -297,7 +298,7 @@ def certificate(values: Array, exposures: Array, target: Array, total: float) ->
     return largest_violation(values, values * exposures - target) / total
 
 
-def largest_violation(values: Array, residual: Array) -> float:
+def largest_violation(values: Floats, residual: Floats) -> float:
     """Of the conditions of ``certificate``, in units of weight."""
     tail = np.cumsum(residual[::-1])[::-1][1:]
     jumps = values[1:] > values[:-1]
@@ -307,17 +308,17 @@ def largest_violation(values: Array, residual: Array) -> float:
     return float(max(violation.max(initial=0.0), 0.0))
 
 
-def is_bounded(values: Array) -> bool:
+def is_bounded(values: Floats) -> bool:
     """Whether the lowest positive value is ``LOWEST`` of the largest."""
     return bool(values[np.argmax(values > 0.0)] <= (1.0 + 1e-9) * LOWEST * values[-1])
 
 
-def block_starts(values: Array) -> NDArray[np.int64]:
+def block_starts(values: Floats) -> Wholes:
     """First segment of each block of equal values."""
     return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
 
 
-def block_of_segment(first: NDArray[np.int64], n_segments: int) -> NDArray[np.int32]:
+def block_of_segment(first: Wholes, n_segments: int) -> NDArray[np.int32]:
     """Block of every segment, for blocks that start at ``first``; -1 before the first block."""
     sizes = np.diff(first, prepend=0, append=n_segments)
     return np.repeat(np.arange(-1, len(first), dtype=np.int32), sizes)

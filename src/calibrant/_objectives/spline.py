@@ -7,7 +7,7 @@ theta; a straight line is temperature scaling.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 SLOPE_BOUNDS = (1e-3, 1e3)
 """Flattest and steepest slope, relative to temperature scaling's."""
@@ -37,7 +36,7 @@ def sort_cells(batch: SimplexBatch) -> SimplexBatch:
     return replace(batch, scores=np.sort(batch.scores, axis=1), class_index=place)
 
 
-def read_logs(batch: SimplexBatch, zero_logit: float) -> Array:
+def spline_rows(batch: SimplexBatch, zero_logit: float) -> Floats:
     """Return log-probabilities, those of exact zeros bounded."""
     return log_probabilities(to_logits(batch.scores, batch.kind, zero_logit), batch.kind)
 
@@ -57,11 +56,11 @@ class SplineObjective(Objective):
     kind: str
     zero_logit: float
     scale: float
-    knots: Array
+    knots: Floats
     start: float
     rate: float
-    prior_gradient: Array
-    unit: Array
+    prior_gradient: Floats
+    unit: Floats
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -71,10 +70,10 @@ class SplineObjective(Objective):
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> SplineRows:
         """Return the loss of some rows."""
         batch = sort_cells(batch)
-        values = self.scale * read_logs(batch, self.zero_logit)
+        values = self.scale * spline_rows(batch, self.zero_logit)
         return SplineRows(values, batch.class_index, batch.weight / total, self.knots)
 
-    def penalty(self, point: Array) -> tuple[float, Array]:
+    def penalty(self, point: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
         steps = np.diff(point)  # before they are scaled: exact where they are small
         gradient = self.rate * np.concatenate([[0.0], steps])
@@ -82,13 +81,13 @@ class SplineObjective(Objective):
         linear = float(self.prior_gradient @ (point - self.start))
         return 0.5 * self.rate * float(steps @ steps) - linear, gradient - self.prior_gradient
 
-    def penalty_hessian(self) -> Array:
+    def penalty_hessian(self) -> Floats:
         """Return the curvature of the penalty."""
         differences = np.diff(np.eye(len(self.prior_gradient)), axis=0)
-        hessian: Array = self.rate * differences.T @ differences
+        hessian: Floats = self.rate * differences.T @ differences
         return hessian
 
-    def map(self, point: Array) -> SplineMap:
+    def map(self, point: Floats) -> SplineMap:
         """Return the map of some slopes."""
         return SplineMap(self.knots / self.scale, point * self.scale, self.zero_logit, self.kind)
 
@@ -96,7 +95,7 @@ class SplineObjective(Objective):
 class SplineRows:
     """Loss of sorted rows in the slopes; the Hessian is that of the last point asked for."""
 
-    def __init__(self, values: Array, place: NDArray[np.int64], share: Array, knots: Array) -> None:
+    def __init__(self, values: Floats, place: Wholes, share: Floats, knots: Floats) -> None:
         self.share, self.knots = share, knots
         bounds = np.empty((len(values), len(knots) + 2), dtype=np.int32)
         find_bounds(values, knots, bounds)
@@ -106,13 +105,13 @@ class SplineRows:
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
         self.hessian, self.losses = np.empty((len(knots) + 1,) * 2), np.empty(len(share))
 
-    def part(self, rows: NDArray[Any], weight: Array | None = None) -> SplineRows:
+    def part(self, rows: NDArray[np.generic], weight: Floats | None = None) -> SplineRows:
         """Return some of the rows, with their weights or others."""
         values, _, place = self._cells
         weight = self.share[rows] if weight is None else weight
         return SplineRows(values[rows], place[rows], weight / weight.sum(), self.knots)
 
-    def value(self, point: Array) -> tuple[float, Array]:
+    def value(self, point: Floats) -> tuple[float, Floats]:
         """Weighted NLL and its gradient; that of each row is in ``losses`` from now on."""
         gradient, self.hessian = np.empty_like(point), np.empty_like(self.hessian)
         rows = *self._cells, self.share, self.knots, point

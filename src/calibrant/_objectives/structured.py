@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 TEMPERATURE, COMMON, DIAGONAL, OFF_DIAGONAL, INTERCEPT = range(5)
 """Kinds of parameters."""
 
 
-def parameter_kinds(k: int, *, full: bool) -> NDArray[np.int64]:
+def parameter_kinds(k: int, *, full: bool) -> Wholes:
     """Kind of each parameter, as an index of penalties."""
     slopes = np.full((k, k) if full else (k,), DIAGONAL)
     if full:
@@ -47,7 +46,7 @@ def parameter_kinds(k: int, *, full: bool) -> NDArray[np.int64]:
     return np.concatenate([[TEMPERATURE, COMMON], slopes.ravel(), np.full(k, INTERCEPT)])
 
 
-def read_gaps(batch: SimplexBatch, zero_logit: float) -> Array:
+def read_gaps(batch: SimplexBatch, zero_logit: float) -> Floats:
     """Return the logits of each row less the largest."""
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
@@ -74,9 +73,9 @@ class StructuredObjective(Objective):
     zero_logit: float
     scale: float
     bound: float
-    penalty_weights: Array
-    prior_gradient: Array
-    unit: Array
+    penalty_weights: Floats
+    prior_gradient: Floats
+    unit: Floats
 
     @property
     def origin(self) -> float | None:
@@ -84,7 +83,7 @@ class StructuredObjective(Objective):
         return math.log(0.5 + self.bound) if self.n_classes == 2 else None
 
     @property
-    def start(self) -> Array:
+    def start(self) -> Floats:
         """Temperature scaling."""
         start = np.zeros_like(self.penalty_weights)
         start[0] = 1.0
@@ -95,15 +94,13 @@ class StructuredObjective(Objective):
         logits = read_gaps(batch, self.zero_logit)
         return self.rows_of_gaps(logits, batch.class_index, batch.weight / total)
 
-    def rows_of_gaps(
-        self, gaps: Array, class_index: NDArray[np.int64], share: Array
-    ) -> StructuredRows:
+    def rows_of_gaps(self, gaps: Floats, class_index: Wholes, share: Floats) -> StructuredRows:
         """Return the loss of rows of logits less their largest, which are overwritten."""
         x = bounded_features(self.scale * gaps, self.bound, self.origin)
         gaps *= self.inverse_temperature
         return StructuredRows(gaps, x, class_index, share, full=self.full)
 
-    def penalty(self, point: Array) -> tuple[float, Array]:
+    def penalty(self, point: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
         gap = point.copy()
         gap[0] -= 1.0  # as in ``start``
@@ -111,7 +108,7 @@ class StructuredObjective(Objective):
         prior = self.prior_gradient
         return 0.5 * float(gap @ held) - float(gap @ prior), held - prior
 
-    def map(self, point: Array) -> StructuredMap:
+    def map(self, point: Floats) -> StructuredMap:
         """Return the map of a point."""
         k, slope = self.n_classes, point[2 : -self.n_classes]
         slope = slope.reshape(k, k) + point[1] * np.eye(k) if self.full else slope + point[1]
@@ -127,7 +124,7 @@ class StructuredRows:
     """
 
     def __init__(
-        self, logits: Array, x: Array, class_index: NDArray[np.int64], share: Array, *, full: bool
+        self, logits: Floats, x: Floats, class_index: Wholes, share: Floats, *, full: bool
     ) -> None:
         self.logits, self.x, self._class_index, self._share = logits, x, class_index, share
         self._full, self.rough = full, True
@@ -137,7 +134,7 @@ class StructuredRows:
         self._single = x.astype(np.float32)
         self._scratch: NDArray[Any] = np.empty_like(self._single)
 
-    def _apply(self, point: Array, x: NDArray[Any], out: NDArray[Any]) -> None:
+    def _apply(self, point: Floats, x: NDArray[np.generic], out: NDArray[np.generic]) -> None:
         """Write alpha u + (gamma + W) x + c."""
         k = x.shape[1]
         slope, own = point[2:-k], np.full(k, point[1])
@@ -148,7 +145,7 @@ class StructuredRows:
             own += slope
         map_logits(self.logits, self.x, point[0], own, point[-k:], out)
 
-    def _sums(self, rows: NDArray[Any], x: NDArray[Any]) -> Array:
+    def _sums(self, rows: NDArray[Any], x: NDArray[Any]) -> Floats:
         """Transpose of ``_apply``."""
         k = x.shape[1]
         by_slope, by_intercept = np.zeros(k), np.zeros(k)
@@ -156,13 +153,13 @@ class StructuredRows:
         slopes = (rows.T @ x).ravel() if self._full else by_slope
         return np.concatenate([[by_alpha, by_slope.sum()], slopes, by_intercept])
 
-    def value(self, point: Array) -> tuple[float, Array]:
+    def value(self, point: Floats) -> tuple[float, Floats]:
         """Weighted NLL and its gradient."""
         self._apply(point, self.x, self._weighted)
         loss = weighted_softmax(self._weighted, self._class_index, self._share)
         return float(loss), self._sums(self._weighted, self.x) - self._label_sums
 
-    def hessian_product(self, direction: Array) -> Array:
+    def hessian_product(self, direction: Floats) -> Floats:
         """Hessian times ``direction``."""
         x = self._single if self.rough else self.x
         if self._scratch.dtype != x.dtype:
@@ -171,7 +168,7 @@ class StructuredRows:
         curve_rows(self._weighted, self._share, self._scratch)
         return self._sums(self._scratch, x)
 
-    def curvature(self) -> tuple[Array, Array]:
+    def curvature(self) -> tuple[Floats, Floats]:
         """Hessian of alpha and gamma, and the diagonal of it for all others."""
         spread, squares = np.empty_like(self._single), self._single**2
         spread_rows(self._weighted, self._share, spread)

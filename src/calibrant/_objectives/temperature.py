@@ -23,11 +23,8 @@ from calibrant._maps.logits import TemperatureMap
 from calibrant._objectives.base import Objective
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats, Wholes
 
 LOWEST_ZERO = -700.0
 """A zero is read as exp of this or more, unless a positive score is even smaller; where scores are
@@ -73,14 +70,16 @@ class TemperatureObjective(Objective):
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> TemperatureRows:
         """Return the loss of some rows."""
-        return read_rows(batch, self.zero_logit, total, self.unit, reads_zeros=self.reads_zeros)
+        return temperature_rows(
+            batch, self.zero_logit, total, self.unit, reads_zeros=self.reads_zeros
+        )
 
-    def penalty(self, point: Array) -> tuple[float, Array]:
+    def penalty(self, point: Floats) -> tuple[float, Floats]:
         """Value and gradient of the linear term."""
         gradient = -np.array(self.prior_gradient)
         return float(gradient @ point), gradient
 
-    def map(self, point: Array) -> TemperatureMap:
+    def map(self, point: Floats) -> TemperatureMap:
         """Return the map of a point."""
         beta, delta = point.tolist()
         depth = self.unit * min(delta / beta, self.reach) if delta > 0.0 < beta else 0.0
@@ -103,14 +102,14 @@ class TemperatureRows:
 
     def __init__(
         self,
-        gaps: Array,  # in units of ``unit``, increasing; those of exact zeros come first
-        own: Array,  # that of the label
-        n_zeros: NDArray[np.int64],  # exact zeros of each row, to be read by the fit
-        zero_label: NDArray[np.bool_],  # whether the label is one of them
-        weight: Array,
+        gaps: Floats,  # in units of ``unit``, increasing; those of exact zeros come first
+        own: Floats,  # that of the label
+        n_zeros: Wholes,  # exact zeros of each row, to be read by the fit
+        zero_label: Bools,  # whether the label is one of them
+        weight: Floats,
         total: float,
         unit: float,
-        flat: Array,  # sums of each row at beta = 0
+        flat: Floats,  # sums of each row at beta = 0
     ) -> None:
         self.gaps, self.own, self.n_zeros, self.unit = gaps, own, n_zeros, unit
         self.weight, self.total = weight, total
@@ -119,11 +118,11 @@ class TemperatureRows:
         self._flat, self._sums = flat, np.empty_like(flat)
         self._beta = 0.0  # where these sums were taken, if it is positive
 
-    def mean(self, values: Array) -> float:
+    def mean(self, values: Floats) -> float:
         """Return the weighted mean of a number for each row."""
         return float(values @ self.weight) / self.total
 
-    def sums_at(self, beta: float) -> Array:
+    def sums_at(self, beta: float) -> Floats:
         """Return sums over positive cells of exp(beta d), times 1, d and d^2, of each row."""
         if beta == 0.0:
             return self._flat
@@ -132,15 +131,15 @@ class TemperatureRows:
             self._beta = beta
         return self._sums
 
-    def zero_mass(self, beta: float) -> Array:
+    def zero_mass(self, beta: float) -> Floats:
         """Sum of exp(beta d) over the exact zeros of each row, at delta = 0."""
         n_zeros = self.n_zeros
         return np.where(n_zeros > 0, n_zeros * np.exp(beta * self.gaps[:, 0]), 0.0)
 
-    def value(self, point: Array) -> tuple[float, Array]:
+    def value(self, point: Floats) -> tuple[float, Floats]:
         """Mean NLL and its gradient."""
-        found = self.moments(*point.tolist())
-        return found.loss, np.array([found.by_beta, found.by_delta])
+        result = self.moments(*point.tolist())
+        return result.loss, np.array([result.by_beta, result.by_delta])
 
     def moments(self, beta: float, delta: float) -> TemperatureMoments:
         """Mean NLL with its derivatives."""
@@ -181,7 +180,7 @@ def _zero_of(batch: SimplexBatch) -> float:
     return -math.inf if batch.kind == "logits" else 0.0
 
 
-def read_rows(
+def temperature_rows(
     batch: SimplexBatch,
     zero_logit: float,
     total: float,

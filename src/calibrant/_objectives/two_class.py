@@ -18,9 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 N_FEATURES = 4
 """Slope, intercept, even and odd."""
@@ -38,30 +36,30 @@ class Base(NamedTuple):
     pivot: float
     slope: float
 
-    def __call__(self, z: Array) -> Array:
+    def __call__(self, z: Floats) -> Floats:
         """Value at each of the log-odds."""
         return self.pivot + self.slope * (z - self.pivot)
 
-    def features(self, z: Array) -> tuple[Array, Array]:
+    def features(self, z: Floats) -> tuple[Floats, Floats]:
         """Return u and the features, one row for each of them."""
         u = self(z)
         q, rest = expit(u), expit(-u)
         log_q, log_rest = np.log(q + BOUND), np.log(rest + BOUND)
-        found = np.empty((N_FEATURES, len(z)))
-        found[0], found[1] = u - self.pivot, 1.0
-        found[2] = 2.0 * np.log(0.5 + BOUND) - log_q - log_rest
-        found[3] = log_q - log_rest
-        return u, found
+        result = np.empty((N_FEATURES, len(z)))
+        result[0], result[1] = u - self.pivot, 1.0
+        result[2] = 2.0 * np.log(0.5 + BOUND) - log_q - log_rest
+        result[3] = log_q - log_rest
+        return u, result
 
 
-def sigmoid_and_softplus(x: Array) -> tuple[Array, Array]:
+def sigmoid_and_softplus(x: Floats) -> tuple[Floats, Floats]:
     """Return 1 / (1 + exp(-x)) and log(1 + exp(x)), for one exponential and one logarithm."""
     small = np.exp(-np.abs(x))
     larger = 1.0 / (1.0 + small)  # of the probabilities of the two classes
     return np.where(x >= 0.0, larger, small * larger), np.maximum(x, 0.0) - np.log(larger)
 
 
-def products(features: Array) -> Array:
+def products(features: Floats) -> Floats:
     """Return products of all pairs of features, one row for each of them."""
     return (features[:, None] * features).reshape(-1, features.shape[1])
 
@@ -69,17 +67,17 @@ def products(features: Array) -> Array:
 class Sums(NamedTuple):
     """Sums over rows, for each map: log(1 + exp(eta)) and its derivatives."""
 
-    softplus: Array
-    gradient: Array
-    hessian: Array
+    softplus: Floats
+    gradient: Floats
+    hessian: Floats
 
 
 class Expansion(NamedTuple):
     """Objective of each map with its derivatives, and the sums that it is made of."""
 
-    value: Array
-    gradient: Array
-    hessian: Array
+    value: Floats
+    gradient: Floats
+    hessian: Floats
     sums: Sums
 
 
@@ -96,9 +94,9 @@ class TwoClassRows:
         self,
         bases: list[Base],
         n_maps: list[int],
-        z: Array,
-        positives: Array,
-        cells: Array,
+        z: Floats,
+        positives: Floats,
+        cells: Floats,
         *,
         slopes_only: bool = False,
     ) -> None:
@@ -127,7 +125,7 @@ class TwoClassRows:
         self._label_sums = np.array(label_sums)[self._of_map]
         self._base_sums = np.array(base_sums)[self._of_map]
 
-    def sums(self, points: Array) -> Sums:
+    def sums(self, points: Floats) -> Sums:
         """Return sums over rows at ``points``, whatever the ridges and pseudo-observations."""
         n_features = points.shape[1]
         total, gradient = np.zeros(len(points)), np.zeros_like(points)
@@ -149,7 +147,7 @@ class TwoClassRows:
         return Sums(total, gradient, hessian.reshape(-1, n_features, n_features))
 
     def expand(
-        self, points: Array, ridges: Array, ratio: Array, sums: Sums | None = None
+        self, points: Floats, ridges: Floats, ratio: Floats, sums: Sums | None = None
     ) -> Expansion:
         """Value (less a constant), gradient and Hessian of the objective of each map.
 
@@ -166,7 +164,7 @@ class TwoClassRows:
         hessian[:, diagonal, diagonal] += np.where(used, held, 1.0)
         return Expansion(value, gradient, hessian, sums)
 
-    def losses(self, points: Array, sums: Sums) -> tuple[Array, Array]:
+    def losses(self, points: Floats, sums: Sums) -> tuple[Floats, Floats]:
         """Return the loss of each map, and its mean divergence from the base."""
         more = sums.softplus - self._softplus[self._of_map]
         loss = self.base_losses[self._of_map] + more - np.sum(points * self._label_sums, axis=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant import __version__
 from calibrant._extras import advice
-from calibrant._text import clean, visible
+from calibrant._text import printable, visible
 
 try:
     from jinja2 import DictLoader, Environment, StrictUndefined
@@ -21,9 +21,14 @@ __all__ = ["Markup", "render_page"]
 
 
 def render_page(
-    room: str, *, has_images: bool = False, style_of: str | None = None, **context: Any
+    room: str,
+    *,
+    template: str = "page.html.jinja",
+    has_images: bool = False,
+    style_of: str | None = None,
+    **context: Any,
 ) -> str:
-    """Return the page of a package, from its ``page.html.jinja`` and ``page.css``.
+    """Return the page of a package, from its template and ``page.css``.
 
     The template extends ``shell.html.jinja``, which needs ``title`` and ``sections``. There are no
     scripts. ``style_of`` is another package whose style the page has.
@@ -34,7 +39,7 @@ def render_page(
     policy += ["img-src data:"] * has_images
     templates = {
         "shell.html.jinja": _read("calibrant._pages", "shell.html.jinja"),
-        "page.html.jinja": _read(room, "page.html.jinja"),
+        "page.html.jinja": _read(room, template),
     }
     environment = Environment(
         loader=DictLoader(templates),
@@ -43,7 +48,7 @@ def render_page(
         trim_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,  # not Markup
     )
-    environment.filters["clean"] = clean
+    environment.filters["clean"] = printable
     page = environment.get_template("page.html.jinja").render(
         version=__version__,
         policy="; ".join([*policy, "base-uri 'none'", "form-action 'none'"]),

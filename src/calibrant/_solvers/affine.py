@@ -19,13 +19,10 @@ from calibrant._solvers.report import ScalingFit, SolverReport
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import AffineMap, TemperatureMap
     from calibrant._objectives.affine import AffineRows
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 ROUGH_TOLERANCE, ROUGH_ROUNDS = 1e-3, 50
 """Gradient at which, or rounds after which, the number of pseudo-observations is adapted."""
@@ -87,7 +84,7 @@ def solve_affine(
 
 def _adapt(
     problem: _AffineProblem, prior_strength: float, total: float, tol: float, max_rounds: int
-) -> Array:
+) -> Floats:
     """Set as many pseudo-observations as the distance from the start leaves (``pseudo_rows``).
 
     Returns a point close to the minimum.
@@ -139,18 +136,18 @@ class _AffineProblem(PenalisedLoss):
     rows: AffineRows
     objective: AffineObjective
 
-    def set_prior(self, gradient: Array) -> None:
+    def set_prior(self, gradient: Floats) -> None:
         """Set the part of the gradient that pseudo-observations have."""
         self.objective = replace(self.objective, prior_gradient=gradient)
 
-    def value(self, x: Array) -> tuple[float, Array]:
+    def value(self, x: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
         value, gradient = super().value(x)
         return value, np.where(self.objective.free, gradient, 0.0)
 
     def newton_step(
-        self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
-    ) -> tuple[Array, int]:
+        self, gradient: Floats, free: Bools, ridge: Floats, most: int
+    ) -> tuple[Floats, int]:
         """Newton's step by conjugate gradients.
 
         The Hessian gets a little of its own diagonal, in proportion to the gradient: enough where
@@ -163,7 +160,7 @@ class _AffineProblem(PenalisedLoss):
         ridge = ridge + min(1e-2, 1e-2 * size) * diagonal
         ridge = ridge + 1e-12 * float(diagonal.max()) + 1e-300
 
-        def product(direction: Array) -> Array:
+        def product(direction: Floats) -> Floats:
             change = self.rows.hessian_product(direction) + (added + ridge) * direction
             return np.where(free, change, 0.0)
 
@@ -175,12 +172,12 @@ class _AffineProblem(PenalisedLoss):
 
 
 def _minimise(
-    problem: _AffineProblem, start: Array, tol: float, max_rounds: int
-) -> tuple[Array, SolverReport]:
+    problem: _AffineProblem, start: Floats, tol: float, max_rounds: int
+) -> tuple[Floats, SolverReport]:
     """L-BFGS; the last tenth of the rounds are Newton's, for what it leaves."""
     unit, n_last = problem.objective.unit, max_rounds // 10
 
-    def scaled(step: Array) -> tuple[float, Array]:
+    def scaled(step: Floats) -> tuple[float, Floats]:
         value, gradient = problem.value(start + unit * step)
         return value, gradient * unit
 
@@ -211,7 +208,7 @@ def _minimise(
     return found.x, SolverReport("l-bfgs", *numbers, notes=notes)
 
 
-def _runs_away(problem: _AffineProblem, x: Array) -> bool:
+def _runs_away(problem: _AffineProblem, x: Floats) -> bool:
     """Whether Newton's next step still moves a logit, though the gradient is all but zero.
 
     Towards a minimum at infinity the loss falls as exp(-t) does, whose gradient and curvature are

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,13 @@ from calibrant._solvers.report import SolverReport
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from calibrant._types import Bools, Floats, Wholes
+
 LARGEST_PRODUCT = 2.0**61
 """Bound on (total weight) * (sum of absolute labels) for which all sums fit 64 bits."""
 
 MOST_POINTS = 2**31 - 1
-"""Distinct points that 32 bits can number; so many need 130 gigabytes."""
+"""Distinct points that 32 bits can number; they would need 130 gigabytes."""
 
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave, per unit of weight and label."""
@@ -33,7 +35,7 @@ TOLERANCE = 1e-12
 
 def bivariate_isotonic_regression(
     q: ArrayLike, rank: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Least-squares fit that is non-decreasing in both coordinates.
 
     Solves, exactly and in near-linear time,
@@ -86,13 +88,13 @@ def bivariate_isotonic_regression(
 class Points:
     """Checked points: finite, of one length, with positive weights."""
 
-    q: NDArray[np.float64]
-    rank: NDArray[np.int64]
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    q: Floats
+    rank: Wholes
+    y: Floats
+    weight: Floats
 
 
-def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points:
+def check_points(q: object, rank: object, y: object, sample_weight: object = None) -> Points:
     """Refuse what is not a set of points with labels and positive weights."""
     points = {name: _numbers(name, given) for name, given in (("q", q), ("rank", rank), ("y", y))}
     n = len(points["q"])
@@ -110,14 +112,14 @@ def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points
 
 
 def _refuse(
-    name: str, array: NDArray[Any], bad: NDArray[np.bool_], error: type[Exception], remedy: str
+    name: str, array: NDArray[np.generic], bad: Bools, error: type[Exception], remedy: str
 ) -> None:
     if bad.any():
         i = int(np.argmax(bad))
         raise error(f"{name}[{i}] is {array[i]}; {remedy}")
 
 
-def _numbers(name: str, value: Any) -> NDArray[np.float64]:
+def _numbers(name: str, value: object) -> Floats:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -127,7 +129,7 @@ def _numbers(name: str, value: Any) -> NDArray[np.float64]:
     return array
 
 
-def merge_equal_points(points: Points) -> tuple[NDArray[np.int64], Points]:
+def merge_equal_points(points: Points) -> tuple[Wholes, Points]:
     """Merge equal (q, rank); returns the merged point of each, and them, sorted by q and rank.
 
     ``y`` of the result is the weighted sum of the labels. The sums are taken in the order of
@@ -148,17 +150,17 @@ def merge_equal_points(points: Points) -> tuple[NDArray[np.int64], Points]:
 class Split(NamedTuple):
     """Isotonic regression of sorted points, and the proof of it."""
 
-    fitted: NDArray[np.float64]  # value of each point
-    starts: NDArray[np.int64]  # of the blocks in the sums, and the number of points
-    values: NDArray[np.float64]  # of the blocks, increasing
-    labels: NDArray[np.float64]  # sums of the points, block by block
-    weight: NDArray[np.float64]
+    fitted: Floats  # value of each point
+    starts: Wholes  # of the blocks in the sums, and the number of points
+    values: Floats  # of the blocks, increasing
+    labels: Floats  # sums of the points, block by block
+    weight: Floats
     excess: float  # largest of an upper set inside a block over its value
     visits: int  # how often a point was looked at
 
 
 def split_points(
-    rank: NDArray[np.int32], labels: NDArray[Any], weight: NDArray[Any], n_ranks: int
+    rank: NDArray[np.int32], labels: NDArray[np.generic], weight: NDArray[np.generic], n_ranks: int
 ) -> Split:
     """Split by maximal upper sets, exactly where labels and weights are whole numbers.
 
@@ -181,7 +183,7 @@ def split_points(
     return Split(fitted, starts, values, *sums, excess, int(visits))
 
 
-def solve_bivariate_isotonic(points: Points) -> tuple[NDArray[np.float64], SolverReport]:
+def solve_bivariate_isotonic(points: Points) -> tuple[Floats, SolverReport]:
     """Fitted values of checked points, and the proof of them.
 
     The violation is the largest excess of an upper set inside a block, over its value, per unit
@@ -212,7 +214,7 @@ def solve_bivariate_isotonic(points: Points) -> tuple[NDArray[np.float64], Solve
     return split.fitted[place] * scale, report
 
 
-def size_of(values: NDArray[np.float64]) -> float:
+def size_of(values: Floats) -> float:
     """Power of two to divide by, which changes no digit, where sums could leave the range."""
     exponent = math.frexp(float(np.abs(values).max()))[1]
     return 1.0 if abs(exponent) < 400 else 2.0**exponent

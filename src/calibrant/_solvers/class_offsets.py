@@ -14,9 +14,7 @@ from scipy.special import logsumexp
 from calibrant._solvers.newton import minimise_newton
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats, Wholes
 
 VARIANCE_TO_TRUST = 40.0
 """Variance of the number of rows of a class, by what is predicted, at which half of the difference
@@ -28,9 +26,7 @@ SMALLEST_SHARE = 1e-6
 """The share of a class is reached up to ``TOLERANCE`` times itself, or times this."""
 
 
-def correct_shares(
-    shares: Array, held_out: Array, labels: NDArray[np.int64], weight: Array
-) -> Array:
+def correct_shares(shares: Floats, held_out: Floats, labels: Wholes, weight: Floats) -> Floats:
     """Multiply shares of classes by observed over predicted rows, as far as this is no chance.
 
     ``held_out`` are calibrated predictions for rows with these labels (column numbers).
@@ -40,11 +36,11 @@ def correct_shares(
     variance = weight @ (held_out * (1.0 - held_out))
     ratio = observed / np.maximum(predicted, np.finfo(np.float64).tiny)
     corrected = shares * (VARIANCE_TO_TRUST + variance * ratio) / (VARIANCE_TO_TRUST + variance)
-    result: Array = corrected / corrected.sum()
+    result: Floats = corrected / corrected.sum()
     return result
 
 
-def solve_class_offsets(logs: Array, weight: Array, shares: Array) -> Array:
+def solve_class_offsets(logs: Floats, weight: Floats, shares: Floats) -> Floats:
     """Offsets b with which the rows softmax(logs_i + b) have the given mean.
 
     They minimise the convex mean_i log sum_c exp(logs_ic + b_c) - <shares, b>. A class that has no
@@ -64,11 +60,11 @@ def solve_class_offsets(logs: Array, weight: Array, shares: Array) -> Array:
 class _MeanLogSum:
     """mean_i log sum_c exp(logs_ic + b_c) - <target, b>, for Newton's method."""
 
-    def __init__(self, logs: Array, weight: Array, target: Array) -> None:
+    def __init__(self, logs: Floats, weight: Floats, target: Floats) -> None:
         self.logs, self.weight, self.target = logs, weight, target
         self._curvature = np.ones(len(target))
 
-    def value(self, x: Array) -> tuple[float, Array]:
+    def value(self, x: Floats) -> tuple[float, Floats]:
         """Value and gradient; the curvature is that of this point from now on."""
         moved = self.logs + x
         total = logsumexp(moved, axis=1, keepdims=True)
@@ -82,11 +78,11 @@ class _MeanLogSum:
 
     def newton_step(
         self,
-        gradient: Array,
-        free: NDArray[np.bool_],  # noqa: ARG002  (there are no bounds)
-        ridge: Array,
+        gradient: Floats,
+        free: Bools,  # noqa: ARG002  (there are no bounds)
+        ridge: Floats,
         most: int,  # noqa: ARG002
-    ) -> tuple[Array, int]:
+    ) -> tuple[Floats, int]:
         """Return the gradient over the bound of the Hessian."""
         least = np.finfo(np.float64).tiny
         return gradient / np.maximum(self._curvature + ridge, least), 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit, softmax
 
+from calibrant._kernels.trees import grow_tree
 from calibrant._maps.features import BoostedTrees, LinearLogits, standardise
 
 if TYPE_CHECKING:
@@ -21,25 +22,25 @@ NEVER = -20.0
 
 LARGEST = np.finfo(np.float64).max
 
+MOST_STEPS, LEAST_STEP, LEAST_GAIN, TINY = 50, 1e-6, 1e-9, 1e-9
+"""Newton steps of a linear map of two classes, the shortest one, nats of a row that end them, and
+what keeps a matrix regular."""
 
-@cache
-def _openmp() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
+MOST_ROWS_OF_EDGES = 20_000
+"""Rows that edges of bins are laid on; their order says nothing, so the first ones are a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boosting:
-    """Gradient boosting of small trees on histograms, by ``HistGradientBoostingClassifier``.
+    """Gradient boosting of small trees on histograms, as ``HistGradientBoostingClassifier`` does.
 
     It minimises the NLL of the sum of ``n_trees`` trees for each class with ``n_leaves`` leaves,
     each of which adds ``learning_rate`` times its Newton step, shrunk by ``ridge``.
     """
 
-    n_trees: int = 60
+    n_trees: int = 30
     n_leaves: int = 7
-    learning_rate: float = 0.06
+    learning_rate: float = 0.12
     ridge: float = 5.0
     least_rows: int = 15
     n_bins: int = 63
@@ -48,68 +49,70 @@ class Boosting:
         self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
     ) -> BoostedTrees:
         """Return the trees of a fit to labels among 0, ..., n_classes - 1."""
-        from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
+        n_rows, d = inputs.shape
+        edges = [_edges(column, self.n_bins) for column in inputs[:MOST_ROWS_OF_EDGES].T]
+        n_bins = np.array([len(own) + 1 for own in edges])
+        bins = np.empty((n_rows, d), dtype=np.uint8)
+        for j, own in enumerate(edges):
+            bins[:, j] = np.searchsorted(own, inputs[:, j])
+            bins[np.isnan(inputs[:, j]), j] = n_bins[j]
+        share = np.bincount(labels, weight, n_classes) / weight.sum()
+        present = np.flatnonzero(share)
+        logs = np.log(share[present])
+        baseline = np.full(n_classes, NEVER)
+        baseline[present] = logs - logs.mean()
+        columns = [*range(n_classes)]
+        if n_classes == 2:  # one tree for the log-odds of the second
+            baseline, columns = baseline[1:] - baseline[:1], [1]
+        scores = np.repeat(baseline[:, None], n_rows, axis=1)
+        is_label = np.array([labels == c for c in columns], dtype=np.float64)
+        rows = np.empty((2, n_rows), dtype=np.int32)
+        sums = np.empty((self.n_leaves, d, int(n_bins.max()) + 1, 3))
+        nodes = np.empty((2 * self.n_leaves - 1, 5), dtype=np.int64)
+        values = np.empty(len(nodes))
+        grown: list[tuple[NDArray[np.int64], Array]] = []
+        for _ in range(self.n_trees):
+            p = expit(scores) if len(columns) == 1 else softmax(scores, axis=0)
+            gradient, curvature = weight * (p - is_label), weight * p * (1.0 - p)
+            for k, c in enumerate(columns):
+                n = 1
+                if share[c] > 0.0 and len(present) > 1:
+                    n = grow_tree(
+                        bins, n_bins, gradient[k], curvature[k], self.learning_rate, self.ridge,
+                        self.least_rows, rows, sums, nodes, values, scores[k],
+                    )  # fmt: skip
+                else:
+                    nodes[0, 0], values[0] = -1, 0.0
+                grown.append((nodes[:n].copy(), values[:n].copy()))
+        return _join(grown, edges, baseline)
 
-        is_weighted = bool(np.ptp(weight) > 0.0)  # weighted quantiles take a while
-        boosting = HistGradientBoostingClassifier(
-            learning_rate=self.learning_rate,
-            max_iter=self.n_trees,
-            max_leaf_nodes=self.n_leaves,
-            min_samples_leaf=self.least_rows,
-            l2_regularization=self.ridge,
-            max_bins=self.n_bins,
-            early_stopping=False,
-            random_state=0,  # of the rows that bins are laid on, where there are very many
-        )
-        # scikit-learn does not bin a column without a value, which the rows of a fold may lack.
-        inputs = np.where(np.isnan(inputs).all(axis=0), 0.0, inputs)
-        # One thread: sums over rows by several would depend on their number.
-        with _openmp().limit(limits=1, user_api="openmp"):
-            boosting.fit(inputs, labels, sample_weight=weight if is_weighted else None)
-        return trees_of(boosting, n_classes)
+
+def _edges(values: Array, n_bins: int) -> Array:
+    """Return thresholds between values, or near quantiles where those are many."""
+    distinct, count = np.unique(values[~np.isnan(values)], return_counts=True)
+    after = np.arange(len(distinct) - 1)
+    if len(distinct) > n_bins:
+        share = np.cumsum(count)[:-1] / count.sum()
+        after = np.unique(np.searchsorted(share, np.arange(1, n_bins) / n_bins))
+        after = after[after < len(share)]
+    return distinct[after] / 2.0 + distinct[after + 1] / 2.0
 
 
-def trees_of(boosting: Any, n_classes: int) -> BoostedTrees:
-    """Return the trees of a fitted ``HistGradientBoostingClassifier`` without categories.
-
-    Classes without a row have trees of a single leaf.
-    """
-    rounds = [[tree.nodes for tree in trees] for trees in boosting._predictors]  # noqa: SLF001
-    baseline = np.ravel(boosting._baseline_prediction)  # noqa: SLF001
-    if len(boosting.classes_) < n_classes:
-        rounds, baseline = _for_all_classes(rounds, baseline, boosting.classes_, n_classes)
-    nodes = [tree for trees in rounds for tree in trees]
-    sizes = np.array([len(tree) for tree in nodes])
+def _join(
+    grown: list[tuple[NDArray[np.int64], Array]], edges: list[Array], baseline: Array
+) -> BoostedTrees:
+    """Return all trees, one after the other."""
+    sizes = np.array([len(values) for _, values in grown])
     roots = np.cumsum(sizes) - sizes
-    joined, first = np.concatenate(nodes), np.repeat(roots, sizes)
-    is_leaf = joined["is_leaf"].astype(bool)
-    left, right = (joined[side].astype(np.int64) + first for side in ("left", "right"))
-    return BoostedTrees(
-        baseline=baseline,
-        roots=roots,
-        column=np.where(is_leaf, -1, joined["feature_idx"]),
-        # Where only missing values go to the right, scikit-learn's threshold is infinite.
-        threshold=np.where(is_leaf, joined["value"], np.minimum(joined["num_threshold"], LARGEST)),
-        left=left,
-        right=right,
-        missing=np.where(joined["missing_go_to_left"], left, right),
-    )
-
-
-def _for_all_classes(
-    rounds: list[list[NDArray[Any]]],
-    baseline: Array,
-    classes: NDArray[np.int64],
-    n_classes: int,
-) -> tuple[list[list[NDArray[Any]]], Array]:
-    """Return trees and baselines for every class, of which only some were fitted."""
-    empty = np.zeros(1, dtype=rounds[0][0].dtype)
-    empty["is_leaf"] = True
-    if len(classes) == 2:  # one tree for the log-odds of the second
-        rounds, baseline = [[empty, *trees] for trees in rounds], np.append(0.0, baseline)
-    place = {label: i for i, label in enumerate(classes.tolist())}
-    every = [[t[place[c]] if c in place else empty for c in range(n_classes)] for t in rounds]
-    return every, np.array([baseline[place[c]] if c in place else NEVER for c in range(n_classes)])
+    nodes, values = (np.concatenate(parts) for parts in zip(*grown, strict=True))
+    column, is_leaf, first = nodes[:, 0], nodes[:, 0] < 0, np.repeat(roots, sizes)
+    # Where only missing values go to the right, every number goes to the left.
+    starts = np.cumsum([0, *(len(own) + 1 for own in edges)])
+    every = np.concatenate([np.append(own, LARGEST) for own in edges])
+    at = np.where(is_leaf, 0, starts[column] + nodes[:, 1])
+    left, right, missing = (np.where(is_leaf, 0, nodes[:, i]) + first for i in (2, 3, 4))
+    threshold = np.where(is_leaf, values, every[at])
+    return BoostedTrees(baseline, roots, column, threshold, left, right, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +125,6 @@ class Ridge:
         self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
     ) -> LinearLogits:
         """Return the linear map of a fit to labels among 0, ..., n_classes - 1."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression  # slow to import
-
         share = weight / weight.sum()
         known = ~np.isnan(inputs)
         total = np.maximum(share @ known, 1e-300)
@@ -132,14 +132,63 @@ class Ridge:
         spread = np.sqrt(share @ np.where(known, inputs - center, 0.0) ** 2 / total)
         scale = np.where(spread > 1e-12 * np.maximum(abs(center), 1e-80), spread, 1.0)
         z, is_missing = standardise(inputs, center, scale)
-        logistic = LogisticRegression(C=self.strength, max_iter=200)
-        with warnings.catch_warnings():
-            # The mixture judges it by rows that it has not seen, converged or not.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            logistic.fit(np.hstack([z, is_missing]), labels, sample_weight=weight)
-        coef, intercept = _logits_of_all(logistic, n_classes)
-        d = inputs.shape[1]
-        return LinearLogits(center, scale, coef[:d], coef[d:], intercept)
+        d, some = inputs.shape[1], np.flatnonzero(is_missing.any(axis=0))
+        z = np.hstack([z, is_missing[:, some]])
+        if n_classes == 2 and len(np.unique(labels)) == 2:
+            found, intercept = _logistic(z, labels, weight, self.strength)
+        else:
+            found, intercept = _multinomial(z, labels, weight, self.strength, n_classes)
+        missing = np.zeros((d, found.shape[1]))
+        missing[some] = found[d:]
+        return LinearLogits(center, scale, found[:d], missing, intercept)
+
+
+def _logistic(
+    z: Array, labels: NDArray[np.int64], weight: Array, strength: float
+) -> tuple[Array, Array]:
+    """Return coefficients and the intercept of two classes, by Newton steps."""
+    x = np.column_stack([z, np.ones(len(z))])
+    ridge = np.append(np.full(z.shape[1], 1.0 / strength), 0.0)
+    share = weight @ labels / weight.sum()
+    b = np.append(np.zeros(z.shape[1]), np.log(share / (1.0 - share)))
+
+    def value(b: Array, log_odds: Array) -> float:
+        loss = np.logaddexp(0.0, log_odds) - labels * log_odds
+        return float(weight @ loss + 0.5 * (ridge * b) @ b)
+
+    log_odds = x @ b
+    least = value(b, log_odds)
+    for _ in range(MOST_STEPS):
+        p = expit(log_odds)
+        gradient = (weight * (p - labels)) @ x + ridge * b
+        hessian = (x.T * (weight * p * (1.0 - p))) @ x + np.diag(ridge + TINY)
+        step = np.linalg.solve(hessian, gradient)
+        size = 1.0
+        while True:
+            other = x @ (b - size * step)
+            now = value(b - size * step, other)
+            if now <= least or size < LEAST_STEP:
+                break
+            size /= 2.0
+        b, log_odds, gain, least = b - size * step, other, least - now, now
+        if gain < LEAST_GAIN * weight.sum():
+            break
+    return b[:-1, None], b[-1:]
+
+
+def _multinomial(
+    z: Array, labels: NDArray[np.int64], weight: Array, strength: float, n_classes: int
+) -> tuple[Array, Array]:
+    """Return coefficients and intercepts of several classes, by scikit-learn."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    logistic = LogisticRegression(C=strength, max_iter=200)
+    with warnings.catch_warnings():
+        # The mixture judges it by rows that it has not seen, converged or not.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        logistic.fit(z, labels, sample_weight=weight)
+    return _logits_of_all(logistic, n_classes)
 
 
 def _logits_of_all(logistic: Any, n_classes: int) -> tuple[Array, Array]:

@@ -21,13 +21,12 @@ from calibrant._row_order import start_segments
 from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.report import SolverReport
+    from calibrant._types import Wholes
 
 
-def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None) -> BinaryProblem:
+def pool_segments(batch: SimplexBatch, columns: Wholes | None = None) -> BinaryProblem:
     """Cells of all columns, or of some, merged down to the positive value at or below them."""
     probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
     inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))
@@ -37,10 +36,10 @@ def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None)
     segment = segment_of_score[score_of_row]
     positives = np.bincount(segment, weight[inside], minlength=len(starts)).astype(np.float64)
     part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
-    found = np.zeros((len(starts), 2))
-    add_cells(part, part.view(np.int64), weight, *build_lookup(starts), found)
-    filled = found[:, 0] > 0  # nothing may lie below the lowest positive value
-    cells, largest = np.ascontiguousarray(found[filled].T)
+    result = np.zeros((len(starts), 2))
+    add_cells(part, part.view(np.int64), weight, *build_lookup(starts), result)
+    filled = result[:, 0] > 0  # nothing may lie below the lowest positive value
+    cells, largest = np.ascontiguousarray(result[filled].T)
     return BinaryProblem(starts[filled], largest, positives[filled], cells)
 
 

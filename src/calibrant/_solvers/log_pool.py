@@ -49,7 +49,7 @@ class _PoolObjective:
         p = pool(self.logs, w)
         total = self.target.sum(axis=1, keepdims=True)
         value = -float((self.target * np.log(np.maximum(p, 1e-300))).sum())
-        gradient = np.einsum("ic,icj->j", total * p - self.target, self.logs)
+        gradient = np.ravel(total * p - self.target) @ self.logs.reshape(-1, len(w))
         return value + self.ridge * float(away @ away), gradient + 2.0 * self.ridge * away
 
 

@@ -13,11 +13,8 @@ from calibrant._maps.curves import BetaMap, BoundedLogs, Sigmoid
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._solvers.one_vs_rest import BinaryProblem
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 ZERO = 1e-12
 """An exact 0 (or 1) is read as this far from it, or as the nearest other value if that is less."""
@@ -32,7 +29,7 @@ FREE, NOT_NEGATIVE = np.full(2, -np.inf), np.array([0.0, 0.0, -np.inf])
 SEPARABLE = f"the score separates the labels: the slope is bounded by a ridge penalty of {RIDGE:g}"
 
 
-def bounds_of_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
+def bounds_of_logs(values: Floats, zero: float = ZERO) -> BoundedLogs:
     """Bounds that no value strictly between 0 and 1 reaches; ``zero`` where that leaves it open.
 
     The values increase.
@@ -44,14 +41,14 @@ def bounds_of_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
 
 
 def minimise_logistic(
-    features: Array,
-    positives: Array,
-    negatives: Array,
-    lower: Array,
+    features: Floats,
+    positives: Floats,
+    negatives: Floats,
+    lower: Floats,
     *,
     tol: float = 1e-10,
     max_rounds: int = 200,
-) -> tuple[Array, SolverReport]:
+) -> tuple[Floats, SolverReport]:
     """Logistic regression on one or two features, with lower bounds on the parameters.
 
     Returns those of the features and then the intercept. Each round solves the

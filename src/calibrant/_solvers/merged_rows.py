@@ -10,11 +10,8 @@ import numpy as np
 from calibrant._row_order import sample_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 LARGEST_EXPONENT = 333
 """Units between 1e-100 and 1e100."""
@@ -29,7 +26,7 @@ def merge_rows(batch: SimplexBatch) -> SimplexBatch:
     return (batch if heavy.all() else batch.take(heavy)).merged()
 
 
-def divide_by_unit(logits: Array, weight: Array) -> float:
+def divide_by_unit(logits: Floats, weight: Floats) -> float:
     """Divide ``logits`` in place by a power of two near their typical spread; returns it.
 
     That is the geometric mean of the rows' spreads, which one row of another scale hardly moves.
@@ -47,7 +44,7 @@ def divide_by_unit(logits: Array, weight: Array) -> float:
     return unit
 
 
-def feature_scale(logits: Array, share: Array, beta: float) -> float:
+def feature_scale(logits: Floats, share: Floats, beta: float) -> float:
     """Inverse temperature to measure logits by: the best, unless that leaves nothing of them.
 
     The logits are in their unit, so their spread is about one.
@@ -58,12 +55,12 @@ def feature_scale(logits: Array, share: Array, beta: float) -> float:
 
 CHOICE_CELLS = 1 << 16
 LEAST_CHOICE_ROWS = 2500
-"""Different rows that a choice by cross-validation is made on: so many cells of them, but never
-fewer rows than these. From a thousand rows on, what is chosen hardly changes, and what it changes
-in the fit to all rows is less still. ``docs/evidence/choices.md`` has how the bound was found."""
+"""Number of cells, and least number of different rows, on which cross-validation makes a choice.
+Beyond a thousand rows the choice hardly changes, and the fit to all rows changes even less:
+``docs/evidence/choices.md``."""
 
 
-def choice_rows(batch: SimplexBatch) -> NDArray[np.bool_] | None:
+def choice_rows(batch: SimplexBatch) -> Bools | None:
     """Which rows a choice is made on, by their content alone; None if it is all of them."""
     most = max(CHOICE_CELLS // batch.n_classes, LEAST_CHOICE_ROWS)
     if batch.n_rows <= most:

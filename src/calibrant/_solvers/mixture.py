@@ -22,9 +22,7 @@ from calibrant._solvers.pseudo_rows import REWEIGHTINGS, remaining
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 RIDGE = 1e-10
 """Curvature added to the Hessian, relative to its own: components may be equal."""
@@ -41,32 +39,32 @@ class _MixtureProblem:
     The shares and extras sum to 1, so that the sum of w is 1 where it is optimal.
     """
 
-    own: Array
-    share: Array
-    extra: Array
+    own: Floats
+    share: Floats
+    extra: Floats
 
-    def loss(self, w: Array) -> float:
+    def loss(self, w: Floats) -> float:
         """Value without the sum of w."""
         held = self.extra > 0.0
         with np.errstate(divide="ignore"):  # a weight of 0 that has a prior: infinite
             return float(-self.share @ np.log(self.own @ w) - self.extra[held] @ np.log(w[held]))
 
-    def ratios(self, w: Array) -> Array:
+    def ratios(self, w: Floats) -> Floats:
         """Probability of each label by each component, in units of the mixture's."""
-        found: Array = self.own / (self.own @ w)[:, None]
-        return found
+        result: Floats = self.own / (self.own @ w)[:, None]
+        return result
 
-    def prior_gradient(self, w: Array) -> Array:
+    def prior_gradient(self, w: Floats) -> Floats:
         """Gradient of the prior, downwards."""
         with np.errstate(divide="ignore"):
             return np.divide(self.extra, w, out=np.zeros_like(w), where=self.extra > 0.0)
 
-    def slope(self, w: Array) -> Array:
+    def slope(self, w: Floats) -> Floats:
         """Gradient g of the loss, downwards; at the optimum g <= 1, and g = 1 where w > 0."""
-        found: Array = self.share @ self.ratios(w) + self.prior_gradient(w)
-        return found
+        result: Floats = self.share @ self.ratios(w) + self.prior_gradient(w)
+        return result
 
-    def newton_point(self, w: Array, slope: Array) -> Array:
+    def newton_point(self, w: Floats, slope: Floats) -> Floats:
         """Minimum of the quadratic model at w over w >= 0, as a problem of least squares."""
         ratios = self.ratios(w)
         hessian = (ratios * self.share[:, None]).T @ ratios
@@ -78,11 +76,11 @@ class _MixtureProblem:
         scaled = hessian * np.outer(unit, unit) + RIDGE * np.eye(len(w))
         goal = scaled @ (w / unit) + unit * (slope - 1.0)
         root = np.linalg.cholesky(scaled)
-        point: Array = unit * nnls(root.T, solve_triangular(root, goal, lower=True))[0]
+        point: Floats = unit * nnls(root.T, solve_triangular(root, goal, lower=True))[0]
         return point
 
 
-def _order(own: Array, weight: Array) -> NDArray[np.int64]:
+def _order(own: Floats, weight: Floats) -> Wholes:
     """Order of rows by their content; by one column alone, where that tells them apart."""
     order = np.argsort(own[:, 0], kind="stable")
     is_told = np.all(np.diff(own[order, 0]) > 0.0)
@@ -90,15 +88,15 @@ def _order(own: Array, weight: Array) -> NDArray[np.int64]:
 
 
 def solve_mixture(
-    own: Array,
-    weight: Array,
+    own: Floats,
+    weight: Floats,
     *,
-    prior: Array | None = None,
-    start: Array | None = None,
+    prior: Floats | None = None,
+    start: Floats | None = None,
     tol: float = 1e-8,
     max_rounds: int = 1000,
     is_ordered: bool = False,
-) -> tuple[Array, SolverReport]:
+) -> tuple[Floats, SolverReport]:
     """Mixture weights w >= 0, sum w = 1, of least -sum_i weight_i log(own_i w) - prior log w.
 
     ``own[i, c]`` is the probability that component c gives to row i's label; ``prior[c]`` is a
@@ -146,15 +144,15 @@ def solve_mixture(
 
 
 def solve_priced_mixture(
-    own: Array,
-    weight: Array,
-    cells: Array,
-    cell_share: Array,
+    own: Floats,
+    weight: Floats,
+    cells: Floats,
+    cell_share: Floats,
     baseline: int,
     *,
     strength: float,
-    prior: Array,
-) -> tuple[Array, SolverReport]:
+    prior: Floats,
+) -> tuple[Floats, SolverReport]:
     """Mixture weights w of least -sum_i weight_i log(own_i w) + log(1 + strength D) - prior log w.
 
     ``own[i, c]`` is the probability that component c gives to row i's label, and ``cells[j, c]``

@@ -14,8 +14,8 @@ from calibrant._objectives.spline import (
     SLOPE_BOUNDS,
     SplineObjective,
     SplineRows,
-    read_logs,
     sort_cells,
+    spline_rows,
 )
 from calibrant._solvers.merged_rows import choice_rows, divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
@@ -24,15 +24,12 @@ from calibrant._solvers.report import ScalingFit, SolverReport
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import SplineMap, TemperatureMap
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 STRENGTH = 8.0
-"""Strength that is good on most real classifiers, in rows; between 1 and 16 it hardly matters."""
+"""Default strength in rows, good on most real classifiers; 1 to 16 give nearly the same loss."""
 
 STRENGTHS = (8.0**8, 512.0, 64.0, STRENGTH, 1.0, 0.125)
 """What cross-validation chooses from; the first is a straight line to a few digits."""
@@ -76,22 +73,22 @@ def solve_monotone_spline(
         temperature = solve_temperature(batch, zero_probability=zero_probability).map
     objective, rows = _freeze(batch, temperature, n_knots)
     if strength is None:
-        strength = choose_strength(rows, batch)
+        strength = choose_spline_strength(rows, batch)
         notes = (f"strength {strength:g} by cross-validation",)
     objective = replace(objective, rate=min(strength, LARGEST_STRENGTH) / total)
     problem = _SplineProblem(rows, objective)
     start = _adapt(problem, total, prior_strength)
-    found = problem.minimise(start, tol, max_rounds)
-    numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
-    report = SolverReport("projected-newton", *numbers, notes=notes + found.notes)
-    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    result = problem.minimise(start, tol, max_rounds)
+    numbers = result.value, result.violation, tol, result.rounds, perf_counter() - started
+    report = SolverReport("projected-newton", *numbers, notes=notes + result.notes)
+    return ScalingFit(problem.objective.map(result.x), report, problem.objective, result.x)
 
 
 def _freeze(
     batch: SimplexBatch, temperature: TemperatureMap, n_knots: int
 ) -> tuple[SplineObjective, SplineRows]:
     """Return the objective of a sorted batch, as yet without penalties, and its rows."""
-    logs = read_logs(batch, temperature.zero_logit)
+    logs = spline_rows(batch, temperature.zero_logit)
     unit = divide_by_unit(logs, batch.weight)
     beta = unit * temperature.inverse_temperature
     weights = batch.weight / batch.weight.sum()
@@ -104,7 +101,7 @@ def _freeze(
     return objective, SplineRows(logs, batch.class_index, weights, knots)
 
 
-def place_knots(values: Array, weights: Array, n_knots: int) -> Array:
+def place_knots(values: Floats, weights: Floats, n_knots: int) -> Floats:
     """Quantiles of the scaled log-probabilities of all cells, weighted by their information.
 
     A cell of probability q tells about theta in proportion to q (1 - q). In cross-validation on
@@ -129,15 +126,15 @@ class _SplineProblem(PenalisedLoss):
 
     rows: SplineRows
     objective: SplineObjective
-    _penalty_hessian: Array
+    _penalty_hessian: Floats
 
     def newton_step(
         self,
-        gradient: Array,
-        free: NDArray[np.bool_],
-        ridge: Array,
+        gradient: Floats,
+        free: Bools,
+        ridge: Floats,
         most: int,  # noqa: ARG002  (there are none)
-    ) -> tuple[Array, int]:
+    ) -> tuple[Floats, int]:
         """Newton's step of the free slopes, by elimination."""
         hessian = self.rows.hessian + self._penalty_hessian + np.diag(ridge)
         hessian[np.diag_indices_from(hessian)] += 1e-12 * _curvature_of(hessian)
@@ -145,7 +142,7 @@ class _SplineProblem(PenalisedLoss):
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
         return step, 0
 
-    def minimise(self, x: Array, tol: float, max_rounds: int) -> NewtonMinimum:
+    def minimise(self, x: Floats, tol: float, max_rounds: int) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         self._penalty_hessian = self.objective.penalty_hessian()
@@ -154,14 +151,14 @@ class _SplineProblem(PenalisedLoss):
         return minimise_newton(self, x, unit, tol=tol, max_rounds=max_rounds, bounds=SLOPE_BOUNDS)
 
 
-def _curvature_of(hessian: Array) -> Array:
+def _curvature_of(hessian: Floats) -> Floats:
     """Return the diagonal; a slope without curvature has a little of the largest."""
     diagonal = np.diag(hessian)
-    curvature: Array = np.maximum(diagonal, 1e-12 * diagonal.max() + 1e-300)
+    curvature: Floats = np.maximum(diagonal, 1e-12 * diagonal.max() + 1e-300)
     return curvature
 
 
-def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Array:
+def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Floats:
     """Draw to a straight line by pseudo-observations labelled as likely as it says.
 
     They draw the mean features of the labels to those expected at the line, which differ from
@@ -184,7 +181,7 @@ def _adapt(problem: _SplineProblem, weight: float, prior_strength: float) -> Arr
     return x
 
 
-def choose_strength(rows: SplineRows, batch: SimplexBatch) -> float:
+def choose_spline_strength(rows: SplineRows, batch: SimplexBatch) -> float:
     """Strength of the least NLL in held-out folds, if it beats the usual one by two errors.
 
     The least NLL alone is a noisy choice: in cross-validation within the validation parts of real

@@ -15,11 +15,8 @@ from calibrant._objectives.base import projected_gradient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from calibrant._objectives.base import Objective, RowLoss
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 MOST_DAMPING = 1e6
 """Part of the curvature that is added to it where steps fail."""
@@ -35,22 +32,22 @@ ROUNDING = 1e-10
 class NewtonFunction(Protocol):
     """A smooth convex function that Newton's method can take steps on."""
 
-    def value(self, x: Array) -> tuple[float, Array]:
+    def value(self, x: Floats) -> tuple[float, Floats]:
         """Value and gradient; the Hessian is that of this point from now on."""
 
     def newton_step(
-        self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
-    ) -> tuple[Array, int]:
+        self, gradient: Floats, free: Bools, ridge: Floats, most: int
+    ) -> tuple[Floats, int]:
         """Solve (Hessian + ridge) step = gradient for the free parameters.
 
-        Returns how many products with the Hessian this took, too; at ``most`` so many.
+        Also returns the number of products with the Hessian, which is at most ``most``.
         """
 
 
 class NewtonMinimum(NamedTuple):
     """Where the method ended, how, and what its last undamped step was predicted to gain."""
 
-    x: Array
+    x: Floats
     value: float
     violation: float
     rounds: int
@@ -60,12 +57,12 @@ class NewtonMinimum(NamedTuple):
 
 def minimise_newton(
     function: NewtonFunction,
-    x: Array,
-    unit: Array,
+    x: Floats,
+    unit: Floats,
     *,
     tol: float,
     max_rounds: int,
-    bounds: tuple[Array | float, Array | float] = (-np.inf, np.inf),
+    bounds: tuple[Floats | float, Floats | float] = (-np.inf, np.inf),
     max_products: int = 1 << 62,
 ) -> NewtonMinimum:
     """Minimise until no gradient, each times its ``unit``, exceeds ``tol``: x of least f(x).
@@ -123,15 +120,15 @@ class PenalisedLoss:
 
     def __init__(self, rows: RowLoss, objective: Objective) -> None:
         self.rows, self.objective = rows, objective
-        self._last: tuple[Array, float, Array] = np.empty(0), 0.0, np.empty(0)
+        self._last: tuple[Floats, float, Floats] = np.empty(0), 0.0, np.empty(0)
 
-    def loss(self, x: Array) -> tuple[float, Array]:
+    def loss(self, x: Floats) -> tuple[float, Floats]:
         """Value and gradient without the penalty."""
         if x is not self._last[0]:  # where the rows' Hessian is, too
             self._last = x, *self.rows.value(x)
         return self._last[1:]
 
-    def value(self, x: Array) -> tuple[float, Array]:
+    def value(self, x: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
         value, gradient = self.loss(x)
         penalty, slope = self.objective.penalty(x)
@@ -139,12 +136,12 @@ class PenalisedLoss:
 
 
 def conjugate_gradients(
-    product: Callable[[Array], Array],
-    precondition: Callable[[Array], Array],
-    gradient: Array,
+    product: Callable[[Floats], Floats],
+    precondition: Callable[[Floats], Floats],
+    gradient: Floats,
     goal: Callable[[float], float],
     most: int,
-) -> tuple[Array, int]:
+) -> tuple[Floats, int]:
     """Solve Hessian step = gradient until the squared size of what is left is down to its goal.
 
     Returns the step, which goes downhill wherever it stops, and the number of products.

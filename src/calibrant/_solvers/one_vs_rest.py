@@ -14,19 +14,14 @@ from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import IDENTITY, Curve, PiecewiseLinear
 from calibrant._maps.steps import StepFunction
-from calibrant._row_order import (
-    distinct_scores,
-    lay_thresholds,
-    starts_of_runs,
-)
+from calibrant._row_order import distinct_scores, lay_thresholds, starts_of_runs
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
+    from calibrant._types import Floats
 
 RESOLUTION = 1e-15
 """Probabilities that differ by less are one to the isotonic line, as in scikit-learn."""
@@ -39,13 +34,13 @@ COLUMNS_AT_ONCE = 16
 class BinaryProblem:
     """Does a cell hold the label? Cells of equal value are one."""
 
-    values: NDArray[np.float64]  # the distinct probabilities, increasing
-    largest: NDArray[np.float64]  # the largest that is taken for each of them
-    positives: NDArray[np.float64]  # weight of the cells of each value that hold the label
-    cells: NDArray[np.float64]  # weight of all cells of each value; positive
+    values: Floats  # the distinct probabilities, increasing
+    largest: Floats  # the largest that is taken for each of them
+    positives: Floats  # weight of the cells of each value that hold the label
+    cells: Floats  # weight of all cells of each value; positive
 
     @property
-    def negatives(self) -> NDArray[np.float64]:
+    def negatives(self) -> Floats:
         """Weight of the cells of each value that do not hold the label."""
         return np.maximum(self.cells - self.positives, 0.0)  # fractional weights round
 
@@ -74,9 +69,7 @@ Solve = Callable[[BinaryProblem], tuple[Curve, SolverReport]]
 """Solver of one binary problem."""
 
 
-def binary_problem(
-    values: NDArray[np.float64], positives: NDArray[np.float64], cells: NDArray[np.float64]
-) -> BinaryProblem:
+def binary_problem(values: Floats, positives: Floats, cells: Floats) -> BinaryProblem:
     """Problem of cells in any order, with the weight of the label in each and its weight in all.
 
     Values that differ by rounding only are one, the least of them. Sums of whole weights are exact,

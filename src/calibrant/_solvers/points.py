@@ -23,11 +23,8 @@ import numpy as np
 from calibrant._row_order import starts_of_runs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 MOST_POINTS = 20_000
 """Distinct odds beyond which neighbours share a point."""
@@ -84,7 +81,7 @@ def to_points(batch: SimplexBatch, most: int = MOST_POINTS) -> SimplexBatch:
     )
 
 
-def _starts_of_cells(odds: Array, weight: Array, most: int) -> NDArray[np.int64]:
+def _starts_of_cells(odds: Floats, weight: Floats, most: int) -> Wholes:
     """First of the distinct odds in each cell: of equal weight, and nowhere wide.
 
     A value that has the weight of several cells is a cell of its own, as the middle of its weight

@@ -19,11 +19,8 @@ from calibrant._row_order import order_by_columns
 from calibrant._solvers.mixture import solve_mixture
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._solvers.report import SolverReport
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Bools, Floats
 
 TINY = float(np.finfo(np.float64).tiny)
 TOLERANCE = 1e-7
@@ -51,8 +48,8 @@ class ShiftTest(NamedTuple):
 
 
 def solve_priors(
-    probabilities: Array, from_priors: Array, weight: Array | None = None
-) -> tuple[Array, SolverReport]:
+    probabilities: Floats, from_priors: Floats, weight: Floats | None = None
+) -> tuple[Floats, SolverReport]:
     """Class frequencies q of the largest sum_i weight_i log(sum_c q_c p_ic / from_c).
 
     Rows are checked, and calibrated where classes came as often as ``from_priors`` says; a class of
@@ -67,8 +64,8 @@ def solve_priors(
 
 
 def _ratios(
-    probabilities: Array, from_priors: Array, weight: Array | None
-) -> tuple[Array, Array, NDArray[np.bool_]]:
+    probabilities: Floats, from_priors: Floats, weight: Floats | None
+) -> tuple[Floats, Floats, Bools]:
     """Return p / from of classes that came, of different rows in an order of their own, weighted.
 
     Equal rows are one row: weights are exactly repetitions.
@@ -81,11 +78,11 @@ def _ratios(
 
 
 def prior_shift_test(
-    probabilities: Array,
-    from_priors: Array,
-    priors: Array,
+    probabilities: Floats,
+    from_priors: Floats,
+    priors: Floats,
     n_from: float = math.inf,
-    weight: Array | None = None,
+    weight: Floats | None = None,
 ) -> ShiftTest:
     """Test whether unlabelled rows come with the class frequencies ``from_priors``.
 
@@ -117,13 +114,13 @@ def prior_shift_test(
 
 
 def shrink_priors(
-    probabilities: Array,
-    from_priors: Array,
+    probabilities: Floats,
+    from_priors: Floats,
     test: ShiftTest,
     n_from: float = math.inf,
-    weight: Array | None = None,
+    weight: Floats | None = None,
     alpha: float = 0.05,
-) -> Array:
+) -> Floats:
     """Class frequencies to predict with: between ``from_priors`` and those of the rows.
 
     The most likely ones overfit where classes are many and rows are few, and rule out whatever was
@@ -138,20 +135,20 @@ def shrink_priors(
     ratios, weight, used = _ratios(probabilities, from_priors, weight)
     own, fewer = from_priors[used], 1.0 + math.fsum(weight) / n_from
     pseudo_rows = PSEUDO_ROWS * len(own) * own
-    found, _ = solve_mixture(ratios, weight / fewer, prior=pseudo_rows, start=own)
+    result, _ = solve_mixture(ratios, weight / fewer, prior=pseudo_rows, start=own)
     shrunken = from_priors.copy()
-    shrunken[used] += (1.0 - limit / test.statistic) * (found - own)
+    shrunken[used] += (1.0 - limit / test.statistic) * (result - own)
     return shrunken
 
 
 def prior_interval(
-    probabilities: Array,
-    from_priors: Array,
-    priors: Array,
+    probabilities: Floats,
+    from_priors: Floats,
+    priors: Floats,
     n_from: float = math.inf,
-    weight: Array | None = None,
+    weight: Floats | None = None,
     level: float = 0.95,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Interval of each class frequency, from the likelihood along its least favourable direction.
 
     That is the line in which one frequency moves and the others follow as they must for the
@@ -179,7 +176,7 @@ def prior_interval(
     return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
-def _least_favourable(ratios: Array, share: Array, q: Array) -> tuple[Array, Array]:
+def _least_favourable(ratios: Floats, share: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Directions of sum 0 in which each frequency moves by 1, and variances of one row.
 
     With the Hessian H of the positive frequencies and of the one that moves, the others stay at 0,
@@ -206,8 +203,8 @@ def _least_favourable(ratios: Array, share: Array, q: Array) -> tuple[Array, Arr
 
 
 def _source_variance(
-    ratios: Array, share: Array, q: Array, from_priors: Array, influence: Array
-) -> Array:
+    ratios: Floats, share: Floats, q: Floats, from_priors: Floats, influence: Floats
+) -> Floats:
     """Variance of the frequencies by one labelled row that the map and its priors come from.
 
     With u = q / from_priors, a row of label y there moves q_j by u_y ([y = j] - q_j - influence_j):
@@ -221,7 +218,7 @@ def _source_variance(
     return np.maximum(u * at_own + (share * (posterior @ u)) @ moved**2, 0.0)
 
 
-def _find_ends(slopes: Array, share: Array, most: Array, limit: Array) -> Array:
+def _find_ends(slopes: Floats, share: Floats, most: Floats, limit: Floats) -> Floats:
     """Return moves, within ``most``, at which the mean log-likelihood has fallen by ``limit``."""
     inside, outside = np.zeros(len(most)), most.copy()
     for _ in range(BISECTIONS):

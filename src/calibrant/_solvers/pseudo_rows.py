@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from calibrant._types import Floats
 
 AT_SCORES = 120.0
 """Pseudo-observations that hold temperature scaling to T = 1."""
@@ -41,10 +41,10 @@ def remaining(strength: float, divergence: float) -> float:
     return strength / (1.0 + strength * max(divergence, 0.0))
 
 
-def price(divergences: NDArray[np.float64]) -> NDArray[np.float64]:
+def price(divergences: Floats) -> Floats:
     """Price of candidates by their distance from the nearest one to the start, in nats."""
-    found: NDArray[np.float64] = np.log1p(IN_CHOICES * (divergences - divergences.min()))
-    return found
+    result: Floats = np.log1p(IN_CHOICES * (divergences - divergences.min()))
+    return result
 
 
 def share(strength: float, total: float) -> float:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from calibrant import errors
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from calibrant._types import Floats
 
 MapT = TypeVar("MapT")
 ObjectiveT = TypeVar("ObjectiveT")
@@ -113,4 +112,4 @@ class ScalingFit(NamedTuple, Generic[MapT, ObjectiveT]):
     map: MapT
     report: SolverReport
     objective: ObjectiveT
-    point: NDArray[np.float64]
+    point: Floats

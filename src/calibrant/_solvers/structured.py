@@ -28,13 +28,11 @@ from calibrant._solvers.report import ScalingFit, SolverReport
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import StructuredMap, TemperatureMap
     from calibrant._objectives.structured import StructuredRows
+    from calibrant._types import Bools, Floats, Wholes
 
-    Array = NDArray[np.float64]
     StructuredFit = ScalingFit[StructuredMap, StructuredObjective]
 
 PENALTIES = np.array([1.0, 1.0, 32.0, 16.0, 4.0])
@@ -57,7 +55,7 @@ MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
 MOST_WORK, FEWEST_PRODUCTS = 1e9, 120
-"""Limit of a fit: so many multiplications, or products with the Hessian if these are more. On real
+"""Limits of a fit: multiplications, or products with the Hessian if these allow more. On real
 classifiers a fit takes at most 80 products. Weights that count rows as millions leave nothing of
 the penalties, and the optimum of many classes is then so far out that thousands do not reach it."""
 
@@ -89,7 +87,7 @@ def solve_structured(
     zero_probability: float | None = None,
     temperature: TemperatureMap | None = None,
     objective: StructuredObjective | None = None,
-    start: Array | None = None,
+    start: Floats | None = None,
     like: StructuredFit | None = None,
 ) -> StructuredFit:
     """Find the map of least penalised NLL; see ``StructuredObjective``.
@@ -119,19 +117,19 @@ def solve_structured(
         known = _scaled_penalties(like, total, bound)
     options = _Options(total, strength, prior_strength, tol, max_rounds, known)
     problem = _StructuredProblem(rows, objective, options)
-    found = problem.fit_adapted() if is_new else problem.fit(start)
-    if found.x[0] < 0.0:
+    result = problem.fit_adapted() if is_new else problem.fit(start)
+    if result.x[0] < 0.0:
         # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
         objective = replace(problem.objective, inverse_temperature=0.0)
         rows = objective.row_loss(batch, total)
         problem = _StructuredProblem(rows, objective, options)
-        found = problem.fit_adapted() if is_new else problem.fit(found.x)
+        result = problem.fit_adapted() if is_new else problem.fit(result.x)
     penalties = problem.penalties()[DIAGONAL:]
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
-    numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
-    report = SolverReport("newton-cg", *numbers, notes=(notes, *found.notes))
-    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    numbers = result.value, result.violation, tol, result.rounds, perf_counter() - started
+    report = SolverReport("newton-cg", *numbers, notes=(notes, *result.notes))
+    return ScalingFit(problem.objective.map(result.x), report, problem.objective, result.x)
 
 
 def _freeze(
@@ -157,7 +155,7 @@ class _Preconditioner:
     largest.
     """
 
-    def __init__(self, common: Array, rest: Array) -> None:
+    def __init__(self, common: Floats, rest: Floats) -> None:
         least = 1e-9 * max(float(rest.max()), float(common.max())) + 1e-300
         common = common + 1e-9 * np.trace(common) * np.eye(2)
         common[np.diag_indices(2)] = np.maximum(np.diag(common), least)
@@ -165,7 +163,7 @@ class _Preconditioner:
         self._rest = np.maximum(rest, least)
         self.unit = 1.0 / np.sqrt(np.concatenate([np.diag(common), self._rest]))
 
-    def __call__(self, gradient: Array) -> Array:
+    def __call__(self, gradient: Floats) -> Floats:
         """Curvature^-1 gradient."""
         return np.concatenate([self._inverse @ gradient[:2], gradient[2:] / self._rest])
 
@@ -178,7 +176,7 @@ class _Options(NamedTuple):
     prior: float
     tol: float
     max_rounds: int
-    penalties: Array | None = None
+    penalties: Floats | None = None
 
 
 class _StructuredProblem(PenalisedLoss):
@@ -190,34 +188,31 @@ class _StructuredProblem(PenalisedLoss):
     _tol: float
 
     def __init__(
-        self,
-        rows: StructuredRows,
-        objective: StructuredObjective,
-        options: _Options,
+        self, rows: StructuredRows, objective: StructuredObjective, options: _Options
     ) -> None:
         super().__init__(rows, objective)
         self._options = options
 
     @cached_property
-    def _kinds(self) -> NDArray[np.int64]:
+    def _kinds(self) -> Wholes:
         return parameter_kinds(self.objective.n_classes, full=self.objective.full)
 
     @cached_property
-    def _at_start(self) -> tuple[Array, float, Array]:
+    def _at_start(self) -> tuple[Floats, float, Floats]:
         """Temperature scaling, its loss and its gradient."""
         start = self.objective.start
         return start, *self.loss(start)
 
     def newton_step(
-        self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
-    ) -> tuple[Array, int]:
+        self, gradient: Floats, free: Bools, ridge: Floats, most: int
+    ) -> tuple[Floats, int]:
         """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
         ridge = ridge + self.objective.penalty_weights
 
         def goal(first: float) -> float:
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
 
-        def product(direction: Array) -> Array:
+        def product(direction: Floats) -> Floats:
             change = self.rows.hessian_product(direction) + ridge * direction
             return change if all_free else np.where(free, change, 0.0)
 
@@ -225,7 +220,7 @@ class _StructuredProblem(PenalisedLoss):
         gradient = np.where(free, gradient, 0.0)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
-    def _minimise(self, x: Array, tol: float) -> NewtonMinimum:
+    def _minimise(self, x: Floats, tol: float) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         common, rest = self.rows.curvature()
@@ -243,15 +238,15 @@ class _StructuredProblem(PenalisedLoss):
             max_products=most,
         )
 
-    def fit(self, x: Array | None) -> NewtonMinimum:
+    def fit(self, x: Floats | None) -> NewtonMinimum:
         """Fit as exactly as asked for, in single precision as far as that goes."""
         x, tol = self.objective.start if x is None else x, self._options.tol
         self.rows.rough = True
-        found = self._minimise(x, max(tol, SINGLE_TOLERANCE))
-        if found.violation <= tol:
-            return found
+        result = self._minimise(x, max(tol, SINGLE_TOLERANCE))
+        if result.violation <= tol:
+            return result
         self.rows.rough = False
-        return self._minimise(found.x, tol)
+        return self._minimise(result.x, tol)
 
     def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
@@ -272,11 +267,11 @@ class _StructuredProblem(PenalisedLoss):
             self._set_penalties(penalties, remaining(prior, divergence))
         return self.fit(x)
 
-    def penalties(self) -> Array:
+    def penalties(self) -> Floats:
         """Return the penalties of each kind of parameter, in rows."""
         return _penalties_of(self.objective, self._options.weight)
 
-    def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
+    def _set_penalties(self, penalties: Floats, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
         common = np.where(self._kinds < DIAGONAL, self._at_start[2], 0.0)
         weight = self._options.weight
@@ -287,25 +282,25 @@ class _StructuredProblem(PenalisedLoss):
         )
 
 
-def _penalties_of(objective: StructuredObjective, weight: float) -> Array:
+def _penalties_of(objective: StructuredObjective, weight: float) -> Floats:
     """Return the penalties of each kind of parameter, in rows."""
-    found = np.zeros(len(PENALTIES))
+    result = np.zeros(len(PENALTIES))
     kinds = parameter_kinds(objective.n_classes, full=objective.full)
-    found[kinds] = weight * objective.penalty_weights
-    return found
+    result[kinds] = weight * objective.penalty_weights
+    return result
 
 
-def _scaled_penalties(like: StructuredFit, weight: float, bound: float) -> Array:
+def _scaled_penalties(like: StructuredFit, weight: float, bound: float) -> Floats:
     """Return the penalties of a fit as they are for logarithms that spread wider.
 
     A slope then does as much as a larger one did.
     """
-    found = _penalties_of(like.objective, weight)
-    found[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
-    return found
+    result = _penalties_of(like.objective, weight)
+    result[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
+    return result
 
 
-def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:
+def _evidence(data: Floats, kinds: Wholes, theta: Floats, penalties: Floats) -> Floats:
     """One step of MacKay's fixed point: number of well-determined parameters / their squares.
 
     It finds the penalties of most evidence, in which single parameters are taken as independent;
@@ -314,6 +309,8 @@ def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Ar
     kinds, theta = kinds[DIAGONAL:], theta[DIAGONAL:]
     known = np.bincount(kinds, data / (data + penalties[kinds]), minlength=len(PENALTIES))
     squares = np.bincount(kinds, theta**2, minlength=len(PENALTIES))
-    found = np.clip(known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES)
-    found[:DIAGONAL] = PENALTIES[:DIAGONAL]
-    return np.array([float(f"{value:.3g}") for value in found])
+    result = np.clip(
+        known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES
+    )
+    result[:DIAGONAL] = PENALTIES[:DIAGONAL]
+    return np.array([float(f"{value:.3g}") for value in result])

@@ -23,18 +23,15 @@ from calibrant._objectives.temperature import (
     TemperatureObjective,
     TemperatureRows,
     find_zeros,
-    read_rows,
+    temperature_rows,
 )
 from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 ROUGH_SLOPE = 1e-4
 """Slope at which the number of pseudo-observations is adapted."""
@@ -73,13 +70,13 @@ def solve_temperature(
     started = perf_counter()
     total = float(batch.weight.sum())
     reads_zeros, zero_logit = find_zeros(batch, zero_probability)
-    rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
+    rows = temperature_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
     objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
     problem = _Profile(rows, objective)
     first, before = _adapt(problem, prior_strength, total, start, tol, max_rounds)
     point, rounds, notes = _descend(problem, first, tol, max_rounds)
-    objective, found = problem.objective, np.array([point.beta, point.delta])
-    temperature = objective.map(found)
+    objective, result = problem.objective, np.array([point.beta, point.delta])
+    temperature = objective.map(result)
     if prior_strength >= HELD:
         temperature = replace(temperature, inverse_temperature=1.0)
     if objective.strength > 0.0:
@@ -94,7 +91,7 @@ def solve_temperature(
     report = SolverReport(
         "newton", point.loss, violation, tol, before + rounds, seconds, notes=notes
     )
-    return ScalingFit(temperature, report, objective, found)
+    return ScalingFit(temperature, report, objective, result)
 
 
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
@@ -127,7 +124,7 @@ class _Profile:
         self.rows, self.objective = rows, objective
         self._flat = rows.moments(0.0, 0.0)
 
-    def start_at_scores(self) -> tuple[float, Array]:
+    def start_at_scores(self) -> tuple[float, Floats]:
         """Return the loss at T = 1, where zeros have no probability, and its gradient."""
         rows = self.rows
         s0, s1, _ = rows.sums_at(rows.unit)
@@ -143,19 +140,19 @@ class _Profile:
             rate = rows.zero_labels - prior_delta
             least = 1e-3 * ZERO_LABELS / (rows.total + self.objective.strength)
             delta = _best_delta(rows, beta, max(rate, least), reach)
-        found = self._flat if beta == 0.0 else rows.moments(beta, delta)
-        slope, by_delta = found.by_beta - prior_beta, found.by_delta - prior_delta
-        curvature, rest = found.beta_beta, 0.0
+        result = self._flat if beta == 0.0 else rows.moments(beta, delta)
+        slope, by_delta = result.by_beta - prior_beta, result.by_delta - prior_delta
+        curvature, rest = result.beta_beta, 0.0
         if len(rows.zeros) == 0:
             pass
         elif delta >= beta * reach and by_delta < 0.0:  # moves with beta along its bound
             slope += reach * by_delta
-            curvature += reach * (2.0 * found.beta_delta + reach * found.delta_delta)
+            curvature += reach * (2.0 * result.beta_delta + reach * result.delta_delta)
         elif delta > 0.0:
             rest = abs(by_delta)
-            if found.delta_delta > 0.0:
-                curvature = max(curvature - found.beta_delta**2 / found.delta_delta, 0.0)
-        loss = found.loss - prior_beta * beta - prior_delta * delta
+            if result.delta_delta > 0.0:
+                curvature = max(curvature - result.beta_delta**2 / result.delta_delta, 0.0)
+        loss = result.loss - prior_beta * beta - prior_delta * delta
         return _ProfilePoint(beta, delta, loss, slope, curvature, rest)
 
 

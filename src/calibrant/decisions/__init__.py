@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from calibrant._lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.decisions._cost_files import read_cost_file as read_cost_file
     from calibrant.decisions._cost_sensitive import CostSensitive
     from calibrant.decisions._cost_tables import CostTable as CostTable
     from calibrant.decisions._cost_tables import action_costs as action_costs
+    from calibrant.decisions._cost_tables import read_cost_file as read_cost_file
     from calibrant.decisions._cost_tables import read_costs as read_costs
     from calibrant.decisions._costs import CalibrationValue as CalibrationValue
     from calibrant.decisions._costs import ExpectedCost as ExpectedCost
@@ -38,7 +38,7 @@ _HOMES = {
     "cost_curve": "_curves",
     "decision_curve": "_curves",
     "expected_cost": "_costs",
-    "read_cost_file": "_cost_files",
+    "read_cost_file": "_cost_tables",
     "read_costs": "_cost_tables",
     "risk_coverage": "_curves",
     "threshold_for": "_thresholds",

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
-from calibrant._gate import ONE_COLUMN
+from calibrant._gate import is_single
 from calibrant.decisions._cost_tables import (
     action_costs,
-    is_single,
+    has_one_column,
     read_costs,
     split_pos_label,
 )
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._predictions import Predictions
+    from calibrant._types import Label, Labels
     from calibrant.decisions._cost_tables import CostTable
 
 
@@ -85,9 +86,9 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     actions: Any = None
     abstain: float | None = None
     classes: Any = None
-    pos_label: Any = None
+    pos_label: Label | None = None
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: object, y: object, **fit_params: Any) -> Self:
         """Fit a copy of the estimator.
 
         Parameters
@@ -113,7 +114,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = fitted
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> Labels:
         """Return the action with the smallest expected cost for each row.
 
         Parameters
@@ -129,7 +130,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         costs = action_costs(predictions.rows, table.matrix)
         return np.asarray(table.actions[costs.argmin(axis=1)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return minus the mean cost of the decisions, so that larger is better.
 
         Parameters
@@ -150,7 +151,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return -expected_cost(predictions, costs=costs).realised.value
 
     def _decide(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: object, y: object = None, sample_weight: object = None
     ) -> tuple[Predictions, CostTable]:
         """Return the probabilities that decisions are made on, and the costs of their classes."""
         fitted = self._fitted
@@ -158,17 +159,15 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         classes = self.classes if fitted is None else fitted.classes_
         of_rows, _ = split_pos_label(y_proba, self.costs, self.pos_label)
         predictions = rows_of(y_proba, y, classes, of_rows, sample_weight)
-        has_one = is_single(y_proba)
+        has_one = has_one_column(y_proba)
         return predictions, self._read_costs(predictions.classes, fitted, has_one=has_one)
 
-    def _read_costs(
-        self, classes: NDArray[Any], fitted: Any, *, has_one: bool = False
-    ) -> CostTable:
+    def _read_costs(self, classes: Labels, fitted: object, *, has_one: bool = False) -> CostTable:
         """Return the costs of these classes."""
         # A calibrator that was given classes has the positive one last.
-        told = self.classes if fitted is None else getattr(fitted, "classes", None)
-        is_ordered = has_one or told is not None
-        is_ordered |= getattr(fitted, "scores", None) in ONE_COLUMN
+        given = self.classes if fitted is None else getattr(fitted, "classes", None)
+        is_ordered = has_one or given is not None
+        is_ordered |= is_single(getattr(fitted, "scores", ""))
         pos_label = None if has_one else self.pos_label  # that of the column is the last class
         return read_costs(self.costs, classes, self.abstain, self.actions, pos_label, is_ordered)
 
@@ -182,7 +181,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return estimator
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels."""
         if self._fitted is not None:
             return np.asarray(self._fitted.classes_)

@@ -1,7 +1,8 @@
-"""Tables of costs: rows are true classes, columns are actions."""
+"""Tables of costs, also from files: rows are true classes, columns are actions."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,12 +12,17 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._gate import tells_positive
-from calibrant._predictions import Predictions, read
+from calibrant._predictions import Predictions, source_of
+from calibrant.errors import LabelError, ParameterError, some_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats, Label, Labels
+
 
 ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
@@ -29,7 +35,7 @@ class CostTable(NamedTuple):
     """Cost of each action (column) for each true class (row), for all rows or for each of them."""
 
     matrix: Floats
-    actions: NDArray[Any]
+    actions: Labels
     positive: int = 1
     """Row of the positive class, of two."""
 
@@ -56,10 +62,10 @@ class CostTable(NamedTuple):
 
 
 def read_in_memory(
-    y_true: Any, y_proba: Any, sample_weight: Any, classes: Any, pos_label: Any
+    y_true: object, y_proba: object, sample_weight: object, classes: object, pos_label: Label | None
 ) -> Predictions:
     """Return labelled predictions; refuse chunks."""
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
         raise errors.ContainerError(
             "y_proba comes in chunks, but decisions need rows in memory; pass a part of the rows"
@@ -67,45 +73,45 @@ def read_in_memory(
     return source
 
 
-def is_single(given: Any) -> bool:
+def has_one_column(given: object) -> bool:
     """Whether probabilities are one column."""
     return not isinstance(given, Predictions) and gate.is_single_column(given)
 
 
-def split_pos_label(given: Any, costs: Any, pos_label: Any) -> tuple[Any, Any]:
+def split_pos_label(given: object, costs: object, pos_label: Label | None) -> tuple[Any, Any]:
     """Return the ``pos_label`` that rows are read by, and that of named costs.
 
     A single column is that of ``pos_label``, which then is the last class. With two columns it
     names the positive class of the costs.
     """
-    if isinstance(costs, Mapping) and not is_single(given):
+    if isinstance(costs, Mapping) and not has_one_column(given):
         return None, pos_label
     return pos_label, None
 
 
 def read_with_costs(
-    y_true: Any,
-    y_proba: Any,
-    costs: Any,
-    abstain: Any,
-    sample_weight: Any,
-    classes: Any,
-    pos_label: Any,
+    y_true: object,
+    y_proba: object,
+    costs: object,
+    abstain: object,
+    sample_weight: object,
+    classes: object,
+    pos_label: Label | None,
 ) -> tuple[Predictions, CostTable]:
     """Return labelled predictions, and the costs of their classes."""
     given = y_true if y_proba is None else y_proba
     of_rows, of_costs = split_pos_label(given, costs, pos_label)
     rows = read_in_memory(y_true, y_proba, sample_weight, classes, of_rows)
-    is_ordered = classes is not None or is_single(given)
+    is_ordered = classes is not None or has_one_column(given)
     return rows, read_costs(costs, rows.classes, abstain, None, of_costs, is_ordered)
 
 
 def read_costs(
     costs: Any,
-    classes: NDArray[Any],
+    classes: Labels,
     abstain: Any = None,
     actions: Any = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     is_ordered: bool = False,
 ) -> CostTable:
     """Return costs as a table, with abstaining as its last action.
@@ -146,7 +152,7 @@ def read_costs(
     )
 
 
-def _check_matrix(cells: Any, n_classes: int) -> Floats:
+def _check_matrix(cells: object, n_classes: int) -> Floats:
     """Return finite costs of shape (n_classes, n_actions), or with that shape for each row."""
     try:
         matrix = np.array(cells, dtype=np.float64)
@@ -169,7 +175,7 @@ def _check_matrix(cells: Any, n_classes: int) -> Floats:
     return matrix
 
 
-def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
+def _name_actions(names: Sequence[object], n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
     """Return the names of actions as an array, abstaining last; numbers stay numbers."""
     whole = [*names, *[ABSTAIN] * has_abstain]
     if len(names) != n_actions or len({*whole}) < len(whole):
@@ -182,7 +188,7 @@ def _name_actions(names: list[Any], n_actions: int, *, has_abstain: bool) -> NDA
 
 
 def _place_of_positive(
-    costs: Mapping[Any, Any], classes: NDArray[Any], pos_label: Any, *, is_ordered: bool
+    costs: Mapping[Any, Any], classes: Labels, pos_label: Label | None, *, is_ordered: bool
 ) -> int:
     """Return which of two classes is positive; refuse named costs if it is not known."""
     if {*costs} != {*MISTAKES} or len(classes) != 2:
@@ -231,7 +237,7 @@ def _cells_of_mistakes(costs: Mapping[Any, Any], positive: int) -> Floats:
     return matrix if positive else matrix[..., ::-1, ::-1]
 
 
-def _read_frame(costs: Any, classes: NDArray[Any]) -> tuple[Any, list[Any]]:
+def _read_frame(costs: Any, classes: Labels) -> tuple[Any, list[Any]]:
     """Return the cells and the actions of a data frame, with rows in the order of the classes.
 
     Columns that are named after the classes are in this order, too. Names are compared as texts,
@@ -268,3 +274,54 @@ def action_costs(rows: Floats, matrix: Floats) -> Floats:
     subscripts = "nk,ka->na" if matrix.ndim == 2 else "nk,nka->na"
     result: Floats = np.einsum(subscripts, rows, matrix)
     return result
+
+
+def read_cost_file(
+    path: Path, classes: Labels, positive: str | None, *, is_single: bool
+) -> CostTable:
+    """Return the costs of a file for these classes.
+
+    The last class is positive if there ``is_single`` column of scores. In files the classes of
+    columns are always known, which does not tell the positive one.
+    """
+    costs, pos_label = _read(path), None
+    if isinstance(costs, dict):
+        by_text = {str(label): label for label in classes.tolist()}
+        is_told = is_single or len(classes) != 2 or tells_positive(classes)
+        if positive not in by_text and (positive is not None or not is_told):
+            wrong = "which of them is positive" if positive is None else f"their class {positive!r}"
+            raise ParameterError(
+                f"{path}: costs are 'false_positive' and 'false_negative', but the classes "
+                f"{some_in_words(classes)} do not tell {wrong}; name the positive class with "
+                "--positive, or write the costs as CSV with a named row for each true class"
+            )
+        pos_label = by_text.get(str(positive), classes[-1] if is_single else None)
+    try:
+        return read_costs(costs, classes, pos_label=pos_label)
+    except (LabelError, ParameterError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> Any:
+    """Return a data frame of costs, or an object of JSON; all costs are numbers."""
+    import pandas as pd
+
+    try:
+        if path.suffix.lower() == ".json":
+            costs = json.loads(path.read_text(encoding="utf-8"))
+            cells = [*costs.values()]
+        else:
+            costs = pd.read_csv(path, index_col=0, dtype={0: str})
+            cells = costs.to_numpy().ravel().tolist()
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise ParameterError(
+            f"{path} is neither CSV with a row for each true class and a column for each "
+            f'action, nor JSON {{"false_positive": 1, "false_negative": 20}}: {error}'
+        ) from error
+    for cell in cells:
+        if not isinstance(cell, int | float):
+            raise ParameterError(
+                f"{path}: {cell!r} is not a number; costs that differ by row are for "
+                "calibrant.decisions in Python"
+            )
+    return costs

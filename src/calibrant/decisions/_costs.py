@@ -12,7 +12,7 @@ from calibrant._predictions import Predictions, read_pair, read_predictions
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.decisions._cost_tables import (
     action_costs,
-    is_single,
+    has_one_column,
     read_costs,
     read_with_costs,
     split_pos_label,
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Floats, Label, Wholes
 
 
 def rows_of(
     y_proba: Any,
     y_true: Any = None,
     classes: Any = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     sample_weight: Any = None,
 ) -> Predictions:
     """Return rows as metrics read them; without labels, names of columns are the classes."""
@@ -86,7 +86,7 @@ def expected_cost(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ExpectedCost:
     """Compute the mean cost per row of the decisions with the smallest expected cost.
 
@@ -182,7 +182,7 @@ def value_of_calibration(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> CalibrationValue:
     """Measure the cost that calibration saves.
 
@@ -224,7 +224,7 @@ def value_of_calibration(
     """
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
-    if is_single(y_proba) != is_single(y_calibrated):
+    if has_one_column(y_proba) != has_one_column(y_calibrated):
         raise errors.ShapeError(
             "one of y_proba and y_calibrated has one column, the other has several; pass the same "
             "columns of both"
@@ -232,7 +232,7 @@ def value_of_calibration(
     of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
     both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
     first = both[0]
-    is_ordered = is_single(y_proba) or classes is not None
+    is_ordered = has_one_column(y_proba) or classes is not None
     table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
     matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
     for rows in both:

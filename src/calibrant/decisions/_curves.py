@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
 
 
 def sums_above(rows: Predictions, thresholds: Floats, column: int | None) -> Floats:
@@ -81,7 +81,7 @@ def decision_curve(
     thresholds: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> DecisionCurve:
     """Compute the net benefit of acting above a threshold, for a range of thresholds.
 
@@ -153,7 +153,7 @@ def cost_curve(
     thresholds: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> CostCurve:
     """Compute the mean cost of two classes for a range of thresholds.
 
@@ -223,7 +223,7 @@ def risk_coverage(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> RiskCoverage:
     """Compute the error rate of the most confident rows, by the share of rows kept.
 

@@ -20,7 +20,7 @@ from calibrant.decisions._costs import rows_of, warn_of_permutation
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._maps.base import Wholes
+    from calibrant._types import Label, Labels, Wholes
 
 
 @result(eq=False)
@@ -28,7 +28,7 @@ class PredictionSets(Result):
     """Sets of classes, one for each row; arrays are read-only."""
 
     members: NDArray[Any] = doc("Whether each class is in the set of each row.")
-    classes: NDArray[Any] = doc("Label of each column.")
+    classes: Labels = doc("Label of each column.")
     coverage: float = doc("Requested share of sets that contain the label.")
 
     @property
@@ -37,7 +37,7 @@ class PredictionSets(Result):
         counts: Wholes = np.count_nonzero(self.members, axis=1)
         return counts
 
-    def labels(self) -> list[NDArray[Any]]:
+    def labels(self) -> list[Labels]:
         """Return the labels in each set, in the order of the columns."""
         ends = np.cumsum(self.sizes)[:-1]
         return np.split(self.classes[np.nonzero(self.members)[1]], ends)
@@ -95,7 +95,7 @@ class ConformalSets(Parameters, BaseEstimator):
         y_true: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
     ) -> Self:
         """Fit the quantile of the scores of the labels.
 

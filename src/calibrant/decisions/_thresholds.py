@@ -21,8 +21,8 @@ from calibrant.metrics import check_level
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
 
 
 @result()
@@ -51,7 +51,7 @@ def threshold_for(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> Threshold:
     """Find the threshold at which predictions reach a target, with a guarantee.
 

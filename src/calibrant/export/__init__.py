@@ -33,14 +33,7 @@ _MODULES = ("mlflow",)
 _EXTRAS = {"register_skl2onnx": "skl2onnx", "save_pt2": "torch", "to_torch": "torch"}
 """Extras that names need, if other than ``onnx``."""
 
-__all__ = [
-    "merge_onnx",
-    "register_skl2onnx",
-    "save_pt2",
-    "to_onnx",
-    "to_torch",
-    "trusted_types",
-]
+__all__ = ["merge_onnx", "register_skl2onnx", "save_pt2", "to_onnx", "to_torch", "trusted_types"]
 _load, _ = attach(__name__, _HOMES, _MODULES)
 
 

@@ -7,6 +7,7 @@ exponentials, since an error of theirs is one of s alone.
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,67 @@ from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, Curve, LogOdd
 from calibrant._maps.steps import Pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
-    from calibrant.export._operations import Operations, Value
+    from calibrant._types import Floats, Wholes
+
+
+Value = Any
+"""A matrix of rows, a column of one number a row, or a constant: what operations take and return.
+
+Values have the operators ``+ - * /`` and ``> >= < <= == & |``, with each other and with numbers,
+which broadcast as numpy's do. Real values have 64 bits, unless the graph ``is_single``.
+"""
+
+
+class Operations:
+    """Operations on values besides their operators.
+
+    numpy, an ONNX graph and a graph of PyTorch have these in common. A formula is made of them
+    alone, once, for rows that are not known yet: nothing in it may depend on what is in a row.
+
+    n_classes               number of classes
+    is_single               whether real values have 32 bits, which are too few for steps
+    smallest                smallest positive number that counts as one
+    fitted(name, value)     a number or an array of the fit, which has a name there
+    inside(name)            puts a name before those of all that is fitted, in a ``with`` statement
+    exp(x), log(x), sigmoid(x), floor(x)
+                            of each cell; what is rounded down stays a real number
+    whole(x), real(x)       rounded towards zero to whole numbers, conditions are 1 and 0; and back
+    softmax(x)              of each row; a cell of minus infinity becomes 0
+    maximum(a, b), minimum(a, b), where(condition, a, b)
+                            of two cells
+    row_sum(x), row_max(x), row_min(x)
+                            of each row, as a column
+    cumulative(x)           sums of each row from the left, one cell after the other
+    matmul(x, matrix)       rows times a matrix
+    sort(x)                 each row, the largest first and ties by column; also the columns
+    spread(x, columns)      undoes a sort: puts cells into the columns that they came from
+    group_sums(x, groups)   for each cell the sum over its group: cells with the same number
+    shift(x)                each row moved to the right by a cell; the first becomes 0
+    take(table, index)      entries of a table, a constant of one dimension, by whole numbers
+    """
+
+    is_single = False
+    smallest = 2.0**-1022
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+        self.prefix: tuple[str, ...] = ()
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        before = self.prefix
+        self.prefix = (*before, name)
+        yield
+        self.prefix = before
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
 
 HALF = 2.0**30
 """Cells are split at this fraction of 1: sums of either part are free of rounding."""
@@ -104,7 +160,7 @@ def write_curves(
     Most methods have curves of one kind; but classes without a label keep their probabilities,
     which is a line, whatever the curves of others are.
     """
-    parts: list[Any] = [_describe(curve) for curve in curves]
+    parts: list[object] = [_describe(curve) for curve in curves]
     result: Value = None
     for name, (flat, write) in _WRITERS.items():
         is_own = np.array([isinstance(part, type(flat)) for part in parts])
@@ -155,7 +211,7 @@ def _write_log_odds_lines(
         rest = _rest(ops, x)
     log_x, log_rest = _write_logs(ops, x, rest, [curve.logs for curve in curves], curve_of)
     z = log_x - log_rest
-    # The first and the last line are told from the inner end of them: they are long.
+    # The first and the last line start at their inner ends: their outer ends are far away.
     origin = [np.append(curve.x[1], curve.x[1:-1]) for curve in curves]
     height = [np.append(curve.y[1], curve.y[1:-1]) for curve in curves]
     slope = [np.diff(curve.y) / np.diff(curve.x) for curve in curves]
@@ -172,7 +228,7 @@ _WRITERS: dict[str, tuple[Any, Callable[..., Value]]] = {
     "terms": (FLAT_TERMS, _write_terms),
     "lines": (FLAT_LINES, _write_log_odds_lines),
 }
-"""Kinds of curves, each with one that stands for others, and what writes it down."""
+"""Kinds of curves, each with a flat one for classes of another kind, and its formula."""
 
 
 def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | None) -> Value:

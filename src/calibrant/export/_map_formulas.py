@@ -23,6 +23,8 @@ from calibrant._maps.logits import (
 )
 from calibrant._maps.priors import PriorMap
 from calibrant.export._formula_parts import (
+    Operations,
+    Value,
     find_blocks,
     refuse_single,
     write_curves,
@@ -31,10 +33,10 @@ from calibrant.export._formula_parts import (
     write_scaled_softmax,
     write_softmax,
 )
-from calibrant.export._operations import Operations, Value
 
 if TYPE_CHECKING:
-    from calibrant._maps.base import CalibrationMap, Floats
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._types import Floats
 
 
 @singledispatch

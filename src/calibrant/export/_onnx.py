@@ -10,13 +10,7 @@ from onnx import TensorProto, checker, compose, defs, helper
 from calibrant import __version__, errors
 from calibrant import _gate as gate
 from calibrant.export._onnx_graph import FIRST_OPSET, OnnxOperations, Tensor
-from calibrant.export._pipeline import (
-    check_input,
-    describe,
-    n_columns,
-    take_calibrator,
-    write_rows,
-)
+from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -201,7 +195,7 @@ def _make_model(
         producer_name="calibrant",
         producer_version=__version__,
     )
-    helper.set_model_props(model, describe(calibrator))
+    helper.set_model_props(model, metadata(calibrator))
     checker.check_model(model)
     return model
 

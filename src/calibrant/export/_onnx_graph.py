@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from calibrant.export._operations import Operations
+from calibrant.export._formula_parts import Operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,14 +147,14 @@ class OnnxOperations(Operations):
         _method("reduce", f"Reduce{kind}") for kind in ("Sum", "Max", "Min")
     )
 
-    def real(self, x: Any) -> Any:
+    def real(self, x: object) -> Any:
         return self.unary("Cast", x, to=self.type)
 
     def sigmoid(self, x: Any) -> Any:
         """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
         return self.value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
 
-    def where(self, condition: Tensor, a: Any, b: Any) -> Any:
+    def where(self, condition: Tensor, a: object, b: object) -> Any:
         values = [self.value(a, self.type), self.value(b, self.type)]
         return self.node("Where", [condition, *values], values[0].type)
 

@@ -13,14 +13,11 @@ from calibrant import __version__, errors
 from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
-from calibrant._gate import ONE_COLUMN
 from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import write_lift, write_map
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from calibrant.export._operations import Operations, Value
+    from calibrant.export._formula_parts import Operations, Value
 
 FURTHEST_SUM = 0.01 + 1e-6
 """Tolerance of the sum of a row; ``predict_proba`` is stricter with unrounded rows."""
@@ -31,7 +28,7 @@ FOR_CLASSIFIERS = (
 )
 
 
-def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> Calibrator:
+def take_calibrator(calibrator: object, for_classifiers: str = FOR_CLASSIFIERS) -> Calibrator:
     """Return a fitted calibrator as it is now, as another thread may fit it; refuse others."""
     if isinstance(calibrator, CalibratedClassifier):
         raise errors.ExportError(
@@ -43,7 +40,7 @@ def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> 
     return calibrator._take()  # noqa: SLF001
 
 
-def describe(calibrator: Calibrator) -> dict[str, str]:
+def metadata(calibrator: Calibrator) -> dict[str, str]:
     """Return the metadata of exported graphs."""
     return {
         "calibrant.version": __version__,
@@ -68,14 +65,15 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
 
 def n_columns(calibrator: Calibrator, given: str) -> int:
     """Return the number of columns of scores of a kind."""
-    return 1 if given in ONE_COLUMN else len(calibrator.classes_)
+    return gate.n_columns_of(given, len(calibrator.classes_))
 
 
 def write_rows(ops: Operations, calibrator: Calibrator, scores: Value, given: str) -> Value:
     """Write down ``predict_proba``; rows that it refuses become NaN."""
     normalize = calibrator.normalize == "rows"
-    if given in ONE_COLUMN:
-        scores, given, normalize = _write_two_columns(ops, scores, given), ONE_COLUMN[given], False
+    if gate.is_single(given):
+        scores, normalize = _write_two_columns(ops, scores, given), False
+        given = gate.two_column_kind(given)
     if given == "logits":
         rows, nan_mask = _check_logits(ops, scores)
     else:

@@ -28,7 +28,7 @@ from calibrant.export._onnx_graph import FIRST_OPSET, REAL, OnnxOperations, Tens
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from calibrant._types import Labels
 
 OPTIONS = {
     "zipmap": [True, False, "columns"],
@@ -97,7 +97,7 @@ def register_skl2onnx() -> None:
     )
 
 
-def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+def _parse(scope: object, model: object, inputs: object, custom_parsers: object = None) -> Any:
     """Parse as a classifier."""
     check_is_fitted(model, "classes_")
     _labels(scope, model)  # refused before skl2onnx rounds them
@@ -106,9 +106,9 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     )
 
 
-def _labels(scope: Any, model: Any) -> NDArray[Any]:
+def _labels(scope: object, model: object) -> Labels:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
-    classes: NDArray[Any] = np.asarray(get_label_classes(scope, model))
+    classes: Labels = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
     if kind == "U" or (kind == "O" and all(isinstance(one, str) for one in classes)):
         return classes.astype(object)
@@ -222,7 +222,7 @@ def _finish(
 # The scores that a CalibratedClassifier calibrates, out of converters of skl2onnx
 
 
-def unwrap(estimator: Any) -> Any:
+def unwrap(estimator: object) -> Any:
     """Return what predicts, of classifiers that only hold another one."""
     from sklearn.model_selection._search import BaseSearchCV  # a slow import
 
@@ -232,15 +232,15 @@ def unwrap(estimator: Any) -> Any:
     return estimator
 
 
-def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
+def contains(estimator: object, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
-    parts: list[Any] = [*getattr(estimator, "estimators_", [])]
+    parts: list[object] = [*getattr(estimator, "estimators_", [])]
     if isinstance(estimator, Pipeline):
         parts.append(estimator.steps[-1][1])
     if isinstance(estimator, ensemble.StackingClassifier):
         parts.append(estimator.final_estimator_)
-    return isinstance(estimator, kinds) or any(holds(part, kinds) for part in parts)
+    return isinstance(estimator, kinds) or any(contains(part, kinds) for part in parts)
 
 
 def declare_scores(
@@ -264,7 +264,7 @@ def declare_scores(
         if container.has_options(estimator, name):
             for holder in (scope, container):
                 holder.add_options(id(estimator), {name: value})
-    if holds(estimator, SINGLE):
+    if contains(estimator, SINGLE):
         inputs = [_as_float(scope, one) for one in inputs]
     return str(parsing._parse_sklearn(scope, estimator, inputs)[1].full_name)  # noqa: SLF001
 

@@ -12,14 +12,8 @@ from torch.fx.proxy import GraphAppendingTracer
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.export._operations import Operations
-from calibrant.export._pipeline import (
-    check_input,
-    describe,
-    n_columns,
-    take_calibrator,
-    write_rows,
-)
+from calibrant.export._formula_parts import Operations
+from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -143,7 +137,7 @@ class TorchOperations(Operations):
     whole, real = map(_cast, (WHOLE, REAL))
 
     @staticmethod
-    def floor(x: Any) -> Any:
+    def floor(x: object) -> Any:
         """Round each cell down, with the derivative of a cell that is not rounded.
 
         Formulas round what they add up, so that their sums are exact; the derivative of the sum
@@ -152,35 +146,35 @@ class TorchOperations(Operations):
         return x + (torch.floor(x) - x).detach()
 
     @staticmethod
-    def maximum(a: Any, b: Any) -> Any:
+    def maximum(a: object, b: object) -> Any:
         return torch.clamp(a, min=b) if isinstance(b, NUMBER) else torch.maximum(a, b)
 
     @staticmethod
-    def minimum(a: Any, b: Any) -> Any:
+    def minimum(a: object, b: object) -> Any:
         return torch.clamp(a, max=b) if isinstance(b, NUMBER) else torch.minimum(a, b)
 
     @staticmethod
-    def where(condition: Any, a: Any, b: Any) -> Any:
+    def where(condition: object, a: object, b: object) -> Any:
         """Take a cell of one or the other; two numbers alone would become float32."""
         if isinstance(a, NUMBER) and isinstance(b, NUMBER):
             b = torch.full_like(condition, float(b), dtype=REAL)
         return torch.where(condition, a, b)
 
     @staticmethod
-    def sort(x: Any) -> tuple[Any, Any]:
+    def sort(x: object) -> tuple[Any, Any]:
         result = torch.sort(x, dim=1, descending=True, stable=True)
         return result[0], result[1]
 
     @staticmethod
-    def spread(x: Any, columns: Any) -> Any:
+    def spread(x: object, columns: object) -> Any:
         return torch.scatter(x, 1, columns, x)
 
     @staticmethod
-    def group_sums(x: Any, groups: Any) -> Any:
+    def group_sums(x: object, groups: object) -> Any:
         return torch.gather(torch.scatter_add(torch.zeros_like(x), 1, groups, x), 1, groups)
 
     @staticmethod
-    def shift(x: Any) -> Any:
+    def shift(x: object) -> Any:
         return nn.functional.pad(x, (1, -1))
 
 
@@ -201,7 +195,7 @@ class CalibratorModule(nn.Module):
         self.input, self.n_columns = kind, n_columns(calibrator, kind)
         ops = TorchOperations(self.n_classes)
         self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind))
-        self.about = describe(calibrator)
+        self.about = metadata(calibrator)
         # An empty buffer tells the device of maps without numbers, too.
         self.register_buffer("_device", torch.empty(0, dtype=WHOLE), persistent=False)
 

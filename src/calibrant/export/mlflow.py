@@ -13,7 +13,7 @@ from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _gate as gate
 from calibrant._calibrators.grouped import GroupedCalibrator
-from calibrant._gate import ONE_COLUMN, order_of
+from calibrant._gate import is_single, order_of
 from calibrant.export._pipeline import check_input, n_columns, take_calibrator
 
 try:
@@ -59,7 +59,7 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     signature: ModelSignature | None = None,
-    input_example: Any = None,
+    input_example: object = None,
     pip_requirements: Sequence[str] | str | None = None,
     mlflow_model: Model | None = None,
     **options: Any,
@@ -218,7 +218,7 @@ class _Served:
     def get_raw_model(self) -> Calibrator:
         return self._calibrator
 
-    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, data: object, params: dict[str, Any] | None = None) -> Any:
         """Return a data frame for one, with the classes as its columns, and else an array."""
         method = (params or {}).get("method", METHODS[0])
         gate.check_option("method", method, METHODS)
@@ -257,7 +257,7 @@ def _texts(calibrator: Calibrator) -> list[str]:
 def _column_names(calibrator: Calibrator) -> list[str] | None:
     """Names of input columns in the order of the classes; None if a row is to be one vector."""
     classes, kind = calibrator.classes_, check_input(calibrator, None)
-    if kind in ONE_COLUMN:
+    if is_single(kind):
         names = list(getattr(calibrator, "feature_names_in_", [kind]))
     elif hasattr(calibrator, "feature_names_in_"):
         names = calibrator.feature_names_in_.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from calibrant.model_file import load
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from inspect_ai.scorer import Target
     from inspect_ai.solver import TaskState
@@ -60,7 +62,12 @@ def _confidences(scores: list[SampleScore], name: str) -> tuple[Any, Any]:
     return np.array([p for p, _ in kept]), np.array([right for _, right in kept])
 
 
-@metric
+def _metric(make: Callable[..., Metric]) -> Callable[..., Metric]:
+    """Register a metric of Inspect, which keeps its name, its module and its documentation."""
+    return wraps(make)(metric(make))
+
+
+@_metric
 def calibration_error(of: str = "confidence") -> Metric:
     """Return the calibration error of a confidence, in bins of equal mass.
 
@@ -92,7 +99,7 @@ def calibration_error(of: str = "confidence") -> Metric:
     return compute
 
 
-@metric
+@_metric
 def overconfidence(of: str = "confidence") -> Metric:
     """Return the mean confidence less the share of right answers.
 
@@ -122,16 +129,30 @@ def overconfidence(of: str = "confidence") -> Metric:
     return compute
 
 
-@scorer(metrics=[accuracy(), calibration_error(), overconfidence()])
+@_metric
+def after_calibration() -> Metric:
+    """Return both errors of the calibrated confidence by name; nothing without a calibrator."""
+
+    def compute(scores: list[SampleScore]) -> dict[str, Any]:
+        if len(_confidences(scores, "calibrated")[0]) == 0:
+            return {}
+        error, gap = (part("calibrated") for part in (calibration_error, overconfidence))
+        return {"calibration_error_after": error(scores), "overconfidence_after": gap(scores)}
+
+    return compute
+
+
+@scorer(metrics=[accuracy(), calibration_error(), overconfidence(), after_calibration()])
 def confident_choice(calibrator: str | os.PathLike[str] | None = None) -> Scorer:
     """Score a choice as Inspect does, and keep the probability of the answer beside it.
 
     Parameters
     ----------
     calibrator : path-like, optional
-        Model file of a calibrator of P(right), fitted to one column: the score then also has its
-        probability, ``calibrated``. Fit it to the log of an earlier run:
-        ``calibrant fit run.eval -o right.calibrant``.
+        Model file of a calibrator of the options, fitted to the log of an earlier run,
+        ``calibrant fit run.eval -o model.calibrant``, or of P(right), fitted to one column. The
+        score then also has the answer's probability after it, ``calibrated``, and the results
+        ``calibration_error_after`` and ``overconfidence_after``.
 
     Returns
     -------
@@ -161,7 +182,11 @@ def confident_choice(calibrator: str | os.PathLike[str] | None = None) -> Scorer
             return result
         metadata = {"confidence": max(found), "probabilities": found}
         if fitted is not None:
-            metadata["calibrated"] = float(fitted.predict_proba([max(found)])[0, 1])
+            own, column = np.array([found]), found.index(max(found))
+            if fitted.scores == "positive":  # P(right) of an answer, whatever its letter
+                own, column = own.max(axis=1), 1
+            own = np.log(own) if fitted.scores == "logits" else own
+            metadata["calibrated"] = float(fitted.predict_proba(own)[0, column])
         result.metadata = (result.metadata or {}) | metadata
         return result
 

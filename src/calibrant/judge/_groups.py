@@ -125,9 +125,9 @@ def compare_judged(
     stored = np.asarray(judged)
     n_rows = len(stored)
     names, codes = gate.read_groups(groups, n_rows)
-    is_graded = find_graded(human, n_rows)
+    is_graded, grades = find_graded(human, n_rows)
     own, others = stored[is_graded], stored[~is_graded]
-    rows = read_judged(np.asarray(human)[is_graded], own, others, classes, scores)
+    rows = read_judged(grades, own, others, classes, scores)
     numbers = read_values(rows.grades, values)
     item = read_items(items, n_rows)
     clusters = None if items is None else item[is_graded]

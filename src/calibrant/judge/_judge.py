@@ -190,11 +190,10 @@ def calibrate_judge(
     gate.check_option("target", target, ("rows", "population"))
     gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
     if unlabelled is None:
-        is_graded = find_graded(human, np.shape(judged)[0])
+        is_graded, human = find_graded(human, np.shape(judged)[0])
         if clusters is not None:
             clusters = np.asarray(clusters)[is_graded]
-        unlabelled = np.asarray(judged)[~is_graded]
-        human, judged = np.asarray(human)[is_graded], np.asarray(judged)[is_graded]
+        judged, unlabelled = np.asarray(judged)[is_graded], np.asarray(judged)[~is_graded]
     rows = read_judged(human, judged, unlabelled, classes, scores)
     index, grades = rows.human, rows.grades
     if rows.labelled.ndim == 1:
@@ -229,15 +228,17 @@ def calibrate_judge(
     )
 
 
-def find_graded(human: Any, n_rows: int) -> NDArray[np.bool_]:
-    """Return which rows have a human grade: neither None nor NaN nor an empty text."""
+def find_graded(human: Any, n_rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return which rows have a human grade, neither None nor NaN nor an empty text, and these."""
     stored = np.asarray(human, dtype=object)
     if stored.shape != (n_rows,):
         raise errors.ShapeError(
             f"human has shape {stored.shape}, but judged has {errors.number_of(n_rows, 'row')}; "
             "pass one grade for each row, None where there is none, or unlabelled="
         )
-    return np.array([not is_missing(grade) and grade != "" for grade in stored.tolist()], bool)
+    grades = stored.tolist()
+    is_graded = np.array([not is_missing(grade) and grade != "" for grade in grades], bool)
+    return is_graded, np.array(stored[is_graded].tolist())
 
 
 def is_missing(grade: Any) -> bool:

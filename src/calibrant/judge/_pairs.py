@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 WINS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 """Verdicts, and what each is worth to the model that was shown first."""
 
+VERDICTS = {
+    "first": ("first", "a", "model_a"),
+    "second": ("second", "b", "model_b"),
+    "tie": ("tie", "c", "tie (bothbad)"),
+}
+"""How files write verdicts, also in the brackets of MT-Bench's prompts: [[A]]."""
+
 PRIOR_GAMES = 0.5
 """Precision of a normal prior of each strength, which keeps a model that always wins finite."""
 
@@ -97,8 +104,8 @@ def judge_pairs(
     first, second : array-like of shape (n_rows,)
         Models whose answers were shown first and second.
     human : array-like of shape (n_rows,)
-        Human verdict of a random sample of the rows: "first", "second" or "tie"; None, NaN or an
-        empty text for the others.
+        Human verdict of a random sample of the rows: "first" (or "A"), "second" ("B") or "tie";
+        None, NaN or an empty text for the others.
     judged : array-like of shape (n_rows,) or (n_rows, 3)
         Verdict of the judge for every row, or its probabilities that the first answer wins, the
         second one does, and of a tie.
@@ -149,11 +156,10 @@ def judge_pairs(
     gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
     rows = _read_pairs(first, second, judged)
     n_rows = len(rows.games)
-    is_graded = find_graded(human, n_rows)
-    verdicts = np.asarray(human, dtype=object)[is_graded]
-    _check_verdicts(verdicts, "human")
-    given = rows.judged[is_graded], rows.judged[~is_graded]
-    read = read_judged(verdicts.astype(str), *given, sorted(WINS), "probabilities")
+    is_graded, given = find_graded(human, n_rows)
+    verdicts = _read_verdicts(given, "human")
+    parts = rows.judged[is_graded], rows.judged[~is_graded]
+    read = read_judged(verdicts, *parts, sorted(WINS), "probabilities")
     item = read_items(items, n_rows)
     clusters = None if items is None else np.unique(item[is_graded], return_inverse=True)[1]
     held_out, averaged = read.cross_fit(clusters, random_state)
@@ -228,19 +234,24 @@ def _read_pairs(first: Any, second: Any, judged: Any) -> Pairs:
                 "that the first answer wins, that the second does, and of a tie"
             )
         return Pairs(models, games, rows, rows[:, 0] + 0.5 * rows[:, 2])
-    verdicts = np.asarray(judged, dtype=object)
-    _check_verdicts(verdicts, "judged")
-    worth = np.array([WINS[str(verdict)] for verdict in verdicts])
-    return Pairs(models, games, verdicts.astype(str), worth)
+    verdicts = _read_verdicts(np.asarray(judged, dtype=object), "judged")
+    worth = np.array([WINS[verdict] for verdict in verdicts.tolist()])
+    return Pairs(models, games, verdicts, worth)
 
 
-def _check_verdicts(verdicts: NDArray[Any], argument: str) -> None:
+def _read_verdicts(verdicts: NDArray[Any], argument: str) -> NDArray[Any]:
+    """Return verdicts in our words."""
+    read = []
     for row, verdict in enumerate(verdicts.tolist()):
-        if str(verdict) not in WINS:
+        text = str(verdict).strip().casefold().strip("[]")
+        known = next((name for name, words in VERDICTS.items() if text in words), None)
+        if known is None:
             raise errors.LabelError(
                 f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given; use "
-                "'first', 'second' and 'tie'"
+                "'first', 'second' and 'tie', or 'A', 'B' and 'tie'"
             )
+        read.append(known)
+    return np.array(read, dtype=str)
 
 
 def _power(y: Floats, graded: Floats) -> float:

@@ -103,7 +103,7 @@ def plan_labels(
     """
     gate.check_number("width", width, low=1e-12)
     stored = np.asarray(judged)
-    is_graded = find_graded(human, len(stored))
+    is_graded, _ = find_graded(human, len(stored))
     n_rows, n = len(stored), int(np.count_nonzero(is_graded))
     now = expected = math.nan
     needed = min(N_PILOT, n_rows)

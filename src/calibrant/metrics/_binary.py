@@ -14,7 +14,7 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._predictions import EventCells, read_rows, usual_column
+from calibrant._predictions import EventCells, in_memory, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import percents
 from calibrant.metrics._intervals import check_level
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.scale import Chunks
 
 FEWEST_OF_A_CLASS = 20
@@ -115,7 +115,7 @@ def binary_summary(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> BinarySummary:
     """Compute what a classifier of two classes is judged by beside its calibration error.
 
@@ -171,7 +171,7 @@ def binary_summary(
     ('under-predicted', 'too extreme')
     """
     check_level(confidence_level)
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     if usual_column(rows.n_classes) is None:
         raise errors.ShapeError(
             f"y_proba has {rows.n_classes} classes, but binary_summary needs two; pass the column "
@@ -219,7 +219,7 @@ def summarise_rows(rows: Predictions, level: float) -> BinarySummary:
 
 
 def _why_missing(
-    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: Any
+    cells: EventCells, n_positive: float, n_negative: float, fewest: float, positive: object
 ) -> dict[str, str]:
     """Say why numbers or intervals are missing, if any are."""
     name = errors.in_words(positive)

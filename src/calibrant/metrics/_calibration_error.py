@@ -10,13 +10,13 @@ import numpy as np
 from calibrant import errors
 from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
-from calibrant._predictions import Statistic, measure, read, usual_column
+from calibrant._predictions import Statistic, metric_of, source_of, usual_column
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions, Rule
+    from calibrant._types import Floats, Label, Wholes
     from calibrant.scale import Chunks
 
 BIN_STRATEGIES = ("uniform", "quantile")
@@ -34,7 +34,7 @@ def confidence_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the expected calibration error of the confidence (conf-ECE, or just ECE).
 
@@ -83,8 +83,8 @@ def confidence_ece(
     0.225
     """
     check_bins(n_bins, strategy, norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, binned_error(None, int(n_bins), strategy, norm))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, binned_error(None, int(n_bins), strategy, norm))
 
 
 def positive_ece(
@@ -96,7 +96,7 @@ def positive_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the expected calibration error of the positive class of two (pos-ECE).
 
@@ -135,7 +135,7 @@ def positive_ece(
     (0.25, 0.05)
     """
     check_bins(n_bins, strategy, norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     column = usual_column(len(source.classes))
     if column is None:
         raise errors.ShapeError(
@@ -143,7 +143,7 @@ def positive_ece(
             "confidence_ece or classwise_ece, or pass the column of one class and y_true == that "
             "class"
         )
-    return measure(source, binned_error(column, int(n_bins), strategy, norm))
+    return metric_of(source, binned_error(column, int(n_bins), strategy, norm))
 
 
 def classwise_ece(
@@ -154,7 +154,7 @@ def classwise_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the class-wise calibration error (cw-ECE), the mean ECE of all classes.
 
@@ -183,8 +183,8 @@ def classwise_ece(
     0.225
     """
     check_bins(n_bins, norm=norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, ClassBins(int(n_bins), norm))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, ClassBins(int(n_bins), norm))
 
 
 def thresholded_ece(
@@ -195,7 +195,7 @@ def thresholded_ece(
     norm: Literal["l1", "l2", "max"] = "l1",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the thresholded calibration error (TECE) of predictions above 1 / n_classes.
 
@@ -229,11 +229,11 @@ def thresholded_ece(
     0.225
     """
     check_bins(n_bins, norm=norm)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, lambda rows: thresholded_error(rows, int(n_bins), norm))
 
 
-def check_bins(n_bins: Any, strategy: Any = "uniform", norm: Any = "l1") -> None:
+def check_bins(n_bins: object, strategy: object = "uniform", norm: object = "l1") -> None:
     """Refuse options of binned errors that are not documented."""
     check_number("n_bins", n_bins, low=1, whole=True)
     check_option("strategy", strategy, BIN_STRATEGIES)
@@ -328,11 +328,11 @@ def find_bins(events: EventRows, n_bins: int, strategy: str) -> NDArray[Any]:
     mass = np.bincount(place, events.weight)
     middle = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
     # A midpoint that is next to the edge of a bin is on it: the rest is rounding.
-    bins: NDArray[np.int64] = (middle * n_bins + ON_EDGE).astype(np.int64)[place]
+    bins: Wholes = (middle * n_bins + ON_EDGE).astype(np.int64)[place]
     return np.minimum(bins, n_bins - 1)
 
 
-def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+def mass_edges(values: Floats, bins: Wholes) -> tuple[Floats, Wholes]:
     """Return the edges of the bins that are not empty, and the bin of each value among these.
 
     A bin ends at its last value.
@@ -343,7 +343,7 @@ def mass_edges(values: Floats, bins: NDArray[np.int64]) -> tuple[Floats, NDArray
     return np.concatenate([[0.0], last[:-1], [1.0]]), place
 
 
-def sums_in_bins(events: EventRows, bins: NDArray[Any], n_bins: int = 0) -> Floats:
+def sums_in_bins(events: EventRows, bins: NDArray[np.generic], n_bins: int = 0) -> Floats:
     """Return the sums of weight, weighted hits and weighted values in each bin: (n_bins, 3)."""
     values, hits, weight = events
     parts = weight, np.where(hits, weight, 0.0), weight * values

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import erfc, gammainc
 
-from calibrant._predictions import EventCells, Statistic, column_of, name_of, read, read_rows
+from calibrant._predictions import EventCells, Statistic, column_of, in_memory, name_of, source_of
 from calibrant._result import Result, doc, result
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label, Labels
     from calibrant.scale import Chunks
 
 SHORTEST = 0.05  # Brownian motion gets farther than this, but for a probability below 1e-200
@@ -44,10 +44,10 @@ def cumulative_differences(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> CumulativeDifferences:
     """Compute cumulative differences between hits and predictions, with two tests.
 
@@ -95,7 +95,7 @@ def cumulative_differences(
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     column = column_of(rows.classes, kind)
     cells = EventCells.of_rows(rows.events(column))
     total = float(cells.weight.sum())
@@ -145,7 +145,7 @@ def _tail(x: float, factors: NDArray[Any], places: NDArray[Any]) -> float:
 class ClassShares(Result):
     """Result of :func:`class_shares`; arrays have one number per class."""
 
-    classes: NDArray[Any] = doc("Label of each column.")
+    classes: Labels = doc("Label of each column.")
     predicted: Floats = doc("Mean probability of each class.")
     observed: Floats = doc("Share of rows that are of each class.")
     p_value: Floats = doc("P-value of each class: how often calibrated predictions differ as much.")
@@ -158,7 +158,7 @@ def class_shares(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ClassShares:
     """Compare the mean probability of every class with its share of the labels.
 
@@ -198,7 +198,7 @@ def class_shares(
     >>> bool(result.p_holm[1] < 1e-9)
     True
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     sums = source.add_up({"shares": ClassMoments()})["shares"]
     weight, said, happened, first, second = sums
     p_value = chances(said - happened, first, second, said, weight)
@@ -233,7 +233,7 @@ def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Fl
     return np.where(np.abs(gap) <= GAP_OF_ROUNDING * weight, 1.0, result)
 
 
-def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+def holm(p_values: Floats) -> Floats:
     """Adjust p-values so that the chance of any false alarm is kept (Holm 1979)."""
     order = np.argsort(p_values, kind="stable")
     factors = np.arange(len(p_values), 0, -1)

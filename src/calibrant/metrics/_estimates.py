@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,10 +27,8 @@ from calibrant.metrics._significance import test_problem
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Source
+    from calibrant._types import Floats, Labels
     from calibrant.metrics._intervals import Seed
     from calibrant.metrics._significance import CalibrationTest
 
@@ -47,7 +45,7 @@ class Confusion(Statistic):
         return np.stack([*parts], axis=1).reshape(k, k, 2).astype(np.float64)
 
 
-def warn_of_mismatch(confusion: Floats, classes: NDArray[Any]) -> None:
+def warn_of_mismatch(confusion: Floats, classes: Labels) -> None:
     """Warn if the labels fit other columns better, by the sums of ``Confusion``."""
     mismatch = find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
     if mismatch is not None:

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from calibrant import _threads as threads
 from calibrant._gate import check_number, check_option
-from calibrant._predictions import Predictions, read
+from calibrant._predictions import Predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins
 from calibrant.metrics._estimates import Intervals, warn_of_mismatch
 from calibrant.metrics._groups import judge_groups
-from calibrant.metrics._intervals import (
-    check_level,
-)
+from calibrant.metrics._intervals import check_level
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
 from calibrant.metrics._table import METRICS, headline, metrics_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats, Label, Labels
     from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
@@ -119,7 +117,7 @@ def evaluate(
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> Evaluation:
     """Compute every metric, with intervals of those whose intervals hold.
 
@@ -179,9 +177,10 @@ def evaluate(
     NLL, Brier score and RPS have Student's interval on a logarithmic scale, with the variance of
     the rows or that of labels drawn from temperature-scaled predictions, whichever is larger. The
     calibration error by which predictions are judged (pos-ECE of two classes, conf-ECE of more) is
-    biased upwards, and its interval is of the true error: it may end below the value. The others
-    have no interval, because none that was tried holds: docs/evidence/intervals.md. Of chunks, what
-    needs an order is computed from a sample of ``n_sampled`` rows.
+    larger than the true error on average, because chance adds to it; its interval is of the true
+    error and may end below the value. The others have no interval, because none that was tried
+    holds: docs/evidence/intervals.md. Of chunks, what needs an order is computed from a sample of
+    ``n_sampled`` rows.
 
     Examples
     --------
@@ -203,7 +202,7 @@ def evaluate(
     check_number("n_resamples", n_resamples, low=0, whole=True)
     check_level(confidence_level)
     threads.check_jobs("n_jobs", n_jobs)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     n_classes = len(source.classes)
     if ordered:
         warn_of_alphabet(source.classes)
@@ -232,7 +231,7 @@ def evaluate(
     )
 
 
-def _largest_share(confusion: Floats | None, classes: NDArray[Any]) -> float:
+def _largest_share(confusion: Floats | None, classes: Labels) -> float:
     """Return the share of the most frequent class; warn if columns look permuted."""
     if confusion is None:
         return math.nan

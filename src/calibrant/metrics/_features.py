@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import errors
-from calibrant._text import clean
+from calibrant._text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
+    from calibrant._types import Floats, Wholes
 
-LEVELS, SLACK = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95), 0.015
+LEVELS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.92, 0.95)
+SLACK = 0.015
 """Quantiles of a number that are thresholds, more of them at its ends; share of rows by which a
 threshold may miss its quantile to have few digits."""
 
@@ -38,8 +39,10 @@ class Condition(NamedTuple):
 
     def __str__(self) -> str:
         value = f"{self.value:.15g}" if isinstance(self.value, float) else self.value
-        words = (self.operator,) if value is None else (self.operator, clean(value, LONGEST_NAME))
-        return " ".join([clean(self.feature, LONGEST_NAME), *words])
+        words = (
+            (self.operator,) if value is None else (self.operator, printable(value, LONGEST_NAME))
+        )
+        return " ".join([printable(self.feature, LONGEST_NAME), *words])
 
 
 class BinnedFeature(NamedTuple):

@@ -12,7 +12,7 @@ from calibrant import errors
 from calibrant._gate import read_groups
 from calibrant._predictions import Predictions
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._text import align
+from calibrant._text import align_columns
 from calibrant.metrics._cumulative import holm
 from calibrant.metrics._table import METRICS, headline
 
@@ -52,7 +52,7 @@ class GroupMetrics:
 
     def row(self) -> dict[str, Any]:
         """Return all numbers by name, as a row of a table."""
-        result: dict[str, Any] = {"group": self.group, "n_rows": self.n_rows}
+        result: dict[str, object] = {"group": self.group, "n_rows": self.n_rows}
         for name, (value, low, high) in self.estimates.items():
             result |= {name: value, f"{name}_low": low, f"{name}_high": high}
         result |= {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}
@@ -92,11 +92,13 @@ class GroupTable(Result):
             numbers = [f"{g.n_rows}", f"{nll.value:.4f}", f"{error.value:.4f}", interval, p_value]
             rows.append([errors.in_words(g.group), *numbers, "few rows" * g.has_few_rows])
         n_left = len(self.rows) - MOST_PRINTED
-        return "\n".join([*align(rows), *[f"and {n_left} more: to_dict() has all"] * (n_left > 0)])
+        return "\n".join(
+            [*align_columns(rows), *[f"and {n_left} more: to_dict() has all"] * (n_left > 0)]
+        )
 
 
 def judge_groups(
-    source: Source, groups: Any, sample_weight: Any, intervals: Intervals
+    source: Source, groups: object, sample_weight: object, intervals: Intervals
 ) -> GroupTable:
     """Judge the rows of each group by themselves, and test whether they are calibrated."""
     if not isinstance(source, Predictions):

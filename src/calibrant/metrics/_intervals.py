@@ -28,8 +28,8 @@ from calibrant.metrics._calibration_error import errors_in, sums_in_bins
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions
+    from calibrant._types import Floats
     from calibrant.metrics._scores import RowMean
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
@@ -67,7 +67,7 @@ def generator(random_state: Seed) -> np.random.Generator:
         ) from error
 
 
-def check_level(confidence_level: Any) -> None:
+def check_level(confidence_level: object) -> None:
     """Refuse confidence levels outside [0, 1]."""
     check_number("confidence_level", confidence_level, low=0.0, high=1.0)
 
@@ -193,7 +193,7 @@ def recalibrate(events: EventRows) -> Floats:
 
 def error_interval(
     events: EventRows,
-    bins: NDArray[Any],
+    bins: NDArray[np.generic],
     n_bins: int,
     *,
     level: float,

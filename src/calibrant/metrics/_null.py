@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows, Predictions
+    from calibrant._types import Floats, Wholes
     from calibrant.metrics._intervals import Seed
 
 MOST_ROWS_DRAWN = 50_000  # number of rows above which sums are drawn from normal distributions
@@ -81,7 +81,7 @@ class Draws:
 
 def null_sums(
     events: EventRows,
-    bins: NDArray[Any],
+    bins: NDArray[np.generic],
     n_bins: int,
     draws: Draws,
     factor: Floats | None = None,
@@ -107,7 +107,7 @@ def null_sums(
 
 
 def _normal_sums(
-    events: EventRows, bins: NDArray[Any], n_bins: int, draws: Draws, factor: Floats | None
+    events: EventRows, bins: NDArray[np.generic], n_bins: int, draws: Draws, factor: Floats | None
 ) -> NullSums:
     """Return the same of normal distributions: of labels and, with ``replace``, of rows."""
     values, _, weight = events

@@ -24,8 +24,8 @@ from calibrant._solvers.logistic import FREE, minimise_logistic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventCells
+    from calibrant._types import Floats
 
 MOST_CELLS_PROFILED = 1 << 12
 """Number of distinct predictions above which neighbours are merged for the deviances."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant import _threads as threads
 from calibrant._gate import check_number
-from calibrant._predictions import column_of, name_of, read_rows
+from calibrant._predictions import column_of, in_memory, name_of
 from calibrant._result import Result, doc, result
 from calibrant.metrics._calibration_error import (
     bin_edges,
@@ -24,8 +24,8 @@ from calibrant.metrics._null import Draws, null_sums, p_value, ratio
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
@@ -55,7 +55,7 @@ def reliability_curve(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,
@@ -64,7 +64,7 @@ def reliability_curve(
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ReliabilityCurve:
     """Compute predicted probabilities and observed frequencies in bins, with consistency bars.
 
@@ -116,7 +116,7 @@ def reliability_curve(
     check_number("n_resamples", n_resamples, low=0, whole=True)
     check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     column, level = column_of(rows.classes, kind), float(consistency_level)
     events = rows.events(column)
     edges, bins = bin_edges(int(n_bins)), find_bins(events, int(n_bins), strategy)

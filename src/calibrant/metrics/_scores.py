@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,15 +14,15 @@ from calibrant import errors
 from calibrant._gate import check_number
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
-from calibrant._predictions import EventCells, Statistic, measure, read, read_rows
+from calibrant._predictions import EventCells, Statistic, in_memory, metric_of, source_of
 from calibrant._result import Result, doc, result
 from calibrant.metrics._intervals import row_sums
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label, Labels
     from calibrant.scale import Chunks
 
 MIN_PROBABILITY = 1e-12
@@ -37,7 +37,7 @@ def accuracy(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the share of rows whose most probable class is the label.
 
@@ -57,7 +57,7 @@ def accuracy(
     >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     0.6666666666666666
     """
-    return measure(read(y_true, y_proba, sample_weight, classes, pos_label), Accuracy())
+    return metric_of(source_of(y_true, y_proba, sample_weight, classes, pos_label), Accuracy())
 
 
 def negative_log_likelihood(
@@ -67,7 +67,7 @@ def negative_log_likelihood(
     min_probability: float = MIN_PROBABILITY,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the mean of -log of the label's probability (log loss, cross-entropy).
 
@@ -94,8 +94,8 @@ def negative_log_likelihood(
     inf
     """
     check_number("min_probability", min_probability, low=0.0, high=1.0)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, LogLoss(float(min_probability)))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, LogLoss(float(min_probability)))
 
 
 def brier_score(
@@ -104,7 +104,7 @@ def brier_score(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the Brier score: mean over rows *and* classes of (probability - label)^2.
 
@@ -134,7 +134,7 @@ def brier_score(
     >>> round(brier_score(["good", "bad"], [0.2, 0.5], pos_label="bad"), 4)
     0.145
     """
-    return measure(read(y_true, y_proba, sample_weight, classes, pos_label), Brier())
+    return metric_of(source_of(y_true, y_proba, sample_weight, classes, pos_label), Brier())
 
 
 def ranked_probability_score(
@@ -143,7 +143,7 @@ def ranked_probability_score(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the ranked probability score, for ordered classes.
 
@@ -174,12 +174,12 @@ def ranked_probability_score(
     >>> ranked_probability_score([0], [[0.5, 0.0, 0.5]], classes=[0, 1, 2])
     0.25
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     warn_of_alphabet(source.classes)
-    return measure(source, RankedProbability())
+    return metric_of(source, RankedProbability())
 
 
-def warn_of_alphabet(classes: NDArray[Any]) -> None:
+def warn_of_alphabet(classes: Labels) -> None:
     """Warn if classes that are said to be ordered are words in the order of the alphabet.
 
     Those that begin with numbers that do not fall, as 1 star, 2 stars, and letters, as A to F, are
@@ -316,7 +316,7 @@ def score_decomposition(
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ScoreDecomposition:
     """Split the Brier score into miscalibration, discrimination and uncertainty (CORP).
 
@@ -346,7 +346,7 @@ def score_decomposition(
     >>> round(parts.score, 4), round(parts.miscalibration, 4), round(parts.uncertainty, 4)
     (0.1825, 0.0575, 0.25)
     """
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     by_class = [_losses(EventCells.of_rows(rows.events(c))) for c in range(rows.n_classes)]
     whole, refinement, uncertainty = np.mean(by_class, axis=0).tolist()
     gained, discriminated = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)

@@ -1,40 +1,48 @@
 """The search for segments of rows whose predictions are wrong.
 
-The error of a segment S is the gap sum_S w (y - p). If the predictions are right, it has the
-variance v = sum_S w p (1 - p) and the third cumulant c = sum_S w p (1 - p) (1 - 2 p); a weight is a
-repetition. With z = gap / sqrt(v) in the direction of the error, and g = c / v^(3/2) in it, the
-statistic of a segment is
+The error of a segment S is the gap sum_S w (y - p), in its own direction. If the predictions are
+right, it has the variance v = sum_S w p (1 - p) and the third cumulant sum_S w p (1 - p) (1 - 2 p);
+a weight is a repetition. With z = gap / sqrt(v) and the skewness g, its statistic is the normal
+score of a gamma variable of this skewness (Wilson and Hilferty),
 
-    z - g (z^2 - 1) / 6,
+    6 / g ((1 + g z / 2)^(1/3) - 1) + g / 6,
 
-which is nearly normal also where events are rare (Cornish and Fisher). It is compared with the
-largest statistic of all segments when labels are drawn from the predictions: the chance that any
-segment is reported whose predictions are right is then alpha, however many there are (Westfall and
-Young). Half of alpha is for segments of one condition, of which there are fewer.
+which is nearly normal also where events are rare. An error of some points stands out most where
+predictions are small: so the same is done of sum_S w (y - q) / sqrt(p (1 - p)), and the larger one
+counts. Here q is p, and also what has the slope that the labels of all rows ask for and the mean of
+p, whichever makes the sum smaller: a wrong shape of all predictions is no error of a segment.
+
+The statistic is compared with the largest of all segments when labels are drawn from the
+predictions: the chance that any segment is reported whose predictions are right is then alpha,
+however many there are (Westfall and Young). That of two conditions, of which there are more, has to
+be larger by a constant.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag
-from scipy.special import ndtr
+from scipy.optimize import brentq
+from scipy.sparse import block_diag
+from scipy.special import expit, ndtr
 
+from calibrant._kernels.metrics import add_pairs
+from calibrant._predictions import log_odds
 from calibrant._result import Estimate, doc, result
+from calibrant._solvers.logistic import FREE, minimise_logistic
 from calibrant._text import p_words
 from calibrant.metrics._features import BinnedFeature, Condition
 from calibrant.metrics._intervals import share_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import EventRows
+    from calibrant._types import Floats, Wholes
 
 N_CANDIDATES = 40  # number of segments that are proposed
 N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too
@@ -45,20 +53,20 @@ MOST_FEATURES = 30
 """Number of features whose conditions are combined: those with the largest errors of their own."""
 
 COST_OF_CONDITION = 1.0  # standard deviations that a further condition has to add to an error
+SECOND_CONDITION = 0.4  # by how much the statistic of two conditions has to be larger than of one
 LARGEST_PART = 0.9  # share of the rows of one condition that a second one may keep at most
 UNEXPLAINED = 3.0
 """Standard deviations of error, beside that of segments reported before, to be reported, too."""
 
-MOST_CELLS_DRAWN = 1 << 22  # number of labels that are drawn at a time
-MOST_ROWS_DRAWN = 20_000
-"""Number of rows above which sums of large variance are drawn from a normal distribution, and
-largest statistics by the labels of some of the rows."""
-
-N_SEARCHES = 300  # number of draws of labels in which the largest statistic is looked for
-NORMAL_VARIANCE = 50.0  # variance of a sum from which on it counts as large
+MOST_ROWS_DRAWN = 20_000  # rows above which labels of some of them are drawn
+N_SEARCHES = 199  # number of draws of labels in which the largest statistic is looked for
 LEAST_VARIANCE = 1.0  # variance of a sum at least: that of a few rows is no evidence
+SMALLEST_PART = 0.05  # variance of a row that others are divided by, of the mean of all, at least
+UNCERTAIN = 2.0  # standard errors of the slope of all predictions that may be none
+ENOUGH = 2.0  # standard deviations of its gap from which on small predictions may decide
+LARGEST_SKEWNESS = 2.0
 ROUNDING = 1e-6  # slack of comparisons of statistics
-TINY = 1e-300  # least weight to divide by
+LEAST_SKEWNESS = 1e-6  # to divide by
 
 COLUMNS = ("predicted", "observed", "observed_low", "observed_high", "n_rows", "p_value")
 SENTENCE = "{} says {} %, is {} % ({} to {}), {} rows, {}"
@@ -104,81 +112,167 @@ class ProposedSegment(NamedTuple):
     sign: float
 
 
+class RowErrors(NamedTuple):
+    """Errors of rows: of labels beside predictions, and what all predictions are wrong in shape."""
+
+    residual: Floats  # w (y - p)
+    drift: Floats | None  # w (q - p)
+    scale: Floats  # 1 / sqrt(p (1 - p)), bounded
+    moments: tuple[Floats, ...]  # variance, third cumulant, and the same of what is scaled
+
+    @classmethod
+    def of(cls, events: EventRows, residual: Floats | None = None) -> RowErrors:
+        """Return the errors of labels, or those of drawn labels, which have no drift."""
+        p, hits, weight = events
+        variance = weight * p * (1.0 - p)
+        least = SMALLEST_PART * variance.sum() / weight.sum()
+        scale = 1.0 / np.sqrt(np.maximum(p * (1.0 - p), max(least, 1e-12)))
+        third, drift, wider = variance * (1.0 - 2.0 * p), None, variance
+        if residual is None:
+            residual, drift = weight * (hits - p), _drift(events)
+            q = p + drift / weight  # whose variance is larger where predictions are too extreme
+            wider = np.maximum(variance, weight * q * (1.0 - q))
+        return cls(residual, drift, scale, (variance, third, wider * scale**2, third * scale**3))
+
+    def gaps(self) -> list[Floats]:
+        """Return the error of each row, and what is scaled: it, and without the drift."""
+        gaps = [self.residual, self.residual * self.scale]
+        if self.drift is not None:
+            gaps.append((self.residual - self.drift) * self.scale)
+        return gaps
+
+    def statistic(self, rows: NDArray[np.bool_], wider: float = 0.0) -> float:
+        """Return the statistic of a segment, whose gap may vary more than its predictions say."""
+        gaps = [own[rows].sum(keepdims=True) for own in self.gaps()]
+        moments = [own[rows].sum(keepdims=True) for own in self.moments]
+        moments[0] += wider
+        return float(_statistics(gaps, moments)[0])
+
+
+def _drift(events: EventRows) -> Floats:
+    """Return w (q - p), as far as it is certain, with q = expit(a + b x) and the mean of p.
+
+    Here x is the log-odds of p, and b is fitted. An error of some rows may look like a slope: what
+    is within UNCERTAIN standard errors of none is none.
+    """
+    p, hits, weight = events
+    x, positives, variance = log_odds(p), weight * hits, weight * p * (1.0 - p)
+    nothing: Floats = np.zeros(len(p))
+    is_told = np.ptp(x) > 0.0 and variance.any() and 0.0 < positives.sum() < weight.sum()
+    if not is_told:
+        return nothing
+    (b, _), _ = minimise_logistic(x[None], positives, weight - positives, FREE, tol=1e-6)
+    squares = variance @ (x - variance @ x / variance.sum()) ** 2
+    certain = 1.0 - UNCERTAIN**2 / max((b - 1.0) ** 2 * squares, 1e-12)
+    if certain <= 0.0:
+        return nothing
+    far, total = 1.0 + np.abs((1.0 - b) * x).max(), weight @ p
+    a = brentq(lambda a: float(weight @ expit(a + b * x) - total), -far, far)
+    drift: Floats = certain * weight * (expit(a + b * x) - p)
+    return drift
+
+
 class _Scan(NamedTuple):
     """All segments of some features: pairs of conditions, and sums over their rows."""
 
-    features: list[BinnedFeature]
+    codes: NDArray[np.int32]  # bins of each row, numbered on from feature to feature
+    holds: Any  # whether each condition (row) holds in each bin: a sparse matrix
     one: Wholes
     two: Wholes
-    variance: Floats
-    third: Floats
-    is_pair: NDArray[np.bool_]  # whether a segment has two conditions
+    moments: list[Floats]
 
     @classmethod
     def of(
-        cls, events: EventRows, features: list[BinnedFeature], min_rows: float, max_conditions: int
+        cls,
+        errors: RowErrors,
+        weight: Floats,
+        features: list[BinnedFeature],
+        min_rows: float,
+        max_conditions: int,
     ) -> _Scan:
-        p, _, weight = events
-        variance = weight * p * (1.0 - p)
-        sums = _sums_of_conditions(features, weight, variance, variance * (1.0 - 2.0 * p))
-        one, two = _pairs_of_conditions(sums[0], min_rows, max_conditions)
-        spread, third = (own[one, two] for own in sums[1:])
-        return cls(features, one, two, spread, third, (one > 0) & (two > 0))
+        starts = np.cumsum([0, *(own.n_bins for own in features[:-1])])
+        codes = np.column_stack([own.codes for own in features]) + starts
+        holds = block_diag([np.array([bins for _, bins in own.conditions]) for own in features])
+        nothing = np.empty(0, np.intp)
+        scan = cls(codes.astype(np.int32), holds.tocsr().astype(np.float64), nothing, nothing, [])
+        n_rows, *sums = scan.sums(weight, *errors.moments)
+        one, two = _pairs_of_conditions(n_rows, min_rows, max_conditions)
+        return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
 
-    def statistics(self, residual: Floats) -> Floats:
+    @property
+    def is_pair(self) -> NDArray[np.bool_]:
+        """Whether each segment has two conditions."""
+        return (self.one > 0) & (self.two > 0)
+
+    def sums(self, *terms: Floats) -> list[Floats]:
+        """Return sums over the rows where two conditions hold, of every pair of conditions."""
+        n = self.holds.shape[1]
+        pairs = np.zeros((n, n, len(terms)))
+        add_pairs(self.codes, np.column_stack(terms), pairs)
+        upper = (pairs[:, :, t] for t in range(len(terms)))
+        return [self.holds @ (self.holds @ (own + np.triu(own, 1).T)).T for own in upper]
+
+    def statistics(self, errors: RowErrors) -> Floats:
         """Return the statistic of every segment."""
-        (gap,) = _sums_of_conditions(self.features, residual)
-        return _normal_scores(gap[self.one, self.two], self.variance, self.third)
+        gaps = [own[self.one, self.two] for own in self.sums(*errors.gaps())]
+        return _statistics(gaps, self.moments)
+
+
+def _statistics(gaps: Sequence[Floats], moments: Sequence[Floats]) -> Floats:
+    """Return the larger of both statistics; of a gap that is no error itself, its own."""
+    gap, *scaled = gaps
+    sign = np.sign(gap)
+    least = sign * np.min([sign * own for own in scaled], axis=0)
+    size, other = _normal_scores(gap, *moments[:2]), _normal_scores(least, *moments[2:])
+    may_decide = (gap * least > 0.0) & (np.abs(gap) >= ENOUGH * _sd(moments[0]))
+    return np.where(may_decide, np.maximum(size, other), size)
 
 
 def _normal_scores(gap: Floats, variance: Floats, third: Floats) -> Floats:
     """Return nearly normal statistics of gaps, in their own directions."""
     sd = _sd(variance)
-    z = np.abs(gap) / sd
-    skewness = np.sign(gap) * third / sd**3
-    # Beyond its maximum in z the expansion has no meaning: it is held there.
-    bend = 3.0 / np.maximum(skewness, TINY)
-    z = np.minimum(z, np.where(skewness > 0.0, bend, np.inf))
-    score: Floats = z - skewness * (z**2 - 1.0) / 6.0
+    skewness = np.minimum(np.sign(gap) * third / sd**3, LARGEST_SKEWNESS)
+    skewness = np.where(np.abs(skewness) < LEAST_SKEWNESS, LEAST_SKEWNESS, skewness)
+    root = np.cbrt(np.maximum(1.0 + skewness * np.abs(gap) / sd / 2.0, 0.0))
+    score: Floats = 6.0 / skewness * (root - 1.0) + skewness / 6.0
     return score
 
 
 def find_segments(
     events: EventRows,
     features: list[BinnedFeature],
-    *,
+    largest: Floats,
     alpha: float,
     min_rows: float,
     max_conditions: int,
-    rng: np.random.Generator,
 ) -> tuple[list[Segment], int]:
-    """Return the segments that are wrong, the worst first, and how many were looked at."""
-    largest = _draw_largest(events, features, min_rows, max_conditions, rng)
-    p, hits, weight = events
-    best = _best_features(features, weight * (hits - p), weight * p * (1.0 - p))
-    scan = _Scan.of(events, best, min_rows, max_conditions)
-    n_segments = np.bincount(scan.is_pair.astype(np.int64), minlength=2)
-    # The statistic that only half of alpha of all draws reach, for one condition and for two.
-    bounds = np.quantile(largest, 1.0 - alpha / 2.0, axis=0)
+    """Return the segments that are wrong, the worst first, and how many were looked at.
+
+    ``largest`` has the largest statistics of drawn labels.
+    """
+    errors = RowErrors.of(events)
+    best = _best_features(features, errors)
+    scan = _Scan.of(errors, events.weight, best, min_rows, max_conditions)
+    bound = float(np.quantile(largest, 1.0 - alpha))
     wrong = []
-    for proposed in _propose(events, scan):
-        family = int(len(proposed.conditions) > 1)
-        size, segment = _judge(events, proposed, float(bounds[family]))
-        exceeds = 1 + np.count_nonzero(largest[:, family] >= size - ROUNDING)
-        chance = min(exceeds / (1 + len(largest)), n_segments[family] * ndtr(-size))
-        if chance <= alpha / 2.0:
-            wrong.append((size, proposed, replace(segment, p_value=float(min(2.0 * chance, 1.0)))))
-    return list(_unexplained(events, wrong)), int(n_segments.sum())
+    for proposed in _propose(events.weight, errors, best, scan):
+        more = SECOND_CONDITION * (len(proposed.conditions) > 1)
+        size, segment = _judge(events, errors, proposed, bound + more)
+        exceeds = 1 + np.count_nonzero(largest >= size - more - ROUNDING)
+        chance = min(exceeds / (1 + len(largest)), 2.0 * len(scan.one) * float(ndtr(-size)))
+        if chance <= alpha:
+            wrong.append((size, proposed, replace(segment, p_value=chance)))
+    return list(_unexplained(errors, wrong)), len(scan.one)
 
 
-def _draw_largest(
+def draw_largest(
     events: EventRows,
     features: list[BinnedFeature],
     min_rows: float,
     max_conditions: int,
     rng: np.random.Generator,
-) -> Floats:
-    """Return the largest statistics of segments of one condition and of two, by draw of labels.
+) -> tuple[Floats, Floats]:
+    """Return the largest statistic of segments and the largest error of a bin, by draw of labels.
 
     Of many rows some are enough: the statistics are nearly normal for any number of them, and
     depend on each other in the same way.
@@ -190,50 +284,53 @@ def _draw_largest(
         features = [own._replace(codes=own.codes[some]) for own in features]
         min_rows *= float(events.weight.sum()) / total
     p, _, weight = events
-    variance, whole = weight * p * (1.0 - p), np.floor(weight + 1e-9).astype(np.int64)
+    whole = np.floor(weight + 1e-9).astype(np.int64)
     scans: dict[tuple[int, ...], _Scan] = {}
-    largest = np.full((N_SEARCHES, 2), -np.inf)
+    largest, of_bins = np.empty(N_SEARCHES), np.empty(N_SEARCHES)
+    known = RowErrors.of(events, weight * 0.0)
     for draw in range(N_SEARCHES):
         residual = rng.binomial(whole, p) + (rng.random(len(p)) < p) * (weight - whole) - weight * p
-        best = _best_features(features, residual, variance)
+        errors = known._replace(residual=residual)
+        best = _best_features(features, errors)
         key = tuple(map(id, best))
         if key not in scans:
-            scans[key] = _Scan.of(events, best, min_rows, max_conditions)
+            scans[key] = _Scan.of(errors, weight, best, min_rows, max_conditions)
         scan = scans[key]
-        statistic = scan.statistics(residual)
-        for family in (False, True):
-            largest[draw, int(family)] = statistic[scan.is_pair == family].max(initial=-np.inf)
-    bounded: Floats = np.maximum(largest, -1e9)  # where there are no segments of two conditions
-    return bounded
+        size = scan.statistics(errors) - SECOND_CONDITION * scan.is_pair
+        largest[draw] = size.max(initial=-1e9)
+        of_bins[draw] = largest_error(features, errors, weight, min_rows)
+    return largest, of_bins
 
 
-def _judge(events: EventRows, proposed: ProposedSegment, bound: float) -> tuple[float, Segment]:
+def _judge(
+    events: EventRows, errors: RowErrors, proposed: ProposedSegment, bound: float
+) -> tuple[float, Segment]:
     """Return the statistic of a segment and its numbers.
 
     Its predictions may be wrong in shape but right on average: what is too high for high
     predictions and too low for low ones makes the gap vary more.
     """
-    p, hits, weight = events.take(proposed.rows)
-    n_rows, spread = float(weight.sum()), weight * p * (1.0 - p)
-    mean, residual = float(weight @ p) / n_rows, weight * (hits - p)
-    gap, variance = float(residual.sum()), float(spread.sum())
-    wider = variance - 2.0 * min(float((p - mean) @ residual), 0.0)
-    third = float(spread @ (1.0 - 2.0 * p))
-    size = _normal_scores(*(np.array([number]) for number in (gap, wider, third)))[0]
-    share = min(max(mean + gap / n_rows, 0.0), 1.0)
+    rows = proposed.rows
+    p, _, weight = events.take(rows)
+    residual, n_rows = errors.residual[rows], float(weight.sum())
+    mean = float(weight @ p) / n_rows
+    size = errors.statistic(rows, -2.0 * min(float((p - mean) @ residual), 0.0))
+    share = min(max(mean + float(residual.sum()) / n_rows, 0.0), 1.0)
     observed = share_interval(share, n_rows, 1.0 - 2.0 * float(ndtr(-bound)))
-    return float(size), Segment(proposed.conditions, mean, observed, n_rows, 1.0)
+    return size, Segment(proposed.conditions, mean, observed, n_rows, 1.0)
 
 
-def _best_features(
-    features: list[BinnedFeature], residual: Floats, variance: Floats
-) -> list[BinnedFeature]:
+def _best_features(features: list[BinnedFeature], errors: RowErrors) -> list[BinnedFeature]:
     """Return the features with the largest errors of their own; the first is that of all rows."""
     if len(features) <= MOST_FEATURES + 1:
         return features
     sizes = []
     for own in features[1:]:
-        gap, spread = (np.diag(s) for s in _sums_of_conditions([own], residual, variance))
+        holds = np.array([bins for _, bins in own.conditions], dtype=np.float64)
+        gap, spread = (
+            holds @ np.bincount(own.codes, terms, own.n_bins)
+            for terms in (errors.residual, errors.moments[0])
+        )
         sizes.append(float(np.max(np.abs(gap) / _sd(spread))))
     best = np.sort(np.argsort(-np.array(sizes), kind="stable")[:MOST_FEATURES])
     return [features[0], *(features[1 + i] for i in best)]
@@ -255,17 +352,17 @@ def merge_rows(
     return events.take(rows)._replace(weight=weight), [every, *kept]
 
 
-def _propose(events: EventRows, scan: _Scan) -> list[ProposedSegment]:
+def _propose(
+    weight: Floats, errors: RowErrors, features: list[BinnedFeature], scan: _Scan
+) -> list[ProposedSegment]:
     """Return segments with large errors, a few that are not nearly the same in each round.
 
     Each round takes the error of its first segment away, so that the next one looks elsewhere.
     """
-    p, hits, weight = events
-    residual, variance = weight * (hits - p), weight * p * (1.0 - p)
     one, two = scan.one, scan.two
-    (gap,) = _sums_of_conditions(scan.features, residual)
+    (gap,) = scan.sums(errors.residual)
     sign, cost = np.sign(gap[one, two]), COST_OF_CONDITION * (np.sign(one) + np.sign(two))
-    conditions = [(own.codes, *held) for own in scan.features for held in own.conditions]
+    conditions = [(own.codes, *held) for own in features for held in own.conditions]
 
     def rows_of(i: int, at: slice) -> NDArray[np.bool_]:
         held: list[NDArray[np.bool_]] = [
@@ -273,18 +370,15 @@ def _propose(events: EventRows, scan: _Scan) -> list[ProposedSegment]:
         ]
         return held[0] & held[1]
 
-    some, every = slice(None, None, 1 + len(p) // MOST_ROWS_COMPARED), slice(None)
+    some, every = slice(None, None, 1 + len(weight) // MOST_ROWS_COMPARED), slice(None)
     kept: list[int] = []
     for start in range(0, N_CANDIDATES, N_PER_ROUND):
-        size = _normal_scores(gap[one, two], scan.variance, scan.third) - cost
+        size = scan.statistics(errors) - cost
         ranked = [*kept, *np.argsort(-size, kind="stable")[:N_RANKED].tolist()]
         unlike = _unlike([rows_of(i, some) for i in ranked], weight[some])
         kept = [ranked[place] for place in unlike[: start + N_PER_ROUND]]
         if len(kept) > start:
-            rows = rows_of(kept[start], every)
-            shift = residual[rows].sum() / max(variance[rows].sum(), LEAST_VARIANCE)
-            residual[rows] -= shift * variance[rows]
-            (gap,) = _sums_of_conditions(scan.features, residual)
+            errors = _without(errors, rows_of(kept[start], every))
     pairs = [(conditions[one[i]][1], conditions[two[i]][1]) for i in kept]
     return [
         ProposedSegment(tuple(filter(None, pair)), rows_of(i, every), float(sign[i]))
@@ -292,23 +386,12 @@ def _propose(events: EventRows, scan: _Scan) -> list[ProposedSegment]:
     ]
 
 
-def _sums_of_conditions(features: list[BinnedFeature], *terms: Floats) -> list[Floats]:
-    """Return sums over the rows where two conditions hold, of every pair of conditions."""
-    holds = block_diag(*(np.transpose([bins for _, bins in own.conditions]) for own in features))
-    return [holds.T @ _pair_sums(features, own) @ holds for own in terms]
-
-
-def _pair_sums(features: list[BinnedFeature], terms: Floats) -> Floats:
-    """Return sums over the rows of every pair of bins, of one feature or of two."""
-    starts = np.cumsum([0, *(own.n_bins for own in features)])
-    sums = np.zeros((starts[-1], starts[-1]))
-    for i, j in combinations_with_replacement(range(len(features)), 2):
-        shape = features[i].n_bins, features[j].n_bins
-        pair = features[i].codes * shape[1] + features[j].codes
-        block = np.bincount(pair, terms, shape[0] * shape[1]).reshape(shape)
-        sums[starts[i] : starts[i + 1], starts[j] : starts[j + 1]] = block
-        sums[starts[j] : starts[j + 1], starts[i] : starts[i + 1]] = block.T
-    return sums
+def _without(errors: RowErrors, rows: NDArray[np.bool_]) -> RowErrors:
+    """Return errors without that of a segment: a common shift of the log-odds of its rows."""
+    shift = errors.residual[rows].sum() / max(errors.moments[0][rows].sum(), LEAST_VARIANCE)
+    return errors._replace(
+        residual=errors.residual - np.where(rows, shift * errors.moments[0], 0.0)
+    )
 
 
 def _pairs_of_conditions(
@@ -342,66 +425,28 @@ def _unlike(rows: list[NDArray[np.bool_]], weight: Floats) -> list[int]:
     return kept
 
 
-def _null_sums(events: EventRows, rows: NDArray[np.bool_], n_draws: int, rng: Any) -> Floats:
-    """Return sums of y - p over the rows of each segment, with y drawn from p."""
-    p, _, weight = events
-    variance = weight * p * (1.0 - p)
-    members = rows.astype(np.float32)
-    if len(p) > MOST_ROWS_DRAWN and (members @ variance).min() >= NORMAL_VARIANCE:
-        covariance = (members * variance.astype(np.float32)) @ members.T
-        values, vectors = np.linalg.eigh(covariance.astype(np.float64))
-        noise = rng.standard_normal((n_draws, len(values)))
-        drawn: Floats = noise @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        return drawn
-    whole = np.where(weight > 1.0, np.floor(weight + 1e-9), 0.0).astype(np.int64)
-    sums = np.empty((n_draws, len(rows)))
-    step = max(1, MOST_CELLS_DRAWN // len(p))
-    for start in range(0, n_draws, step):
-        size = min(step, n_draws - start), len(p)
-        hits = (rng.random(size) < p) * (weight - whole)
-        if whole.any():
-            hits += rng.binomial(whole, p, size)
-        sums[start : start + step] = (hits - weight * p).astype(np.float32) @ members.T
-    return sums
-
-
 def _unexplained(
-    events: EventRows, wrong: list[tuple[float, ProposedSegment, Segment]]
+    errors: RowErrors, wrong: list[tuple[float, ProposedSegment, Segment]]
 ) -> Iterator[Segment]:
     """Yield segments whose errors those before them do not explain, the largest first."""
-    p, hits, weight = events
-    residual, variance = weight * (hits - p), weight * p * (1.0 - p)
 
     def rank(one: tuple[float, ProposedSegment, Segment]) -> float:
         return one[0] - COST_OF_CONDITION * len(one[1].conditions)
 
     for _, (_, rows, sign), segment in sorted(wrong, key=rank, reverse=True):
-        gap, spread = residual[rows].sum(), variance[rows].sum()
-        if sign * gap >= UNEXPLAINED * _sd(spread):
+        is_left = sign * errors.residual[rows].sum() > 0.0
+        if is_left and errors.statistic(rows) >= UNEXPLAINED:
             yield segment
-            # A common shift of the log-odds of these rows.
-            residual -= np.where(rows, gap / max(spread, LEAST_VARIANCE) * variance, 0.0)
+            errors = _without(errors, rows)
 
 
 def largest_error(
-    events: EventRows, features: list[BinnedFeature], min_rows: float, n_draws: int, rng: Any
-) -> tuple[float, Estimate, float]:
-    """Return the largest error of a bin, what drawn labels have instead, and its p-value."""
-    p, hits, weight = events
+    features: list[BinnedFeature], errors: RowErrors, weight: Floats, min_rows: float
+) -> float:
+    """Return the largest error of a bin of enough rows, in its standard deviations."""
     n_rows, gap, variance = (
         np.concatenate([np.bincount(own.codes, terms, own.n_bins) for own in features])
-        for terms in (weight, weight * (hits - p), weight * p * (1.0 - p))
+        for terms in (weight, errors.residual, errors.moments[0])
     )
     kept = n_rows >= min(min_rows, n_rows[0])
-    gap, variance = gap[kept], variance[kept]
-    if len(p) > MOST_ROWS_DRAWN and variance.min() >= NORMAL_VARIANCE:
-        # Sidak's inequality: normal variables that depend on each other have no larger maximum.
-        null = rng.standard_normal((n_draws, len(gap)))
-    else:
-        bins = [(own.codes, i) for own in features for i in range(own.n_bins)]
-        rows = np.array([bins[k][0] == bins[k][1] for k in np.flatnonzero(kept)])
-        null = _null_sums(events, rows, n_draws, rng) / _sd(variance)
-    error, largest = float(np.max(np.abs(gap) / _sd(variance))), np.abs(null).max(axis=1)
-    low, high = np.quantile(largest, [0.05, 0.95]).tolist()
-    chance = (1 + np.count_nonzero(largest >= error - ROUNDING)) / (1 + n_draws)
-    return error, Estimate(float(largest.mean()), low, high), float(chance)
+    return float(np.max(np.abs(gap[kept]) / _sd(variance[kept])))

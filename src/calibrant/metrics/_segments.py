@@ -11,15 +11,18 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._extras import needed
 from calibrant._gate import check_number, columns_by_name
-from calibrant._predictions import Predictions, column_of, name_of, read
+from calibrant._predictions import Predictions, column_of, name_of, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import p_words
 from calibrant.metrics._features import bin_feature
 from calibrant.metrics._intervals import generator
 from calibrant.metrics._segment_search import (
     COLUMNS,
+    ROUNDING,
     SENTENCE,
+    RowErrors,
     Segment,
+    draw_largest,
     find_segments,
     largest_error,
     merge_rows,
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
-N_DRAWS = 1000  # number of draws of labels at least
 MOST_REPEATS = 1e9  # largest weight of a row
 SHARE_SEEN = 0.1  # share of the rows in a segment whose detectable error is told
 SIZE_SEEN = 6.0  # its error in standard deviations: so large a one was found four of five times
@@ -139,13 +141,12 @@ def calibration_segments(
 
     Notes
     -----
-    The statistic of a segment S is z = sum (y - p) / sd over its rows, in the direction of its
-    error, less g (z^2 - 1) / 6 with g the skewness of the sum: it is nearly normal also where
-    events are rare. Here sd^2 = sum p (1 - p) - 2 min(0, sum (p - mean p) (y - p)): the variance if
-    S is right on average, also where high predictions in it are too high and low ones too low. Its
-    p-value is the chance that the largest statistic of drawn labels is as large (Westfall and
-    Young), for half of ``alpha`` among segments of one condition and of two each. Intervals of the
-    observed shares hold for all segments at once.
+    The statistic of a segment S is the sum of y - p over its rows, in standard deviations, as the
+    normal score of a gamma variable of its skewness; or that of (y - p) / sqrt(p (1 - p)), by which
+    errors of small predictions stand out, if it is larger. Its standard deviation is that of
+    segments that are right on average, also where high predictions in it are too high and low ones
+    too low. Its p-value is the chance that the largest statistic of drawn labels is as large
+    (Westfall and Young). Intervals of the observed shares hold for all segments at once.
 
     ``error`` is the largest ``|sum (y - p)| / sqrt(sum p (1 - p))`` of all bins of single features:
     intervals between quantiles, and categories. It is compared with that of drawn labels.
@@ -171,7 +172,7 @@ def calibration_segments(
     check_number("alpha", alpha, low=1e-4, high=1.0)
     check_number("max_conditions", max_conditions, low=1, high=2, whole=True)
     check_number("min_rows", min_rows, low=1.0)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
         raise errors.ContainerError("y_proba is in chunks, which have no features; compute it")
     column, used = column_of(source.classes, kind), np.ones(source.n_rows, dtype=bool)
@@ -187,17 +188,12 @@ def calibration_segments(
     known = [feature for feature in binned if feature is not None and feature.conditions]
     events, merged = merge_rows(source.events(column), known)
     p, _, weight = events
-    rng, n_draws = generator(random_state), max(N_DRAWS, math.ceil(20 / alpha))
+    known_errors, limits = RowErrors.of(events), (min_rows, int(max_conditions))
     with threads.few_blas_threads(0):  # whose number would change the last bits
-        found, n_tested = find_segments(
-            events,
-            merged,
-            alpha=float(alpha),
-            min_rows=min_rows,
-            max_conditions=int(max_conditions),
-            rng=rng,
-        )
-        error, error_null, error_p_value = largest_error(events, merged, min_rows, n_draws, rng)
+        largest, null = draw_largest(events, merged, *limits, generator(random_state))
+        found, n_tested = find_segments(events, merged, largest, float(alpha), *limits)
+        error = largest_error(merged, known_errors, weight, min_rows)
+    low, high = np.quantile(null, [0.05, 0.95]).tolist()
     total = float(weight.sum())
     variance = float(weight @ (p * (1.0 - p))) / total
     return SegmentTable(
@@ -208,6 +204,6 @@ def calibration_segments(
         alpha=float(alpha),
         detectable=min(SIZE_SEEN * math.sqrt(variance / (SHARE_SEEN * total)), 1.0),
         error=error,
-        error_null=error_null,
-        error_p_value=error_p_value,
+        error_null=Estimate(float(null.mean()), low, high),
+        error_p_value=float(1 + np.count_nonzero(null >= error - ROUNDING)) / (1 + len(null)),
     )

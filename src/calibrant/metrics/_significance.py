@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._gate import check_number, check_option
-from calibrant._predictions import log_odds, read_rows
+from calibrant._predictions import in_memory, log_odds
 from calibrant._result import Result, doc, result
 from calibrant.metrics._calibration_error import (
     BIN_STRATEGIES,
@@ -25,8 +25,8 @@ from calibrant.metrics._null import Draws, class_null, joint_p_value, null_sums,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import EventRows, Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
@@ -64,7 +64,7 @@ def calibration_test(
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> CalibrationTest:
     """Test the hypothesis that predictions are calibrated, by consistency resampling.
 
@@ -128,7 +128,7 @@ def calibration_test(
     check_bins(n_bins)
     check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
-    rows = read_rows(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     tested = metric or ("positive" if rows.n_classes == 2 else "confidence")
     if tested == "positive" and rows.n_classes != 2:
         raise errors.ParameterError(

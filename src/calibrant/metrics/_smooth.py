@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.fft import dct, dst
 from scipy.optimize import brentq
 
-from calibrant._predictions import Statistic, column_of, measure, read
+from calibrant._predictions import Statistic, column_of, metric_of, source_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.scale import Chunks
 
 N_CELLS, N_MOMENTS = 1 << 13, 8
@@ -33,10 +33,10 @@ def smooth_ece(
     y_true: ArrayLike | Predictions | Chunks,
     y_proba: ArrayLike | None = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> float:
     """Compute the smooth calibration error, without bins or a bandwidth to choose.
 
@@ -76,8 +76,8 @@ def smooth_ece(
     >>> round(smooth_ece(y, positive), 2)
     0.11
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    return measure(source, ResidualMoments(column_of(source.classes, kind)))
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    return metric_of(source, ResidualMoments(column_of(source.classes, kind)))
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calibrant._predictions import Predictions, Rule, measure, usual_column
-from calibrant.metrics._calibration_error import (
-    ClassBins,
-    binned_error,
-    thresholded_error,
-)
+from calibrant._predictions import Predictions, Rule, metric_of, usual_column
+from calibrant.metrics._calibration_error import ClassBins, binned_error, thresholded_error
 from calibrant.metrics._scores import ROW_MEANS
 
 if TYPE_CHECKING:
@@ -73,7 +69,7 @@ class Metric:
 
     def compute(self, rows: Predictions, n_bins: int = 15) -> float:
         """Return the metric of rows in memory."""
-        return measure(rows, self.rule(n_bins))
+        return metric_of(rows, self.rule(n_bins))
 
     def text(self, value: float) -> str:
         """Return a value as it is printed, without its unit."""

@@ -218,7 +218,7 @@ def _description(calibrator: Any) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if hasattr(value, "tolist"):
@@ -231,7 +231,7 @@ def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memor
         calibrator = take_state(calibrator)  # with its own rows, though it may be fitted again
     writer = Writer()
     writer.part(calibrator, fitted=True)
-    header: dict[str, Any] = {"parts": writer.parts, "vectors": writer.vectors}
+    header: dict[str, object] = {"parts": writer.parts, "vectors": writer.vectors}
     if vars(calibrator).get("score_summary_") is not None:
         header["summary"] = writer.summary(calibrator)
     if sample:

@@ -25,7 +25,6 @@ from typing import (
 )
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
@@ -41,12 +40,13 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
+from calibrant._types import Floats, Labels
 from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from calibrant.model_file._parts import Reader, Writer
 
@@ -68,10 +68,10 @@ def _bounds(curve: Any) -> list[float]:
     return [curve.logs.low, curve.logs.rest]
 
 
-def _join_terms(kind: Any) -> Callable[[NDArray[np.float64]], Any]:
+def _join_terms(kind: Any) -> Callable[[Floats], Any]:
     """Return what makes a curve of its numbers, the bounds of its logarithms last."""
 
-    def join(numbers: NDArray[np.float64]) -> Any:
+    def join(numbers: Floats) -> Any:
         *terms, low, rest = numbers.tolist()
         return kind(*terms, BoundedLogs(low, rest))
 
@@ -121,13 +121,13 @@ _STORED = {int: np.int64, float: np.float64, bool: np.int64}
 _TEXTS = {"str": "U", "bytes": "S"}
 
 
-def _expanded(kind: Any) -> Any:
+def _expanded(kind: object) -> Any:
     """Return what an alias stands for, as ``NDArray`` does from numpy 2.5 on."""
     value = getattr(get_origin(kind), "__value__", None)
     return kind if value is None else value[get_args(kind)]
 
 
-_LABELS = _expanded(NDArray[Any])
+_LABELS = _expanded(Labels)
 
 
 # What belongs to a fit
@@ -157,7 +157,7 @@ def stored_types(cls: Any) -> dict[str, Any]:
 
 
 @cache
-def optional_fields(cls: Any) -> frozenset[str]:
+def optional_fields(cls: object) -> frozenset[str]:
     """Return the names of what may be None, and then has no place."""
     return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
 
@@ -193,7 +193,7 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     calibrator.__dict__ |= values | {"map_": map_}
 
 
-def _given(calibrator: Calibrator, map_fields: dict[str, Any]) -> dict[str, Any]:
+def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields of a map that are parameters: rows of one number became two columns."""
     names = [field for field in map_fields if hasattr(calibrator, GIVEN.get(field, ""))]
     values = {field: getattr(calibrator, GIVEN[field]) for field in names}
@@ -202,7 +202,7 @@ def _given(calibrator: Calibrator, map_fields: dict[str, Any]) -> dict[str, Any]
     return values
 
 
-def parts_in(value: Any) -> Iterator[Calibrator]:
+def parts_in(value: object) -> Iterator[Calibrator]:
     """Calibrators in a value, or in a dictionary or list of values."""
     if isinstance(value, Calibrator):
         yield value
@@ -299,15 +299,15 @@ def _is_written(kind: Any, field: str, value: Any) -> bool:
     return value is not None if written == "unless None" else bool(written)
 
 
-def _other_than_none(kind: Any) -> Any:
+def _other_than_none(kind: object) -> Any:
     return next(of for of in get_args(kind) if of is not NoneType)
 
 
-def _is_whole(kind: Any) -> bool:
+def _is_whole(kind: object) -> bool:
     return get_args(get_args(_expanded(kind))[1])[0] is np.int64
 
 
-def _expect(stored: Any, word: str, name: str) -> None:
+def _expect(stored: object, word: str, name: str) -> None:
     """Refuse a header that announces another kind of value than the class has."""
     is_word = type(stored) is str and stored == word
     require(is_word, f"{name} is not declared as {word!r}", "fields")
@@ -317,14 +317,12 @@ def _expect(stored: Any, word: str, name: str) -> None:
 
 
 def _check_number_of(curves: Any) -> None:
-    require(
-        len(curves) <= limits.MAX_MAPS,
-        f"more than {limits.MAX_MAPS} binary maps; for so many classes use a method with one map "
-        "for all, such as NormalizationAwareIsotonic",
-    )
+    most = limits.MAX_MAPS
+    message = f"more than {most} binary maps; use a method with one map for all, such as 'na-fir'"
+    require(len(curves) <= most, message)
 
 
-def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
+def _write_curves(curves: tuple[object, ...], name: str, writer: Writer) -> str:
     _check_number_of(curves)
     kinds = [form.kind for form in FORMS]
     for i, curve in enumerate(curves):
@@ -337,7 +335,7 @@ def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
     return "maps"
 
 
-def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
+def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
     _expect(stored, "maps", name)
     places, lengths = (reader.take(f"{name}/{n}", whole=True) for n in ("forms", "lengths"))
     numbers = reader.take(f"{name}/numbers")
@@ -361,7 +359,7 @@ def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
 # Class labels, names of columns, and other vectors of one type
 
 
-def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | None]:
+def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
     """Return the entry of the header, and the array if the values are numbers."""
     dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
     values = vector.tolist()
@@ -373,7 +371,7 @@ def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | No
         "numbers or floats of one type",
         "savable",
     )
-    entry: dict[str, Any] = {"type": kind.__name__, "dtype": dtype}
+    entry: dict[str, object] = {"type": kind.__name__, "dtype": dtype}
     array = None
     if kind in _STORED:
         try:
@@ -386,7 +384,7 @@ def pack_vector(vector: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any] | No
     return entry, array
 
 
-def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray[Any]:
+def unpack_vector(entry: object, where: str, array: Labels | None) -> Labels:
     """Build the vector that an entry of the header describes, if its dtype holds these values."""
     given = take(entry, where, {"type": str, "dtype": str, "values": list}, ["values"])
     kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])
@@ -400,7 +398,7 @@ def unpack_vector(entry: Any, where: str, array: NDArray[Any] | None) -> NDArray
     require(0 < n_values <= most, f"{where} has {n_values} entries, 1 to {most} allowed", "labels")
     if kind in _STORED:
         with np.errstate(all="ignore"):  # compared below
-            vector: NDArray[Any] = (values.astype(bool) if kind is bool else values).astype(dtype)
+            vector: Labels = (values.astype(bool) if kind is bool else values).astype(dtype)
         is_same = np.array_equal(vector, values)  # NaN is not
     else:
         are_texts = all(type(value) is str for value in values)

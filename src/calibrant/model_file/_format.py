@@ -20,7 +20,7 @@ from calibrant import __version__
 from calibrant.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,14 +54,14 @@ _MORE = {"summary": dict, "sample": dict}
 _ARRAY = {"name": str, "dtype": str, "shape": list, "offset": int}
 
 
-def require(condition: Any, message: str, rule: str = "fitted") -> None:
+def require(condition: object, message: str, rule: str = "fitted") -> None:
     """Refuse what breaks a rule of the format, usually that of fitted values."""
     if not condition:
         raise ModelFileError(message, rule)
 
 
 def pack(
-    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+    header: Mapping[str, object], arrays: Mapping[str, NDArray[np.generic]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
     minor = WITH_MORE if _MORE.keys() & header.keys() else MINOR
@@ -158,7 +158,7 @@ def _check_digests(data: memoryview, sha256: str | None) -> None:
     require(is_whole, "the file is damaged or cut off: its checksum differs", "checksum")
 
 
-def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
+def _views(table: Sequence[object], data: memoryview) -> dict[str, NDArray[Any]]:
     """Arrays by name: in order, end to end, filling the data section exactly."""
     is_short = len(table) <= MAX_ARRAYS
     require(is_short, f"the file has {len(table)} arrays, {MAX_ARRAYS} at most", "arrays")
@@ -181,7 +181,7 @@ def _views(table: list[Any], data: memoryview) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """Return compact ASCII JSON with sorted keys: equal values give equal bytes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")

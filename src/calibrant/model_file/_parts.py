@@ -23,7 +23,6 @@ from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._calibrators.shift_check import MOST_CLASSES, ScoreSummary
-from calibrant._gate import ONE_COLUMN, two_column_kind
 from calibrant._maps.base import CalibrationMap
 from calibrant._row_sample import WHOLE_ARRAYS, RowSample, SampleState
 from calibrant.errors import DataError, ModelFileError, ParameterError
@@ -42,6 +41,8 @@ from calibrant.model_file._fields import (
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 LOOSE_OPTIONS = {
@@ -95,7 +96,7 @@ class Writer:
         self._part_of: dict[tuple[int, bool], int] = {}
         self._nesting = Nesting()
 
-    def vector(self, values: NDArray[Any]) -> int:
+    def vector(self, values: NDArray[np.generic]) -> int:
         """Add a vector, once however often it is used, and return its index."""
         entry, array = pack_vector(values)
         content = tuple(entry["values"]) if array is None else array.tobytes()
@@ -133,7 +134,7 @@ class Writer:
             values = stored_values(calibrator)
             children += [self.part(c, fitted=True, depth=depth + 1) for c in parts_in(values)]
         here = len(self.parts)
-        entry: dict[str, Any] = dict.fromkeys(_PART)
+        entry: dict[str, object] = dict.fromkeys(_PART)
         entry["method"] = calibrator.method
         entry["parameters"] = {name: self._plain(value, name) for name, value in parameters.items()}
         if fitted:
@@ -169,7 +170,7 @@ class Writer:
         self.arrays |= {f"sample/{field}": array for field, array in state.items()}
         return {"max_cells": int(sample.max_cells), "n_rows": sample.n_rows}
 
-    def _plain(self, value: Any, name: str, depth: int = 0) -> Any:
+    def _plain(self, value: object, name: str, depth: int = 0) -> Any:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
         most = limits.MAX_LISTS
         require(depth <= most, f"{name} has more than {most} lists in lists", "savable")
@@ -261,7 +262,7 @@ class Reader:
         self._children.append(index)
         return calibrator
 
-    def _read_part(self, index: int, entry: Any) -> tuple[Calibrator, bool]:
+    def _read_part(self, index: int, entry: object) -> tuple[Calibrator, bool]:
         where = f"part {index}"
         method, parameters, classes, names, stored = take(entry, where, _PART).values()
         if method == "na-fir":
@@ -287,7 +288,9 @@ class Reader:
             check_fitted(calibrator)
         return calibrator, is_fitted
 
-    def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
+    def _build(
+        self, cls: type[Calibrator], parameters: Mapping[str, object], where: str
+    ) -> Calibrator:
         values = {name: self._value(value, where) for name, value in parameters.items()}
         unknown = min(values.keys() - {*stored_names(cls)}, default=None)
         no_such = f"{cls.__name__} has no parameter {unknown!r:.80}"
@@ -299,7 +302,7 @@ class Reader:
         check_parameters(calibrator)
         return calibrator
 
-    def _fill(self, calibrator: Calibrator, index: int, stored: dict[str, Any]) -> None:
+    def _fill(self, calibrator: Calibrator, index: int, stored: Mapping[str, object]) -> None:
         cls: Any = type(calibrator)
         types, where = stored_types(cls), f"part {index}: 'fitted'"
         given = take(stored, where, dict.fromkeys(types, object), optional_fields(cls))
@@ -309,11 +312,12 @@ class Reader:
         except ParameterError as error:  # what the constructors of maps raise
             raise ModelFileError(f"{where}: {error}", "fitted") from None
 
-    def _read_summary(self, entry: dict[str, Any], calibrator: Calibrator) -> ScoreSummary:
+    def _read_summary(self, entry: Mapping[str, object], calibrator: Calibrator) -> ScoreSummary:
         """Undo ``Writer.summary``."""
         n_rows = take(entry, "'summary'", {"n_rows": float})["n_rows"]
-        names = [field.name for field in fields(ScoreSummary)[1:]]
-        arrays = [self.take(f"summary/{name}", n_dimensions=None) for name in names]
+        arrays = [
+            self.take(f"summary/{f.name}", n_dimensions=None) for f in fields(ScoreSummary)[1:]
+        ]
         try:
             summary = ScoreSummary(n_rows, *arrays)
         except (ParameterError, IndexError, TypeError) as error:
@@ -322,7 +326,7 @@ class Reader:
         require(len(summary.class_shares) == n_groups, "'summary' is of other classes")
         return summary
 
-    def _read_sample(self, entry: dict[str, Any], calibrator: Calibrator) -> RowSample:
+    def _read_sample(self, entry: Mapping[str, object], calibrator: Calibrator) -> RowSample:
         """Undo ``Writer.sample``; what no sample has is refused."""
         numbers = take(entry, "'sample'", {"max_cells": int, "n_rows": int})
         arrays = [
@@ -340,7 +344,7 @@ class Reader:
         except (DataError, ParameterError) as error:
             raise ModelFileError(f"'sample': {error!s:.300}", "fitted") from None
 
-    def _value(self, stored: Any, where: str, depth: int = 0) -> Any:
+    def _value(self, stored: object, where: str, depth: int = 0) -> Any:
         """Undo ``Writer._plain``."""
         require(depth <= limits.MAX_LISTS, f"{where}: lists are nested too deep", "parts")
         value = partial(self._value, where=where, depth=depth + 1)
@@ -366,7 +370,7 @@ class Reader:
         raise ModelFileError(f"{where} has {stored!r:.80} for a parameter", "parameters")
 
 
-def _without_solver(parameters: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+def _without_solver(parameters: Mapping[str, object], where: str) -> tuple[str, dict[str, Any]]:
     """Return the method, and its parameters, of what files of 1.0.0 have as NA-FIR."""
     kept = {name: value for name, value in parameters.items() if name not in LOOSE_OPTIONS}
     match parameters.get("solver", "exact"):
@@ -389,7 +393,7 @@ def check_fitted(calibrator: Any) -> None:
     check_parameters(calibrator, k)
     require(isinstance(map_, CalibrationMap), f"map_ is a {type(map_).__name__}")
     require(map_.takes(k), f"{name}: the map does not take rows of {k} classes")
-    expects = map_.kind == two_column_kind(calibrator.scores)
+    expects = map_.kind == gate.two_column_kind(calibrator.scores)
     require(expects, f"{name}: the map takes {map_.kind}, not {calibrator.scores}")
     if not isinstance(calibrator, Composed):
         return
@@ -398,9 +402,7 @@ def check_fitted(calibrator: Any) -> None:
     except ParameterError as error:
         raise ModelFileError(f"{name}: {error}", "fitted") from None
     for part in parts_in(stored_values(calibrator)):
-        same = part.classes_ is calibrator.classes_ or np.array_equal(
-            part.classes_, calibrator.classes_
-        )
+        same = np.array_equal(part.classes_, calibrator.classes_)
         require(same, f"a part of {name} has other classes")
         require(not hasattr(part, "feature_names_in_"), f"a part of {name} has column names")
 
@@ -416,7 +418,7 @@ def _check_labels(calibrator: Any) -> None:
     require(is_whole, "a class label is a fraction", "labels")
     require(len(set(classes.tolist())) == k, "a class label is repeated", "labels")
     if names is not None:
-        shape = (1 if calibrator.scores in ONE_COLUMN else k,)
+        shape = (gate.n_columns_of(calibrator.scores, k),)
         is_row = isinstance(names, np.ndarray) and (names.shape, names.dtype) == (shape, object)
         is_named = is_row and all(type(name) is str for name in names)
         require(is_named, "feature_names_in_ does not have a name for each column", "labels")

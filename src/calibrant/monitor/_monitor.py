@@ -13,28 +13,23 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.monitor._bets import make_bets, make_block
-from calibrant.monitor._evidence import Evidence
+from calibrant.monitor._evidence import Evidence, make_bets, make_block
 from calibrant.monitor._reading import (
     batch_digests,
     check_classes,
     in_counting_order,
-    read_rows,
+    read_batch,
     read_unlabelled,
 )
-from calibrant.monitor._results import (
-    MeanSequence,
-    MonitorStatus,
-    Periods,
-    report_unlabelled,
-)
+from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, report_unlabelled
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant.monitor._bets import Floats
+    from calibrant._types import Floats, Wholes
     from calibrant.monitor._results import UnlabelledReport
 
 MOST_DIGESTS = 4096
@@ -44,7 +39,7 @@ FORMAT, VERSION = "calibrant.monitor", 5
 """What the first line of a saved monitor says."""
 
 
-def _check_name(name: str, value: Any) -> str | None:
+def _check_name(name: str, value: object) -> str | None:
     """Return a name; refuse other things than text and None."""
     if value is not None and (not isinstance(value, str) or not value):
         raise errors.ParameterError(f"{name}={value!r:.60} must be text, or None")
@@ -137,7 +132,7 @@ class CalibrationMonitor:
         self._begin(2)  # until the first batch tells how many classes there are
 
     def _begin(self, n_classes: int) -> None:
-        """Begin the evidence of so many classes."""
+        """Start the evidence for ``n_classes`` classes."""
         self._sums = np.zeros(n_classes)  # of probabilities
         self._evidence = Evidence(make_bets(n_classes), self.run_length)
 
@@ -178,7 +173,7 @@ class CalibrationMonitor:
             If a batch of this name is among the last 2048, or one of equal rows, in any order,
             with equal times. Rows of fewer than 30 kinds may be equal by chance, and are counted.
         """
-        rows, classes = read_rows(self.classes_, probabilities, y, time)
+        rows, classes = read_batch(self.classes_, probabilities, y, time)
         digests = batch_digests(rows, _check_name("batch", batch))
         if not again and not set(digests).isdisjoint(self._digests):
             raise errors.RepeatedBatchError(
@@ -209,7 +204,7 @@ class CalibrationMonitor:
         p = read_unlabelled(self.classes_, probabilities)
         return report_unlabelled(p, self._sums, self._evidence.n_rows)
 
-    def _count(self, p: Floats, label: NDArray[np.int64]) -> None:
+    def _count(self, p: Floats, label: Wholes) -> None:
         """Add checked rows to all that is kept."""
         top = p.argmax(axis=1)
         confidence, hit = p[np.arange(len(top)), top], (top == label).astype(np.float64)
@@ -308,7 +303,7 @@ class CalibrationMonitor:
 # The state of a monitor as text: JSON, after a line with its checksum
 
 
-def _pack(thing: Any) -> Any:
+def _pack(thing: object) -> Any:
     """Return the attributes listed in KEPT, of parts and of dictionaries of parts alike."""
     if isinstance(thing, np.ndarray):
         return thing.tolist()
@@ -335,7 +330,7 @@ def _unpack(thing: Any, state: dict[str, Any]) -> None:
             setattr(thing, name, np.array(value, part.dtype).reshape(shape) if is_array else value)
 
 
-def _to_text(state: dict[str, Any]) -> str:
+def _to_text(state: Mapping[str, object]) -> str:
     """Return a state as JSON, after a line with its checksum."""
     text = json.dumps(state, separators=(",", ":"))
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
@@ -351,7 +346,7 @@ def _from_text(text: str) -> dict[str, Any]:
         raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
     if header.get("sha256") != _digest(body.rstrip("\n")):
         raise errors.StatisticsError("its checksum does not match, so it is damaged or was edited")
-    state: dict[str, Any] = json.loads(body)
+    state: dict[str, object] = json.loads(body)
     return state
 
 

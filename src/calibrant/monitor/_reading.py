@@ -16,7 +16,8 @@ from calibrant._kernels.rows import row_hashes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.monitor._bets import Floats
+    from calibrant._types import Floats, Labels, Wholes
+
 
 FEWEST_KINDS = 30
 """Distinct rows that tell a batch from others: of m rows each, another batch has as many of each
@@ -40,15 +41,15 @@ class CheckedRows(NamedTuple):
     """Checked rows; labels are columns."""
 
     p: Floats
-    label: NDArray[np.int64]
+    label: Wholes
     time: Floats | None
     key: NDArray[np.uint64]
     """Hash of the probabilities."""
 
 
 def _check(
-    classes: NDArray[Any] | None, probabilities: Any, y: Any
-) -> tuple[Floats, NDArray[np.int64], NDArray[Any]]:
+    classes: Labels | None, probabilities: Any, y: Any
+) -> tuple[Floats, Wholes, NDArray[Any]]:
     """Return checked rows, the columns of their labels, and the classes."""
     # Two classes may be one column, or one number a row: the probability of the second.
     shape = np.shape(probabilities)
@@ -58,8 +59,8 @@ def _check(
     return batch.scores, batch.class_index, batch.classes
 
 
-def read_rows(
-    classes: NDArray[Any] | None, probabilities: Any, y: Any, time: Any
+def read_batch(
+    classes: Labels | None, probabilities: object, y: object, time: object
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
     p, label, labels = _check(classes, probabilities, y)
@@ -70,7 +71,7 @@ def read_rows(
     return rows, check_classes(labels)
 
 
-def read_unlabelled(classes: NDArray[Any] | None, probabilities: Any) -> Floats:
+def read_unlabelled(classes: Labels | None, probabilities: Any) -> Floats:
     """Check rows without labels; the columns are those of the classes, if these are known."""
     shape = np.shape(probabilities)
     if classes is None:
@@ -79,7 +80,7 @@ def read_unlabelled(classes: NDArray[Any] | None, probabilities: Any) -> Floats:
     return _check(classes, probabilities, y)[0]
 
 
-def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+def check_classes(classes: Labels) -> Labels:
     """Refuse classes that a state cannot hold, before anything is counted."""
     try:
         json.dumps(classes.tolist())
@@ -91,7 +92,7 @@ def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     return classes
 
 
-def _read_times(time: Any, n_rows: int) -> Floats:
+def _read_times(time: object, n_rows: int) -> Floats:
     """Return numbers as they are, and dates as numbers, of UTC if they have no zone."""
     stored = np.asarray(time)
     if stored.shape != (n_rows,):
@@ -118,7 +119,7 @@ def _read_times(time: Any, n_rows: int) -> Floats:
     return stored.astype(np.float64)
 
 
-def in_counting_order(rows: CheckedRows) -> tuple[Floats, NDArray[np.int64]]:
+def in_counting_order(rows: CheckedRows) -> tuple[Floats, Wholes]:
     """Return rows and labels by their times, by a hash of the rows where these are equal.
 
     Files are sorted by label, or by score, and bets would learn that order. One that does not

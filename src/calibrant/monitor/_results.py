@@ -14,7 +14,7 @@ from calibrant._solvers import prior_shift
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.monitor._bets import Floats
+    from calibrant._types import Floats
 
 
 MOST_PERIODS = 64  # periods that are kept: of more, neighbours become one

@@ -13,6 +13,7 @@ from calibrant.plots._reliability import (
     draw_reliability,
     draw_reliability_grid,
 )
+from calibrant.plots._reliability import find_lower_end as find_lower_end
 from calibrant.plots._segments import SegmentDisplay
 
 __all__ = [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant import _drawing as style
 from calibrant._gate import check_number
-from calibrant._predictions import read
+from calibrant._predictions import source_of
 from calibrant._result import Result, doc, result
 from calibrant._text import percents, shorten
 from calibrant.metrics import ClassBins, check_bins, errors_in, reliability_curve
@@ -18,10 +18,10 @@ from calibrant.plots._reliability import draw_reliability, finish_grid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats, Wholes
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label, Labels, Wholes
     from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
 
@@ -36,7 +36,7 @@ DIAGRAM_BINS = 8
 class ClasswiseSummary(Result):
     """Result of :func:`compute_classwise`; arrays have one number per class."""
 
-    classes: NDArray[Any] = doc("Label of each column.")
+    classes: Labels = doc("Label of each column.")
     ece: Floats = doc("Calibration error of each class's probability.")
     mean_probability: Floats = doc("Mean probability of each class.")
     frequency: Floats = doc("Share of rows of each class.")
@@ -56,7 +56,7 @@ def compute_classwise(
     random_state: Seed = 0,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> ClasswiseSummary:
     """Compute the calibration error of every class, and diagrams of the worst.
 
@@ -89,7 +89,7 @@ def compute_classwise(
     """
     check_bins(n_bins)
     check_number("n_worst", n_worst, low=0, whole=True)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     sums = source.add_up({"bins": ClassBins(int(n_bins))})["bins"]
     ece = errors_in(sums)
     weight, happened, said = sums.sum(axis=1).T
@@ -140,7 +140,7 @@ def draw_classwise(summary: ClasswiseSummary) -> Figure:
         notes = [f"{said} predicted", f"{seen} observed"]
         numbered = replace(curve, kind="the class")  # whose name is in the title
         title = f"#{rank}: {shorten(str(summary.classes[j]))}"
-        draw_reliability(numbered, ax, title=title, notes=notes)
+        draw_reliability(numbered, ax, title=title, notes=notes, smallest=0.0)
     if summary.curves:
         finish_grid(figure, next(iter(summary.curves.values())))
     return figure

@@ -14,7 +14,7 @@ from calibrant._text import amount, shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats
     from calibrant.decisions import CostCurve, DecisionCurve, RiskCoverage
 
     Curve = DecisionCurve | CostCurve | RiskCoverage
@@ -71,7 +71,7 @@ def draw_decisions(
     return ax
 
 
-def _kind(curve: Any) -> str:
+def _kind(curve: object) -> str:
     """Return what a curve shows; its class is in a room above this one, so its fields tell."""
     if hasattr(curve, "net_benefit"):
         return "net benefit"

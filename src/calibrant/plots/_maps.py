@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from calibrant._maps.base import Floats
+    from calibrant._types import Floats
+
 
 MOST_CURVES = 6
 """More maps than this, one per class, are drawn as quantiles over the classes."""
@@ -128,7 +129,7 @@ def _picture(fitted: maps.CalibrationMap, names: Sequence[str]) -> MapPicture:
 
 
 @_picture.register(maps.SharedSteps)
-def _(fitted: maps.SharedSteps, _: Any) -> MapPicture:
+def _(fitted: maps.SharedSteps, _: object) -> MapPicture:
     step = fitted.step_function
     inner = step.thresholds[step.thresholds > 0]
     first = max(SMALLEST, float(inner[0]) / 2 if len(inner) else SMALLEST)
@@ -141,7 +142,7 @@ def _(fitted: maps.SharedSteps, _: Any) -> MapPicture:
 
 
 @_picture.register(maps.RankedSteps)
-def _(fitted: maps.RankedSteps, _: Any) -> MapPicture:
+def _(fitted: maps.RankedSteps, _: object) -> MapPicture:
     step = fitted.step_function
     ranks = [r for r in (1, 2, 3, 5, 10, 20, 50, 100) if r <= step.n_ranks][:MOST_CURVES]
     curves = tuple(MapCurve(f"r = {r}", *_steps(*step.curve(r))) for r in ranks)
@@ -171,11 +172,7 @@ def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tupl
 
 
 def draw_map(
-    picture: MapPicture,
-    ax: Axes | None = None,
-    *,
-    title: str | None = None,
-    smallest: float = 0.0,
+    picture: MapPicture, ax: Axes | None = None, *, title: str | None = None, smallest: float = 0.0
 ) -> Axes:
     """Draw a calibration map.
 

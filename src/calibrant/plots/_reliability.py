@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,24 +10,26 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _drawing as style
+from calibrant._predictions import in_memory
 from calibrant._text import p_words, percent, shorten
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike
 
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Label
     from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
 
 CURVE, REFERENCE, BARS = "calibrant-curve", "calibrant-reference", "calibrant-bars"
+COUNTS = "calibrant-counts"
 """Marks of what was drawn, so that a second curve on the same axes can join the first."""
 
 HEIGHT_OF_SIZES = 0.14
@@ -34,6 +37,12 @@ HEIGHT_OF_SIZES = 0.14
 
 NARROWEST_BIN = 1e-3
 """Least width of a bin, of that of the diagram, by which its rows are divided."""
+
+RARE, SMALLEST = 0.1, 1e-5
+"""Share of the rows below which a class has logarithmic axes, and where these begin at least."""
+
+COUNTED_WIDTH = 7.0
+"""Points of width that a bin needs for the number of its rows, which is written upwards."""
 
 UNINFORMATIVE = 0.75
 """Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
@@ -43,9 +52,9 @@ def compute_reliability_grid(
     y_true: ArrayLike,
     probabilities: Mapping[str, ArrayLike],
     *,
-    kind: Any = None,
+    kind: object = None,
     n_bins: int = 15,
-    strategy: Literal["uniform", "quantile"] = "uniform",
+    strategy: Literal["uniform", "quantile"] | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> dict[str, ReliabilityCurve]:
@@ -57,8 +66,11 @@ def compute_reliability_grid(
         True labels, or one-hot rows.
     probabilities : mapping of str to array-like of shape (n_rows, n_classes)
         Predictions by the name of each method.
-    kind, n_bins, strategy, sample_weight, classes
+    kind, n_bins, sample_weight, classes
         As in :func:`calibrant.metrics.reliability_curve`.
+    strategy : {"uniform", "quantile"}, optional
+        As there. By default a class of two has bins of equal mass, as in
+        :func:`calibrant.metrics.positive_ece`, and everything else bins of equal width.
 
     Returns
     -------
@@ -72,18 +84,36 @@ def compute_reliability_grid(
     >>> curves["a"].frequency
     array([0., 1.])
     """
-    return {
-        name: reliability_curve(
-            y_true,
-            y_proba,
-            kind=kind,
-            n_bins=n_bins,
-            strategy=strategy,
-            sample_weight=sample_weight,
-            classes=classes,
-        )
-        for name, y_proba in probabilities.items()
-    }
+    curves = {}
+    for name, y_proba in probabilities.items():
+        rows = in_memory(y_true, y_proba, sample_weight, classes)
+        usual = usual_strategy(rows, kind) if strategy is None else strategy
+        curves[name] = reliability_curve(rows, kind=kind, n_bins=n_bins, strategy=usual)
+    return curves
+
+
+def usual_strategy(rows: Predictions, kind: Any) -> Literal["uniform", "quantile"]:
+    """Return the bins of a diagram: of equal mass for a class of two, which may be rare."""
+    is_class = rows.n_classes == 2 and not (isinstance(kind, str) and kind == "confidence")
+    return "quantile" if is_class else "uniform"
+
+
+def find_lower_end(curves: Iterable[ReliabilityCurve]) -> float:
+    """Return where the axes of diagrams begin: at a power of ten if their class is rare, else at 0.
+
+    On linear axes all points of a rare class lie in one corner. Of several diagrams the median
+    counts: one that gives almost nothing to some rows would squeeze the others.
+    """
+    least = []
+    for curve in curves:
+        seen = curve.weight > 0
+        happened = np.sum(curve.weight[seen] * curve.frequency[seen])
+        if is_confidence(curve) or not 0 < happened < RARE * curve.weight.sum():
+            return 0.0
+        x = curve.mean_probability[seen]
+        least.append(x[x > 0].min(initial=1.0))
+    smallest = min(max(float(np.median(least)), SMALLEST), RARE)
+    return float(10.0 ** math.floor(math.log10(smallest)))
 
 
 def draw_reliability(
@@ -93,12 +123,13 @@ def draw_reliability(
     title: str | None = None,
     notes: Sequence[str] | None = (),
     place: int = 0,
-    smallest: float = 0.0,
+    smallest: float | None = None,
 ) -> Axes:
     """Draw one reliability diagram, with its error printed in it.
 
     Grey bars show the range of a calibrated classifier; points outside are filled. Bars along the
-    bottom show where the rows are.
+    bottom show where the rows are. The diagram of a class says how many rows there are and how many
+    of them have this label; over bins of equal width it has the number of rows in each.
 
     Parameters
     ----------
@@ -112,9 +143,10 @@ def draw_reliability(
         Lines printed under the error, such as the NLL; None prints neither.
     place : int, default=0
         Number of the curve among several, which sets its colour and marker.
-    smallest : float, default=0.0
-        Power of ten at which logarithmic axes begin, for a rare class, whose points lie in one
-        corner of linear axes; bins in which it never came are drawn at the edge. 0 for linear axes.
+    smallest : float, optional
+        Power of ten at which logarithmic axes begin; bins in which the class never came are drawn
+        at the edge. 0 is for linear axes. By default axes are logarithmic for a class that less
+        than a tenth of the rows have, whose points lie in one corner of linear axes.
 
     Returns
     -------
@@ -128,11 +160,13 @@ def draw_reliability(
     >>> ax = draw_reliability(curve, title="two rows")  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (3.8, 3.9))
+    smallest = find_lower_end([curve]) if smallest is None else smallest
     draw_frame(ax, curve, smallest=smallest)
     draw_bars(ax, curve)
     draw_line(ax, curve, style.look(place))
+    draw_counts(ax, curve)
     if notes is not None:
-        _print_lines(ax, curve, [*facts_of(curve), *notes])
+        _print_lines(ax, curve, [*facts_of(curve), *count_of(curve), *notes])
     style.add_heading(ax, title)
     return ax
 
@@ -170,8 +204,10 @@ def draw_reliability_grid(
     if not curves:
         raise ParameterError("curves is empty; pass at least one")
     figure, axes = style.new_grid(len(curves), n_columns, (3.1, 3.2))
+    smallest = find_lower_end(curves.values())  # the same axes for all
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
-        draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
+        lines = (notes or {}).get(name, ())
+        draw_reliability(curve, ax, title=name, notes=lines, smallest=smallest)
     finish_grid(figure, next(iter(curves.values())), title)
     return figure
 
@@ -252,11 +288,17 @@ class ReliabilityDisplay:
         self.ax_ = style.axes_or_new(ax, (4.6, 4.6))
         self.figure_ = self.ax_.figure
         place = sum(line.get_gid() == CURVE for line in self.ax_.lines)
-        draw_frame(self.ax_, self.curve, ref_line=ref_line)
+        smallest = find_lower_end([self.curve])
+        if place > 0:  # axes stay linear or logarithmic, and may begin lower
+            known = self.ax_.get_xlim()[0] if self.ax_.get_xscale() == "log" else 0.0
+            smallest = min(known, smallest or known)
+        draw_frame(self.ax_, self.curve, ref_line=ref_line, smallest=smallest)
         if place == 0:
             draw_bars(self.ax_, self.curve)
+            draw_counts(self.ax_, self.curve)
         else:  # bars of several curves would hide each other; hollow points say as much
-            for drawn in [one for one in self.ax_.collections if one.get_gid() == BARS]:
+            marks = [*self.ax_.collections, *self.ax_.texts]
+            for drawn in [one for one in marks if one.get_gid() in {BARS, COUNTS}]:
                 drawn.remove()
         name = self.estimator_name if name is None else name
         facts = ", ".join(facts_of(self.curve))
@@ -274,7 +316,7 @@ class ReliabilityDisplay:
         *,
         kind: Any = None,
         n_bins: int = 15,
-        strategy: Literal["uniform", "quantile"] = "uniform",
+        strategy: Literal["uniform", "quantile"] | None = None,
         n_resamples: int = 1000,
         random_state: Seed = 0,
         sample_weight: ArrayLike | None = None,
@@ -294,8 +336,10 @@ class ReliabilityDisplay:
             Its input: features, or scores if it is a calibrator.
         y : array-like of shape (n_rows,)
             True labels.
-        kind, n_bins, strategy, n_resamples, random_state, sample_weight
+        kind, n_bins, n_resamples, random_state, sample_weight
             As in :func:`calibrant.metrics.reliability_curve`.
+        strategy
+            As in :func:`compute_reliability_grid`.
         classes : array-like of shape (n_classes,), optional
             Label of each column; ``classes_`` of the estimator by default.
         name : str, optional
@@ -330,14 +374,14 @@ class ReliabilityDisplay:
         y_true: ArrayLike | Predictions | Chunks,
         y_proba: ArrayLike | None = None,
         *,
-        kind: Any = None,
+        kind: object = None,
         n_bins: int = 15,
-        strategy: Literal["uniform", "quantile"] = "uniform",
+        strategy: Literal["uniform", "quantile"] | None = None,
         n_resamples: int = 1000,
         random_state: Seed = 0,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
         name: str | None = None,
         ref_line: bool = True,
         ax: Axes | None = None,
@@ -347,8 +391,10 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true, y_proba, kind, n_bins, strategy, n_resamples, random_state
+        y_true, y_proba, kind, n_bins, n_resamples, random_state
             As in :func:`calibrant.metrics.reliability_curve`.
+        strategy
+            As in :func:`compute_reliability_grid`.
         sample_weight, classes, pos_label
             As in :func:`calibrant.metrics.reliability_curve`.
         name, ref_line, ax, **kwargs
@@ -358,17 +404,14 @@ class ReliabilityDisplay:
         -------
         display : ReliabilityDisplay
         """
+        rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
         curve = reliability_curve(
-            y_true,
-            y_proba,
+            rows,
             kind=kind,
             n_bins=n_bins,
-            strategy=strategy,
+            strategy=usual_strategy(rows, kind) if strategy is None else strategy,
             n_resamples=n_resamples,
             random_state=random_state,
-            sample_weight=sample_weight,
-            classes=classes,
-            pos_label=pos_label,
         )
         display = cls(curve, estimator_name=name)
         return display.plot(ax, ref_line=ref_line, **kwargs)
@@ -381,6 +424,14 @@ def facts_of(curve: ReliabilityCurve) -> list[str]:
     return [f"{name} {percent(curve.ece)}", *([p] if p else [])]
 
 
+def count_of(curve: ReliabilityCurve) -> list[str]:
+    """Return how many rows have the label of a class, in words; of the confidence nothing."""
+    if is_confidence(curve):
+        return []
+    happened = np.nansum(curve.weight * np.where(curve.weight > 0, curve.frequency, 0.0))
+    return [f"{happened:,.0f} of {curve.weight.sum():,.0f} rows"]
+
+
 def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> None:
     """Print them in the upper left corner, or at the lower right if the curve is there."""
     x, y = curve.mean_probability, curve.frequency
@@ -391,7 +442,7 @@ def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> Non
     at = (0.96, 0.04 + HEIGHT_OF_SIZES) if is_right else (0.04, 0.96)
     box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
     words = ax.text(*at, style.literal("\n".join(lines)), transform=ax.transAxes)
-    words.set(fontsize=8.5, bbox=box, zorder=5)
+    words.set(fontsize=8.5 if len(lines) < 5 else 7, bbox=box, zorder=5)
     words.set(ha="right", va="bottom") if is_right else words.set(ha="left", va="top")
 
 
@@ -409,7 +460,7 @@ def draw_frame(
     names = ("confidence", "accuracy") if is_confidence(curve) else (name, "observed frequency")
     ax.set(xlabel=names[0], ylabel=names[1])
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
-        ends = [smallest, 1]
+        ends = [SMALLEST if smallest > 0.0 else 0.0, 1]  # a later curve may move the axes
         ax.plot(ends, ends, ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
 
 
@@ -443,7 +494,7 @@ def draw_line(
     return line
 
 
-def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: Any) -> None:
+def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: object) -> None:
     """Draw where the rows are, along the bottom: their share is the area over a bin."""
     edges = np.maximum(curve.edges, ax.get_xlim()[0])
     widths = np.diff(np.log(edges) if ax.get_xscale() == "log" else edges)
@@ -455,13 +506,29 @@ def _draw_sizes(ax: Axes, curve: ReliabilityCurve, colour: Any) -> None:
     bars.set_transform(ax.get_xaxis_transform())
 
 
+def draw_counts(ax: Axes, curve: ReliabilityCurve) -> None:
+    """Write the number of rows over each bin of a class, unless all have about the same."""
+    seen = curve.weight > 0
+    if is_confidence(curve) or curve.weight[seen].max() < 2 * curve.weight[seen].min():
+        return
+    edges = np.maximum(curve.edges, ax.get_xlim()[0])
+    edges = np.log(edges) if ax.get_xscale() == "log" else edges
+    place = ax.get_window_extent().width * 72 / ax.figure.dpi / np.ptp(edges)
+    middle = (edges[1:] + edges[:-1]) / 2
+    for j in np.flatnonzero(seen & (np.diff(edges) * place >= COUNTED_WIDTH)):
+        x = math.exp(middle[j]) if ax.get_xscale() == "log" else middle[j]
+        words = ax.text(x, 0.01, f"{curve.weight[j]:,.0f}", gid=COUNTS, clip_on=True)
+        words.set(transform=ax.get_xaxis_transform(), ha="center", va="bottom", rotation=90)
+        words.set(fontsize=6, color=style.GREY, zorder=2)
+
+
 def finish_grid(figure: Figure, curve: ReliabilityCurve, title: str | None = None) -> None:
     """Explain the marks of the diagrams, under all of them, and print a title above."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     point = partial(Line2D, [], [], color=style.BLUE, marker="o", markersize=5.5)
-    marks: list[Any] = [
+    marks: list[object] = [
         Line2D([], [], linestyle=":", color=style.GREY, label="perfectly calibrated"),
         point(linewidth=1.4, label="observed (larger: more rows)"),
     ]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from calibrant._lazy import attach
 
 if TYPE_CHECKING:
+    from calibrant.report._answers import read_answers
     from calibrant.report._comparison import compare
     from calibrant.report._models import ModelAnswers, compare_models
+    from calibrant.report._models_page import write_models
     from calibrant.report._page import build_report, write_report
 
 _HOMES = {
@@ -19,9 +21,19 @@ _HOMES = {
     "build_report": "calibrant.report._page",
     "compare": "calibrant.report._comparison",
     "compare_models": "calibrant.report._models",
+    "read_answers": "calibrant.report._answers",
+    "write_models": "calibrant.report._models_page",
     "write_report": "calibrant.report._page",
 }
 """The module of every public name."""
 
-__all__ = ["ModelAnswers", "build_report", "compare", "compare_models", "write_report"]
+__all__ = [
+    "ModelAnswers",
+    "build_report",
+    "compare",
+    "compare_models",
+    "read_answers",
+    "write_models",
+    "write_report",
+]
 __getattr__, __dir__ = attach(__name__, _HOMES)

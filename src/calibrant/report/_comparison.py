@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
+    from calibrant._types import Bools, Floats, Labels
     from calibrant.metrics import Seed
 
 
@@ -58,8 +59,8 @@ def compare(
     sample_weight_test: ArrayLike | None = None,
     groups_val: ArrayLike | None = None,
     groups_test: ArrayLike | None = None,
-    features_val: Any = None,
-    features_test: Any = None,
+    features_val: object = None,
+    features_test: object = None,
     costs: ArrayLike | Mapping[str, float] | None = None,
     n_bins: int = 15,
     n_resamples: int = 200,
@@ -216,7 +217,7 @@ def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]
     return [f"{what} ({p_words(check.p_value)}); {advice}"]
 
 
-def _read_costs(costs: Any, classes: NDArray[Any], is_ordered: bool) -> NDArray[np.float64] | None:
+def _read_costs(costs: object, classes: Labels, is_ordered: bool) -> Floats | None:
     """Return costs by class and action, which are the same for all rows, if there are any."""
     if costs is None:
         return None
@@ -229,7 +230,7 @@ def _read_costs(costs: Any, classes: NDArray[Any], is_ordered: bool) -> NDArray[
     return matrix
 
 
-def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
+def _used_groups(groups: object, weight: object, n_rows: int) -> Labels | None:
     """Return the group of each row that has a weight."""
     if groups is None:
         return None
@@ -239,7 +240,7 @@ def _used_groups(groups: Any, weight: Any, n_rows: int) -> NDArray[Any] | None:
     return result
 
 
-def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray[Any]] | None:
+def _used_features(features: object, weight: object, n_rows: int) -> dict[str, NDArray[Any]] | None:
     """Return the features of each row that has a weight, by column."""
     if features is None:
         return None
@@ -248,7 +249,7 @@ def _used_features(features: Any, weight: Any, n_rows: int) -> dict[str, NDArray
     return {name: column[used] for name, column in columns.items()}
 
 
-def _has_weight(weight: Any, n_rows: int) -> NDArray[np.bool_]:
+def _has_weight(weight: object, n_rows: int) -> Bools:
     """Return which rows are used: without weights, all of the rows that were checked."""
     return np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
 
@@ -293,7 +294,7 @@ def _read_parts(
     val: tuple[Any, Any, Any],
     test: tuple[Any, Any, Any],
     kind: str,
-    classes: Any,
+    classes: object,
     normalize: str | None,
 ) -> tuple[SimplexBatch, SimplexBatch, tuple[str, ...]]:
     """Check both parts, each of scores, labels and weights, and keep their warnings."""
@@ -321,11 +322,7 @@ def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> 
 
 
 def _try(
-    name: str,
-    calibrator: Calibrator | None,
-    val: SimplexBatch,
-    judge: Judge,
-    by_row: Any,
+    name: str, calibrator: Calibrator | None, val: SimplexBatch, judge: Judge, by_row: object
 ) -> MethodResult | Failure:
     """Fit and judge one method."""
 

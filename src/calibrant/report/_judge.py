@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._gate import SimplexBatch
-    from calibrant._maps.base import Floats
     from calibrant._predictions import Predictions
+    from calibrant._types import Floats, Labels
     from calibrant.metrics import CalibrationTest, Evaluation, Seed
     from calibrant.report._results import Comparison
 
@@ -55,8 +55,8 @@ class Judge:
         n_resamples: int,
         confidence_level: float,
         random_state: Seed,
-        groups: NDArray[Any] | None = None,
-        features: dict[str, NDArray[Any]] | None = None,
+        groups: Labels | None = None,
+        features: dict[str, NDArray[np.generic]] | None = None,
     ) -> None:
         self._test, self._groups, self._features = test, groups, features
         self._n_bins, self._n_resamples = n_bins, int(n_resamples)
@@ -131,7 +131,7 @@ class Judge:
             comparison = replace(comparison, decisions=decisions)
         return comparison
 
-    def _evaluate(self, after: Predictions, groups: NDArray[Any] | None = None) -> Evaluation:
+    def _evaluate(self, after: Predictions, groups: Labels | None = None) -> Evaluation:
         return evaluate(
             after,
             n_bins=self._n_bins,

@@ -6,40 +6,47 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 
-from calibrant import AutoCalibrator, TemperatureScaling, errors
+from calibrant import AutoCalibrator, MaskedCalibrator, TemperatureScaling, errors
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant._calibrators.composition import out_of_fold
 from calibrant._extras import needed
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import percent, shorten
-from calibrant.metrics import class_shares, confidence_ece, negative_log_likelihood, positive_ece
+from calibrant.metrics import class_shares, positive_ece
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant._calibrators.base import Calibrator
-
-    Floats = NDArray[np.float64]
+    from calibrant._types import Floats
 
 N_FOLDS = 5
 TRUSTED = 0.95
 """Accuracy at which the share of answered questions is told."""
 
-PSEUDO_ITEMS = 2.0
-"""Items on which two models differ, once each way, that are added to the common ones (Bonett and
-Price, 2012): where they never differ, nothing shows that they never will."""
+N_PSEUDO = 2
+"""Right answers, and wrong ones, that are added to those of a model (Agresti and Coull, 1998)."""
+
+ALL_TASKS, MOST_TOLD = "all tasks", 20
+NO_OPTIONS: dict[str, Any] = {"slope": math.nan, "favourite": "", "favour": math.nan, "bias": {}}
+"""What there is to say of options where there are none, or those of several tasks."""
+
+SMALLEST, MIN_PROBABILITY = 1e-300, 1e-12
+"""Least probability of an option that is there, and in a loss, as metrics have it."""
 
 
 @dataclass(frozen=True)
 class ModelAnswers:
-    """Answers of one model to one task.
+    """OneSide of one model to one task.
 
     Parameters
     ----------
@@ -52,6 +59,9 @@ class ModelAnswers:
     items : array-like of shape (n_rows,), optional
         Question of each row, by which models are compared; by default rows of one task are in the
         same order for every model. Repeated samples of a question are one item.
+    clusters : array-like of shape (n_rows,), optional
+        Document, conversation or topic that each question is drawn with. Intervals are then those
+        of a sample of clusters, which is what tells about questions of others.
     classes : sequence, optional
         Option of each column.
     kind : {"probabilities", "logits"}, default="probabilities"
@@ -69,6 +79,7 @@ class ModelAnswers:
     model: str
     task: str = ""
     items: ArrayLike | None = None
+    clusters: ArrayLike | None = None
     classes: Any = None
     kind: str = "probabilities"
 
@@ -89,9 +100,12 @@ class ModelRow(Result):
     error_calibrated: float = doc("The same after calibration.")
     nll: float = doc("Mean negative log-likelihood.")
     nll_calibrated: float = doc("The same after calibration.")
-    slope: float = doc("Inverse temperature that fits best; below 1 the model is over-confident.")
-    favourite: str = doc("Option that the model favours most; empty for P(right).")
+    slope: float = doc(
+        "Inverse temperature that fits best; below 1 the model is over-confident; NaN of all tasks."
+    )
+    favourite: str = doc("Option that the model favours most; empty for P(right) and all tasks.")
     favour: float = doc("Its mean probability less its share of the right options.")
+    bias: dict[str, float] = doc("The same of every option.")
     answered: float = doc("Share of questions that can be answered with 95 % accuracy.")
     answered_calibrated: float = doc("The same after calibration.")
 
@@ -115,14 +129,6 @@ class ModelTable(Result):
     differences: tuple[ModelDifference, ...] = doc("Every two models that share questions.")
     confidence_level: float = doc("Confidence level of the intervals.")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all numbers by name."""
-        return {
-            "rows": [row.to_dict() for row in self.rows],
-            "differences": [one.to_dict() for one in self.differences],
-            "confidence_level": self.confidence_level,
-        }
-
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with a row for each model and task."""
         try:
@@ -132,6 +138,7 @@ class ModelTable(Result):
         rows = []
         for row in self.rows:
             cells = row.to_dict()
+            del cells["bias"]
             for name in ("accuracy", "overconfidence", "overconfidence_calibrated"):
                 estimate = cells.pop(name)
                 ends = {"": "value", "_low": "low", "_high": "high"}
@@ -163,10 +170,9 @@ class ModelTable(Result):
         lines = [[*head, "slope", "favours", f"at {percent(TRUSTED, 0)}"]]
         for row in self.rows:
             accuracy = f"{100 * row.accuracy.value:.1f} ({_ends(row.accuracy)})"
-            favours = ""
-            if row.favourite:  # of P(right) the accuracy stays, and there are no options
+            if row.accuracy_calibrated != row.accuracy.value:  # that of P(right) stays
                 accuracy += f" > {100 * row.accuracy_calibrated:.1f}"
-                favours = f"{shorten(row.favourite, 8)} {100 * row.favour:+.0f}"
+            favours = f"{shorten(row.favourite, 8)} {100 * row.favour:+.0f}" * bool(row.favourite)
             lines.append(
                 [
                     row.model,
@@ -176,7 +182,7 @@ class ModelTable(Result):
                     _arrow(row.overconfidence.value, row.overconfidence_calibrated.value, "+.1f"),
                     _arrow(row.error, row.error_calibrated, ".1f"),
                     f"{row.nll:.3f} > {row.nll_calibrated:.3f}",
-                    f"{row.slope:.2f}",
+                    "" if math.isnan(row.slope) else f"{row.slope:.2f}",
                     favours,
                     _arrow(row.answered, row.answered_calibrated, ".0f"),
                 ]
@@ -197,7 +203,9 @@ class ModelTable(Result):
             f"At {percent(TRUSTED, 0)}: questions answered, in %, if so many of the answers given "
             "are to be right."
         )
-        lines += ["", *(describe(one) for one in self.differences)]
+        lines += ["", *(describe(one) for one in self.differences[:MOST_TOLD])]
+        if len(self.differences) > MOST_TOLD:
+            lines.append(f"and {len(self.differences) - MOST_TOLD} more (to_dict, --json)")
         return "\n".join(lines).rstrip()
 
 
@@ -231,21 +239,26 @@ def compare_models(
     Parameters
     ----------
     answers : list of ModelAnswers, or mapping of names to (scores, labels)
-        Answers of each model to each task.
+        OneSide of each model to each task.
     calibrator : Calibrator, optional
-        Calibrator that is fitted in five folds; by default ``AutoCalibrator``.
+        Calibrator that is fitted in five folds; by default ``AutoCalibrator``. Folds are of
+        clusters, or of questions if there are fewer than five clusters.
     confidence_level : float, default=0.95
         Confidence level of the intervals.
 
     Returns
     -------
     ModelTable
-        Models, and differences of their accuracies on the questions that they share.
+        Models, and differences of their accuracies on the questions that they share. Models of
+        several tasks also have a row of all tasks together.
 
     Notes
     -----
     The interval of a difference is Student's of the differences d_i of the questions, to which one
-    of each sign is added (Bonett and Price, 2012); a question with several answers counts once.
+    of each sign is added (Bonett and Price, 2012): where two models never differ, nothing shows
+    that they never will. A question with several answers counts once. With clusters of sizes n_g,
+    sums of the d_i over clusters take the place of the d_i, with n^2 / sum n_g^2 - 1 degrees of
+    freedom.
 
     Examples
     --------
@@ -271,86 +284,161 @@ def compare_models(
                 "them names of their own, or put them together"
             )
     calibrator = AutoCalibrator() if calibrator is None else calibrator
-    judged = [_judge(one, calibrator, confidence_level) for one in answers]
-    rows = sorted((row for row, _ in judged), key=lambda row: (row.task, -row.accuracy.value))
-    hits = {(row.task, row.model): by_item for row, by_item in judged}
-    differences = []
-    for a, b in combinations(rows, 2):
-        if a.task == b.task:
-            pair = hits[a.task, a.model], hits[b.task, b.model]
-            one = _difference(a, b, *pair, confidence_level)
-            differences += [] if one is None else [one]
-    return ModelTable(tuple(rows), tuple(differences), float(confidence_level))
+    judged: dict[tuple[str, str], BothSides] = {}
+    rows = []
+    for one in answers:
+        own, about = _judge(one, calibrator)
+        judged[one.task, one.model] = own
+        rows.append(_to_row(one.model, one.task, own, confidence_level, about))
+    tasks = list(dict.fromkeys(one.task for one in answers))
+    for model in dict.fromkeys(one.model for one in answers):
+        parts = [(task, judged[task, model]) for task in tasks if (task, model) in judged]
+        if len(tasks) > 1 and len(parts) == len(tasks):  # else it is not the same for all models
+            own = judged[ALL_TASKS, model] = _all_tasks(parts)
+            rows.append(_to_row(model, ALL_TASKS, own, confidence_level, NO_OPTIONS))
+    rows.sort(key=lambda row: (row.task != ALL_TASKS, row.task, -row.accuracy.value))
+    pairs = [(a, b) for a, b in combinations(rows, 2) if a.task == b.task]
+    differences = (
+        _difference(a, b, judged[a.task, a.model], judged[b.task, b.model], confidence_level)
+        for a, b in pairs
+    )
+    told = tuple(one for one in differences if one is not None)
+    return ModelTable(tuple(rows), told, float(confidence_level))
 
 
-def _judge(
-    one: ModelAnswers, calibrator: Calibrator, level: float
-) -> tuple[ModelRow, dict[Any, float]]:
-    """Return the row of a model, and the share of right answers to each question."""
+class OneSide(NamedTuple):
+    """How sure a model was of each answer, whether it was right, and its loss."""
+
+    sure: Floats
+    right: Floats
+    loss: Floats
+
+
+class BothSides(NamedTuple):
+    """OneSide of a model to a task before and after calibration."""
+
+    before: OneSide
+    after: OneSide
+    items: NDArray[Any]
+    clusters: NDArray[Any] | None
+    bins: Literal["uniform", "quantile"]
+
+    @property
+    def by_item(self) -> dict[Any, tuple[float, Any]]:
+        """Share of right answers to each question, and its cluster."""
+        hits: dict[Any, list[float]] = {}
+        clusters = self.items if self.clusters is None else self.clusters
+        homes = dict(zip(self.items.tolist(), clusters.tolist(), strict=True))
+        for item, hit in zip(self.items.tolist(), self.before.right.tolist(), strict=True):
+            hits.setdefault(item, []).append(hit)
+        return {item: (float(np.mean(own)), homes[item]) for item, own in hits.items()}
+
+
+def _judge(one: ModelAnswers, calibrator: Calibrator) -> tuple[BothSides, dict[str, Any]]:
+    """Return the answers of a model before and after calibration, and what it favours."""
     is_right = np.ndim(one.scores) == 1 or np.shape(one.scores)[1:] == (1,)
     kind = "positive" if is_right else one.kind
     classes = [False, True] if is_right else one.classes
     labels = np.asarray(one.labels).astype(bool) if is_right else one.labels
     with notices.kept():  # advice on each of many models would hide the table
         batch = gate.check_batch(one.scores, labels, kind=kind, classes=classes)
-        batch = batch.with_probabilities(batch.probabilities())
-        folds = np.random.default_rng(0).permutation(batch.n_rows) % N_FOLDS
-        after = batch.with_probabilities(out_of_fold(calibrator, batch, folds))
-        temperature = TemperatureScaling(classes=batch.classes).fit(batch, None).temperature_
-    items = np.arange(batch.n_rows) if one.items is None else np.asarray(one.items)
-    if items.shape != (batch.n_rows,):
-        raise errors.ShapeError(
-            f"items of {one.model} has shape {items.shape}; pass one for each of "
-            f"{batch.n_rows} answers"
-        )
-    sure, right = _answers(batch, is_right)
-    sure_after, right_after = _answers(after, is_right)
-    favourite, favour = "", math.nan
+        is_absent = np.isneginf(batch.scores)
+        rows = batch.probabilities()
+        if is_absent.any():  # an option that is there has a probability, however small
+            rows = np.where(is_absent, 0.0, np.maximum(rows, SMALLEST))
+        batch = batch.with_probabilities(rows)
+        items = _of_rows(one, "items", one.items, batch.n_rows)
+        clusters = one.clusters
+        if clusters is not None:
+            clusters = _of_rows(one, "clusters", clusters, batch.n_rows)
+        # OneSide to one question are alike: they share a fold, so that none is judged by another.
+        codes = np.unique(items if clusters is None else clusters, return_inverse=True)[1]
+        if codes.max() + 1 < N_FOLDS:
+            codes = np.unique(items, return_inverse=True)[1]
+        folds = np.random.default_rng(0).permutation(codes.max() + 1)[codes] % N_FOLDS
+        part = MaskedCalibrator(calibrator) if is_absent.any() else calibrator
+        after = batch.with_probabilities(out_of_fold(part, batch, folds))
+        scaling = TemperatureScaling(classes=batch.classes)
+        temperature = scaling.fit(batch, None).temperature_
+    own = NO_OPTIONS | {"slope": 1.0 / temperature}
     if not is_right:
         shares = class_shares(batch.class_index, batch.scores, classes=range(batch.n_classes))
-        gaps = np.asarray(shares.predicted) - np.asarray(shares.observed)
-        favourite, favour = str(batch.classes[gaps.argmax()]), float(gaps.max())
-    by_item: dict[Any, list[float]] = {}
-    for item, hit in zip(items.tolist(), right.tolist(), strict=True):
-        by_item.setdefault(item, []).append(hit)
-    means = {item: float(np.mean(own)) for item, own in by_item.items()}
-    row = ModelRow(
-        model=one.model,
-        task=one.task,
-        n_rows=batch.n_rows,
-        accuracy=_interval(np.array(list(means.values())), level, PSEUDO_ITEMS),
-        accuracy_calibrated=float(right_after.mean()),
-        confidence=float(sure.mean()),
-        overconfidence=_interval(sure - right, level),
-        overconfidence_calibrated=_interval(sure_after - right_after, level),
-        error=_error(batch, is_right),
-        error_calibrated=_error(after, is_right),
-        nll=_nll(batch),
-        nll_calibrated=_nll(after),
-        slope=1.0 / temperature,
-        favourite=favourite,
-        favour=favour,
-        answered=_answered(sure, right),
-        answered_calibrated=_answered(sure_after, right_after),
+        gaps = (np.asarray(shares.predicted) - np.asarray(shares.observed)).tolist()
+        bias = dict(zip(map(str, batch.classes), gaps, strict=True))
+        favourite = max(bias, key=bias.__getitem__)
+        own |= {"bias": bias, "favourite": favourite, "favour": bias[favourite]}
+    sides = _answers(batch, is_right), _answers(after, is_right)
+    return BothSides(*sides, items, clusters, "quantile" if is_right else "uniform"), own
+
+
+def _of_rows(one: ModelAnswers, name: str, given: ArrayLike | None, n_rows: int) -> NDArray[Any]:
+    """Return the item or cluster of each row; without items, each row is one."""
+    stored = np.arange(n_rows) if given is None else np.asarray(given)
+    if stored.shape != (n_rows,):
+        raise errors.ShapeError(
+            f"{name} of {one.model} has shape {stored.shape}; pass one for each of {n_rows} answers"
+        )
+    return stored
+
+
+def _all_tasks(parts: list[tuple[str, BothSides]]) -> BothSides:
+    """Return the answers to several tasks as those to one; a question belongs to its task."""
+
+    def names(task: str, values: NDArray[Any]) -> NDArray[Any]:
+        return np.array([f"{task}\n{value}" for value in values.tolist()], dtype=object)
+
+    before, after = (
+        OneSide(*map(np.concatenate, zip(*sides, strict=True)))
+        for sides in zip(*((part.before, part.after) for _, part in parts), strict=True)
     )
-    return row, means
+    has_clusters = any(part.clusters is not None for _, part in parts)
+    clusters = [names(t, p.items if p.clusters is None else p.clusters) for t, p in parts]
+    return BothSides(
+        before,
+        after,
+        np.concatenate([names(task, part.items) for task, part in parts]),
+        np.concatenate(clusters) if has_clusters else None,
+        parts[0][1].bins,
+    )
 
 
-def _answers(batch: gate.SimplexBatch, is_right: bool) -> tuple[Floats, Floats]:
-    """Return how sure the model is of each answer, and whether that is right."""
+def _to_row(model: str, task: str, own: BothSides, level: float, about: dict[str, Any]) -> ModelRow:
+    """Return the row of a model."""
+    hits, homes = zip(*own.by_item.values(), strict=True)
+    value, low, high = _interval(np.array(hits), level, np.array(homes), [0.0, 1.0] * N_PSEUDO)
+    clusters = own.items if own.clusters is None else own.clusters
+    before, after = own.before, own.after
+    return ModelRow(
+        model=model,
+        task=task,
+        n_rows=len(before.sure),
+        accuracy=Estimate(value, max(low, 0.0), min(high, 1.0)),
+        accuracy_calibrated=float(after.right.mean()),
+        confidence=float(before.sure.mean()),
+        overconfidence=_interval(before.sure - before.right, level, clusters),
+        overconfidence_calibrated=_interval(after.sure - after.right, level, clusters),
+        error=_error(before, own.bins),
+        error_calibrated=_error(after, own.bins),
+        nll=float(before.loss.mean()),
+        nll_calibrated=float(after.loss.mean()),
+        answered=_answered(before.sure, before.right),
+        answered_calibrated=_answered(after.sure, after.right),
+        **about,
+    )
+
+
+def _answers(batch: gate.SimplexBatch, is_right: bool) -> OneSide:
+    """Return the answers; of P(right), which were given whatever it was."""
+    p = batch.scores[np.arange(batch.n_rows), batch.class_index]
+    loss = -np.log(np.maximum(p, MIN_PROBABILITY))
     if is_right:
-        return batch.scores[:, 1], batch.class_index.astype(np.float64)
-    top = batch.scores.argmax(axis=1)
-    return batch.scores.max(axis=1), (top == batch.class_index).astype(np.float64)
+        return OneSide(batch.scores[:, 1], batch.class_index.astype(np.float64), loss)
+    is_hit = batch.scores.argmax(axis=1) == batch.class_index
+    return OneSide(batch.scores.max(axis=1), is_hit.astype(np.float64), loss)
 
 
-def _error(batch: gate.SimplexBatch, is_right: bool) -> float:
-    measure = positive_ece if is_right else confidence_ece
-    return measure(batch.class_index, batch.scores, classes=range(batch.n_classes))
-
-
-def _nll(batch: gate.SimplexBatch) -> float:
-    return negative_log_likelihood(batch.class_index, batch.scores, classes=range(batch.n_classes))
+def _error(own: OneSide, bins: Literal["uniform", "quantile"]) -> float:
+    return positive_ece(own.right > 0.5, own.sure, strategy=bins, classes=[False, True])
 
 
 def _answered(sure: Floats, right: Floats) -> float:
@@ -361,34 +449,41 @@ def _answered(sure: Floats, right: Floats) -> float:
     return float(kept[is_trusted].max(initial=0) / len(sure))
 
 
-def _interval(values: Floats, level: float, pseudo: float = 0.0) -> Estimate:
-    """Return the mean and Student's interval; of shares, Agresti and Coull's."""
+def _interval(
+    values: Floats,
+    level: float,
+    clusters: NDArray[Any],
+    pseudo: Sequence[float] = (),
+) -> Estimate:
+    """Return the mean and Student's interval, around a mean that has some values more.
+
+    Values of a cluster vary together: the variance is that of their sums, and those added are
+    clusters of their own. There are as many degrees of freedom as clusters of equal size.
+    """
     n, mean = len(values), float(values.mean())
-    quantile = float(student.ppf(0.5 + level / 2, max(n - 1, 1)))
-    if pseudo:
-        values = np.append(values, [0.0, 1.0] * int(pseudo))
-    centre = float(values.mean())
-    reach = quantile * float(values.std(ddof=1)) / math.sqrt(len(values)) if n > 1 else math.inf
-    low, high = centre - reach, centre + reach
-    if pseudo:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Estimate(mean, min(low, mean), max(high, mean))
+    codes = np.unique(clusters, return_inverse=True)[1]
+    sizes = np.bincount(codes).astype(float)
+    padded = np.append(values, pseudo)
+    centre = float(padded.mean())
+    sums = np.append(np.bincount(codes, values - centre), np.array(pseudo) - centre)
+    free = n**2 / float(sizes @ sizes) - 1.0
+    if free < 0.5:  # a single cluster says nothing of others
+        return Estimate(mean)
+    spread = math.sqrt(float(sums @ sums) * len(sums) / (len(sums) - 1)) / len(padded)
+    reach = float(student.ppf(0.5 + level / 2, free)) * spread
+    return Estimate(mean, min(centre - reach, mean), max(centre + reach, mean))
 
 
 def _difference(
-    a: ModelRow, b: ModelRow, of_a: dict[Any, float], of_b: dict[Any, float], level: float
+    a: ModelRow, b: ModelRow, of_a: BothSides, of_b: BothSides, level: float
 ) -> ModelDifference | None:
     """Return the difference of two models on their common questions; None if there are none."""
-    common = [item for item in of_a if item in of_b]
+    hits_a, hits_b = of_a.by_item, of_b.by_item
+    common = [item for item in hits_a if item in hits_b]
     if len(common) < 2:
         return None
-    gaps = np.array([of_a[item] - of_b[item] for item in common])
-    value = float(gaps.mean())
-    padded = np.append(gaps, [1.0, -1.0])
-    reach = float(student.ppf(0.5 + level / 2, len(gaps) - 1) * padded.std(ddof=1))
-    reach /= math.sqrt(len(padded))
-    centre = float(padded.mean())
-    first, second = (a.model, b.model) if value >= 0.0 else (b.model, a.model)
-    sign = 1.0 if value >= 0.0 else -1.0
-    ends = sorted((sign * (centre - reach), sign * (centre + reach)))
-    return ModelDifference(a.task, first, second, Estimate(abs(value), *ends), len(common))
+    gaps = np.array([hits_a[item][0] - hits_b[item][0] for item in common])
+    first, second, sign = (a, b, 1.0) if gaps.mean() >= 0.0 else (b, a, -1.0)
+    homes = np.array([hits_a[item][1] for item in common])
+    gap = _interval(sign * gaps, level, homes, (1.0, -1.0))
+    return ModelDifference(a.task, first.model, second.model, gap, len(common))

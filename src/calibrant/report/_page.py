@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from sklearn.base import clone
 
 import calibrant
@@ -17,28 +17,163 @@ from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._pages.shell import Markup, render_page
 from calibrant._predictions import usual_column
-from calibrant._text import clean, p_words, percent
+from calibrant._text import amount, p_words, percent, printable
+from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics import SIGNIFICANT, headline
-from calibrant.plots import compute_map, draw_map, draw_reliability
-from calibrant.report import _tables as tables
+from calibrant.metrics import METRICS, SIGNIFICANT, headline
+from calibrant.plots import compute_map, draw_map, draw_reliability, find_lower_end
+from calibrant.report._results import with_interval
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
-    from calibrant.report._results import Comparison, MethodResult
+    from calibrant._result import Estimate
+    from calibrant.metrics import SegmentTable
+    from calibrant.report._results import Comparison, Decisions, MethodResult
+
+
+MOST_CLASSES = 20
+"""Rows of the table of classes."""
+
+
+class PageCell(NamedTuple):
+    """A number of a table, with smaller lines under it."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    is_best: bool = False
+
+
+class PageRow(NamedTuple):
+    """A row of a table; its title is in smaller letters under its name."""
+
+    name: str
+    cells: list[PageCell]
+    title: str = ""
+    is_chosen: bool = False
+
+
+class PageTable(NamedTuple):
+    """A table of the page: what a row is, the heads of the other columns, and the rows."""
+
+    what: str
+    heads: list[str]
+    rows: list[PageRow]
+
+
+def method_tables(comparison: Comparison) -> tuple[PageTable, PageTable]:
+    """Return the table of methods, and that of those that are folded away."""
+    verdict, best = comparison.verdict, comparison.best_texts()
+    heads = [METRICS[name].heading for name in best]
+    after_nll = 1 + [*best].index("negative_log_likelihood")
+    heads[after_nll:after_nll] = [
+        f"NLL minus {comparison.baseline}",
+        *comparison.results[0].binary_texts,
+    ]
+    rows = {}
+    for method in comparison.results:
+        cells = [_metric_cell(method, name, text) for name, text in best.items()]
+        binary = [PageCell(text, _lines(below)) for text, below in method.binary_texts.values()]
+        cells[after_nll:after_nll] = [_difference_cell(method), *binary]
+        cells.append(PageCell("-" if method.calibrator is None else f"{method.fit_seconds:.2f}"))
+        is_chosen = method.method == verdict.chosen
+        rows[method.method] = PageRow(method.method, cells, printable(method.title), is_chosen)
+    listed = [row for method, row in rows.items() if method in verdict.listed]
+    others = [row for method, row in rows.items() if method not in verdict.listed]
+    heads.append("fit, s")
+    return PageTable("method", heads, listed), PageTable("method", heads, others)
+
+
+def _lines(*texts: str) -> tuple[str, ...]:
+    return tuple(filter(None, texts))
+
+
+def _metric_cell(result: MethodResult, name: str, best: str) -> PageCell:
+    text, interval = with_interval(getattr(result.evaluation, name), METRICS[name].text)
+    chance = p_words(result.p_values.get(name, math.nan))
+    return PageCell(text, _lines(interval, chance), text == best)
+
+
+def _difference_cell(result: MethodResult) -> PageCell:
+    gap = result.difference
+    if gap is None:
+        return PageCell("0")
+    interval = "" if math.isnan(gap.low) else f"{gap.low:+.4f} to {gap.high:+.4f}"
+    return PageCell(f"{gap.value:+.4f}", _lines(interval, p_words(gap.p_value)))
+
+
+def class_table(comparison: Comparison) -> PageTable | None:
+    """Return the worst classes before calibration; None of two, whose numbers stand above."""
+    if comparison.n_classes == 2:
+        return None
+    before = comparison.results[0].classwise
+    after = comparison.result(comparison.verdict.applied).classwise
+    rows = []
+    for j in before.order[:MOST_CLASSES].tolist():
+        shares = before.frequency[j], before.mean_probability[j], after.mean_probability[j]
+        numbers = [f"{100 * value:.3f}" for value in (*shares, before.ece[j], after.ece[j])]
+        cells = [PageCell(text) for text in (f"{comparison.test_counts[j]:,}", *numbers)]
+        rows.append(PageRow(str(comparison.classes[j]), cells))
+    heads = ["share, %", "predicted before, %", "after, %", "ECE before, %", "after, %"]
+    return PageTable("class", ["test rows", *heads], rows)
+
+
+def segment_table(segments: SegmentTable) -> PageTable:
+    """Return the segments whose predictions are wrong."""
+    heads = ["predicted, %", "observed, %", "from", "to", "rows", "p-value"]
+    cells = [[PageCell(text) for text in segment.cells()[1:]] for segment in segments.segments]
+    names = [segment.condition for segment in segments.segments]
+    return PageTable("segment", heads, list(map(PageRow, names, cells)))
+
+
+def group_table(comparison: Comparison) -> PageTable | None:
+    """Return the groups, the worst after calibration first."""
+    if comparison.by_group is None:
+        return None
+    before = {g.group: g for g in comparison.by_group[UNCALIBRATED]}
+    after = comparison.by_group[comparison.verdict.applied]
+    error, nll = METRICS[after.metric], METRICS["negative_log_likelihood"]
+    heads = [f"{m.heading} {when}" for m in (nll, error) for when in ("before", "after")]
+    rows = []
+    for g in after:
+        cells = [PageCell(f"{g.n_rows:,}", ("few",) * g.has_few_rows)]
+        cells += [
+            _estimate_cell(one.estimates[metric.id], metric.text)
+            for metric in (nll, error)
+            for one in (before[g.group], g)
+        ]
+        cells.append(PageCell(f"{g.adjusted_p_value:.3g}".replace("nan", "-")))
+        rows.append(PageRow(str(g.group), cells))
+    return PageTable("group", ["test rows", *heads, "p after, corrected"], rows)
+
+
+def decision_table(decisions: Decisions | None) -> PageTable | None:
+    """Return what decisions cost, before and after."""
+    if decisions is None:
+        return None
+    rows = [
+        PageRow(
+            method,
+            [
+                _estimate_cell(estimate, partial(amount, scale=estimate.value))
+                for estimate in (cost.realised, cost.predicted)
+            ],
+        )
+        for method, cost in decisions.costs.items()
+    ]
+    return PageTable("method", ["cost of a decision", "promised by the probabilities"], rows)
+
+
+def _estimate_cell(estimate: Estimate, write: Callable[[float], str]) -> PageCell:
+    text, interval = with_interval(estimate, write)
+    return PageCell(text, _lines(interval))
+
 
 SIZE = (3.7, 3.6)
 """Size of diagrams, in inches; the style sheet scales them."""
-
-RARE = 0.1
-"""Share of the positive class below which its diagrams have logarithmic axes."""
-
-SMALLEST = 1e-5
-"""Lower end of a logarithmic axis at least."""
 
 
 def build_report(
@@ -73,7 +208,7 @@ def build_report(
     '<!DOCTYPE html>'
     """
     verdict = comparison.verdict
-    listed, others = tables.method_tables(comparison)
+    listed, others = method_tables(comparison)
     in_view = [comparison.result(method) for method in verdict.in_view]
     by_group = None if comparison.by_group is None else comparison.by_group[verdict.applied]
     smallest = lower_end(comparison)
@@ -103,14 +238,14 @@ def build_report(
         others=others,
         maps=[map_picture(result, smallest) for result in in_view if result.calibrator is not None],
         warnings=[(result.method, text) for result in in_view for text in result.warnings],
-        classes=tables.class_table(comparison),
+        classes=class_table(comparison),
         segments=[
-            (method, tables.segment_table(segments), segments.describe())
+            (method, segment_table(segments), segments.describe())
             for method, segments in (comparison.segments or {}).items()
         ],
-        groups=tables.group_table(comparison),
+        groups=group_table(comparison),
         is_chance=by_group is not None and not by_group.rows[0].adjusted_p_value <= SIGNIFICANT,
-        worth=tables.decision_table(comparison.decisions),
+        worth=decision_table(comparison.decisions),
         python=python_lines(comparison, verdict.applied),
         commands=None if commands is None else "\n".join(commands),
         facts=_run_facts(comparison),
@@ -186,16 +321,9 @@ def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def lower_end(comparison: Comparison) -> float:
-    """Return the lower end of logarithmic axes where the positive class is rare, else 0.
-
-    On linear axes all points of a rare class lie in one corner.
-    """
-    if comparison.n_classes != 2 or comparison.results[0].shares.observed[1] >= RARE:
-        return 0.0
-    seen = [result.curve.mean_probability[result.curve.weight > 0] for result in comparison.results]
-    # The median over methods: one that gives almost nothing to some rows would squeeze the others.
-    smallest = float(np.median([x[x > 0].min(initial=1.0) for x in seen]))
-    return float(10.0 ** math.floor(math.log10(min(max(smallest, SMALLEST), 0.1))))
+    """Return the lower end of logarithmic axes where the positive class is rare, else 0."""
+    is_one = comparison.n_classes == 2
+    return find_lower_end([result.curve for result in comparison.results]) if is_one else 0.0
 
 
 def reliability_picture(
@@ -203,10 +331,10 @@ def reliability_picture(
 ) -> dict[str, Any]:
     """Return the diagram of the confidence, or of the positive class of two, and its caption."""
     curve, usual = result.curve, usual_column(comparison.n_classes)
-    head = "after " + clean(result.method) if result.calibrator else "before calibration"
+    head = "after " + printable(result.method) if result.calibrator else "before calibration"
     error = f"conf-ECE {percent(curve.ece, 2)}"
     if usual is not None:
-        name = clean(comparison.classes[usual])
+        name = printable(comparison.classes[usual])
         head = f"class {name}, {head}"
         error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
         curve = replace(curve, kind="the class")  # whose name is in the caption
@@ -234,7 +362,7 @@ def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
     if isinstance(calibrator, FeatureCalibrator):
         calibrator = calibrator.calibrator_
     picture = compute_map(calibrator)
-    curves = tuple(curve._replace(name=clean(curve.name)) for curve in picture.curves)
+    curves = tuple(curve._replace(name=printable(curve.name)) for curve in picture.curves)
     if picture.kind == "two classes":  # the class is named in the caption
         curves = (curves[0]._replace(name="map"),)
         picture = replace(picture, x_label="probability before", y_label="probability after")
@@ -243,6 +371,6 @@ def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
     def draw(ax: Axes) -> None:
         draw_map(picture, ax, smallest=smallest)
 
-    label = f"Calibration map of {clean(result.method)}. {picture.note}"
+    label = f"Calibration map of {printable(result.method)}. {picture.note}"
     svg = style.to_svg(draw, SIZE, name=f"map of {result.method}", label=label)
-    return {"svg": Markup(svg), "head": clean(result.method), "words": picture.note}
+    return {"svg": Markup(svg), "head": printable(result.method), "words": picture.note}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant import _gate as gate
 from calibrant._extras import needed
 from calibrant._result import Estimate, doc, result
-from calibrant._text import align, escape, money, percent, shorten
+from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
 from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
@@ -17,11 +17,10 @@ from calibrant.report._verdict import Verdict, baseline_of, reach_verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Labels, Wholes
     from calibrant.decisions import CalibrationValue, ExpectedCost
     from calibrant.metrics import (
         CalibrationTest,
@@ -157,9 +156,9 @@ class Comparison:
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
-    classes: NDArray[Any] = doc("Label of each column.")
-    val_counts: NDArray[np.int64] = doc("Number of rows of each class in the calibration part.")
-    test_counts: NDArray[np.int64] = doc("Number of rows of each class in the test part.")
+    classes: Labels = doc("Label of each column.")
+    val_counts: Wholes = doc("Number of rows of each class in the calibration part.")
+    test_counts: Wholes = doc("Number of rows of each class in the test part.")
     settings: dict[str, Any] = doc("Options of the comparison: bins, resamples, seed and so on.")
     sources: dict[str, str] = doc("Names of the sources of the data, such as files.")
     versions: dict[str, str] = doc("Versions of the libraries.")
@@ -196,7 +195,9 @@ class Comparison:
         failed = [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
         n_val, n_test = self.settings["n_val"], self.settings["n_test"]
         sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {self.n_classes:,} classes"
-        return "\n".join([*align(zip(*columns, strict=True)), *failed, f"{sizes}; * the best"])
+        return "\n".join(
+            [*align_columns(zip(*columns, strict=True)), *failed, f"{sizes}; * the best"]
+        )
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"
@@ -207,7 +208,7 @@ class Comparison:
             {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}
             for r in self.results
         ]
-        numbers: dict[str, Any] = {
+        numbers: dict[str, object] = {
             "chosen": self.verdict.chosen,
             "verdict": self.verdict.headline,
             "methods": methods,
@@ -315,7 +316,7 @@ def with_interval(estimate: Estimate, write: Callable[[float], str]) -> tuple[st
 
 def _record(result: MethodResult) -> dict[str, Any]:
     """Numbers of a method by name, in units of one."""
-    record: dict[str, Any] = {"method": result.method, "class": result.title}
+    record: dict[str, object] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary
     estimates = result.evaluation.estimates() | ({} if binary is None else binary.estimates())
     for name, estimate in estimates.items():

@@ -6,7 +6,7 @@ loaded when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrant._lazy import attach
 
@@ -31,7 +31,7 @@ __all__ = ["Chunks", "RowSample", "dask", "open_tables", "spark"]
 __getattr__, _ = attach(__name__, _HOMES, ("dask", "spark"))
 
 
-def as_chunks(scores: Any, y: Any = None, sample_weight: Any = None) -> Chunks | None:
+def as_chunks(scores: object, y: object = None, sample_weight: object = None) -> Chunks | None:
     """Return chunks of what comes in chunks; None for what is in memory."""
     from calibrant.errors import ParameterError
     from calibrant.scale._chunks import Chunks, is_dask

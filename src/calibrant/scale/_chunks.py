@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._types import Labels
+
 T = TypeVar("T")
 
 
@@ -89,7 +91,7 @@ class Chunks(ABC):
             f"{type(self).__name__} cannot predict: it has no method map(predict)"
         )
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels of all rows that have a weight, sorted."""
         return sorted_labels(self.reduce(count_each, add))
 
@@ -102,7 +104,7 @@ class Chunks(ABC):
 
     def sample(
         self,
-        classes: Any = None,
+        classes: object = None,
         *,
         scores: str = "probabilities",
         normalize: str | None = None,
@@ -136,10 +138,10 @@ class Chunks(ABC):
 
 def _count_rows(
     start: Callable[[], RowSample],
-    counts: NDArray[Any] | None,
-    scores: Any,
-    y: Any,
-    sample_weight: Any = None,
+    counts: NDArray[np.generic] | None,
+    scores: object,
+    y: object,
+    sample_weight: object = None,
 ) -> RowSample:
     """Return a sample of the rows of one chunk, given the number of all rows of each class."""
     sample = start()
@@ -153,7 +155,7 @@ def has_rows(y: Any, sample_weight: Any = None) -> bool:
     return len(y) > 0 and (sample_weight is None or bool(np.any(np.asarray(sample_weight) != 0)))
 
 
-def count_each(_: Any, y: Any, sample_weight: Any = None) -> Counter[Any]:
+def count_each(_: object, y: object, sample_weight: object = None) -> Counter[Any]:
     """Return the number of rows of a chunk that have a weight, by label."""
     values, codes = distinct_labels(y)
     used = None if sample_weight is None else np.asarray(sample_weight) != 0
@@ -163,27 +165,24 @@ def count_each(_: Any, y: Any, sample_weight: Any = None) -> Counter[Any]:
     return +Counter(dict(zip(values.tolist(), counts, strict=True)))
 
 
-def sorted_labels(counts: Mapping[Any, int]) -> NDArray[Any]:
+def sorted_labels(counts: Mapping[Any, int]) -> Labels:
     """Return the labels that were counted, sorted."""
     return np.unique(np.array([*counts]))
 
 
-def is_dask(given: Any) -> bool:
+def is_dask(given: object) -> bool:
     """Whether something is a collection of Dask's."""
     return library(given) == "dask"
 
 
-def is_elsewhere(scores: Any) -> bool:
+def is_elsewhere(scores: object) -> bool:
     """Whether rows are no matrix in memory."""
     return isinstance(scores, Chunks) or is_dask(scores)
 
 
 @contextmanager
 def located(
-    place: str,
-    *,
-    first_row: int = 0,
-    columns: Mapping[str, Any] | None = None,
+    place: str, *, first_row: int = 0, columns: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
     """Say in errors about the data inside which place and which row it is.
 

@@ -80,7 +80,7 @@ class Scores:
                 "indexer_model.labels"
             )
 
-    def check_fitted(self, calibrator: Any) -> None:
+    def check_fitted(self, calibrator: object) -> None:
         """Refuse a vector for a calibrator that was fitted to columns with names."""
         if self.is_vector and hasattr(calibrator, "feature_names_in_"):
             raise errors.ColumnNameError(
@@ -108,7 +108,7 @@ class Scores:
             columns = [vector_to_array(column) for column in columns]
         return [column.cast(self.type).alias(f"s{i}") for i, column in enumerate(columns)]
 
-    def named(self, matrix: NDArray[Any]) -> Any:
+    def named(self, matrix: NDArray[np.generic]) -> Any:
         """Return a matrix with the names of its columns, if they have any."""
         return matrix if self.names is None else NamedMatrix(matrix, self.names)
 
@@ -156,14 +156,14 @@ def _check_type(name: str, kind: Any, kinds: Any, error: type[Exception], wanted
         raise error(f"column {name!r} has type {kind.simpleString()}; {wanted}")
 
 
-def _dtype(name: str, kind: Any) -> str:
+def _dtype(name: str, kind: object) -> str:
     """Return the type of scores, which have to be numbers."""
     wanted = "pass numbers, one for each class"
     _check_type(name, kind, types.NumericType, errors.ContainerError, wanted)
     return "f4" if isinstance(kind, types.FloatType) else "f8"
 
 
-def label_column(df: Any, name: str) -> Any:
+def label_column(df: object, name: str) -> Any:
     """Return the column of the labels, which are of a type that labels can be of."""
     kind = _field(df, name).dataType
     if isinstance(kind, types.DecimalType) and kind.scale == 0:
@@ -175,7 +175,7 @@ def label_column(df: Any, name: str) -> Any:
     return by_name(name)
 
 
-def weight_column(df: Any, name: str) -> Any:
+def weight_column(df: object, name: str) -> Any:
     """Return the column of the weights, which are numbers."""
     kind = _field(df, name).dataType
     _check_type(name, kind, types.NumericType, errors.WeightError, "weights must be numbers")

@@ -28,9 +28,11 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from calibrant._types import Labels
 
 __all__ = ["predict_proba"]
 
@@ -77,7 +79,7 @@ class DaskChunks(Chunks):
         parts = enumerate(zip(self._y, self._weight, strict=True))
         return _merged([dask.delayed(_count_labels)(number, *part) for number, part in parts], add)
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels."""
         return sorted_labels(self._counts)
 
@@ -121,7 +123,7 @@ def _split_as(matrix: Any, values: Any, name: str) -> Any:
     return parts
 
 
-def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
+def _merged(parts: Sequence[object], merge: Callable[[T, T], T]) -> T:
     """Compute delayed results, and merge a few neighbours at a time, in their order."""
 
     def merge_some(some: Sequence[T]) -> T:
@@ -135,14 +137,14 @@ def _merged(parts: Sequence[Any], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _count_labels(number: int, y: Any, weight: Any) -> Counter[Any]:
+def _count_labels(number: int, y: object, weight: object) -> Counter[Any]:
     with located(f"chunk {number}"):
         return count_each(None, y, weight)
 
 
 def _count(
     count: Callable[..., T],
-    columns: list[Any] | int,
+    columns: Sequence[object] | int,
     number: int,
     scores: Any,
     y: Any,
@@ -152,12 +154,12 @@ def _count(
     with located(f"chunk {number}"):
         if isinstance(columns, list):
             return count(NamedMatrix(np.asarray(scores), columns), y, weight)
-        if scores.shape[1] != columns:  # Dask believes what it is told of chunks
+        if scores.shape[1] != columns:  # Dask does not check the shapes of chunks
             raise errors.ShapeError(f"scores has {scores.shape[1]} columns, but needs {columns}")
         return count(scores, y, weight)
 
 
-def _is_frame(given: Any) -> bool:
+def _is_frame(given: object) -> bool:
     """Whether something is a data frame or a series of Dask's."""
     return hasattr(given, "npartitions") and not isinstance(given, da.Array)
 
@@ -285,7 +287,7 @@ def map_rows(
 
 def _apply(
     block: NDArray[Any],
-    calibrator: Any,
+    calibrator: object,
     method: str,
     names: list[Any] | None,
     on_bad_row: str,
@@ -300,9 +302,9 @@ def _apply_to_frame(
     part: Any,
     calibrator: Any,
     method: str,
-    classes: NDArray[Any],
+    classes: Labels,
     on_bad_row: str,
-    partition_info: dict[str, Any] | None = None,
+    partition_info: Mapping[str, object] | None = None,
 ) -> Any:
     """Calibrate a partition of a data frame, or of a series."""
     names = column_names(part) if part.ndim == 2 else None

@@ -39,7 +39,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from calibrant._types import Labels
 
 __all__ = ["predict_proba", "rows"]
 
@@ -53,7 +53,7 @@ SERIALIZER = CPickleSerializer()
 
 
 def rows(
-    df: Any, *, scores: str | Sequence[str], label: str = "label", weight: str | None = None
+    df: object, *, scores: str | Sequence[str], label: str = "label", weight: str | None = None
 ) -> SparkChunks:
     """Return the rows of a data frame as a distributed calibration set.
 
@@ -136,7 +136,7 @@ def predict_proba(
         )
     given = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
     given.check_fitted(calibrator)
-    # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
+    # No row is calibrated: this checks names and sizes, and finds the dtype of the result.
     nothing = calibrator.predict_proba(given.named(np.empty((0, given.n_classes), given.dtype)))
     kind = types.FloatType() if nothing.dtype == np.float32 else types.DoubleType()
     new = output_fields(df, output, nothing.shape[1], kind)
@@ -182,7 +182,7 @@ class SparkChunks(Chunks):
         """Return the number of rows of each label."""
         return self._counts
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Labels:
         """Return the distinct labels."""
         most, labels = max(self.n_columns, 2), [*self._counts]  # metrics take one column
         if len(labels) > most:
@@ -305,7 +305,7 @@ _REFUSED = re.compile(
 def _run(df: Any) -> list[Any]:
     """Return the few rows of a data frame; what was refused in a task is refused here."""
     try:
-        few: list[Any] = df.collect()
+        few: list[object] = df.collect()
     except PySparkException as error:
         for name, message in reversed(_REFUSED.findall(str(error))):
             raise getattr(errors, name)(message) from error

@@ -9,7 +9,7 @@ names are loaded when they are first used, so that worker processes start quickl
 from __future__ import annotations
 
 from calibrant._lazy import attach
-from calibrant.study import _one_vs_rest, _paper, _searches, _shared_classwise, _top_label
+from calibrant.study import _histogram, _paper, _searches, _shared_classwise, _top_label
 
 _HOMES = {
     **dict.fromkeys(
@@ -22,13 +22,11 @@ _HOMES = {
         ),
         _paper.__name__,
     ),
-    **dict.fromkeys(("OneVsRestBBQ", "OneVsRestHistogram"), _one_vs_rest.__name__),
+    **dict.fromkeys(("OneVsRestBBQ", "OneVsRestHistogram"), _histogram.__name__),
     **dict.fromkeys(("TopLabelHistogram", "TopLabelIsotonic"), _top_label.__name__),
     "SharedClasswise": _shared_classwise.__name__,
-    "ArenaCalibrator": "calibrant.study._arena",
+    "ArenaCalibrator": "calibrant.study._calarena",
     "StudyTable": "calibrant.study._table",
-    "from_estimator": "calibrant.study._make_predictions",
-    "from_torch": "calibrant.study._make_predictions",
     "read_results": "calibrant.study._calarena",
     "read_table": "calibrant.study._table",
     "run_study": "calibrant.study._run",

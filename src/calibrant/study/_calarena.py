@@ -1,4 +1,4 @@
-"""Results in the files of CalArena, one per method, and win rates over any of them.
+"""CalArena: its contract, results in its files, one per method, and win rates over any of them.
 
 CalArena (Berta et al., 2026, arXiv:2605.30188) keeps ``results/{benchmark}/{method}.csv`` with a
 line for each classifier and the columns ``{method}_brier``, ``{method}_logloss``, ... Ours are
@@ -8,29 +8,101 @@ called ``calibrant-`` and the method.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
+from calibrant import errors
 from calibrant._atomic_file import replace_file
+from calibrant._calibrators.methods import make_calibrator
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import DataError, ParameterError
-from calibrant.study._arena import NAME_PREFIX
 from calibrant.study._ranks import as_losses, resample_means
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
+    from calibrant._calibrators.base import Calibrator
     from calibrant.study._cell import Cell, Outcome
+
+
+NAME_PREFIX = "calibrant-"
+"""What the names of our methods begin with, among those of others."""
+
+
+class ArenaCalibrator(BaseEstimator):
+    """Calibrator for columns that are the classes 0, 1, ..., k - 1, as CalArena calls it.
+
+    CalArena passes probabilities of k classes, or of the second of two classes alone, and column
+    numbers as labels. Some of its calibration sets lack classes.
+
+    Parameters
+    ----------
+    calibrator : str or Calibrator, default="auto"
+        A key of ``methods()``, or an unfitted calibrator of probabilities.
+
+    Attributes
+    ----------
+    calibrator_ : Calibrator
+        The fitted one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.study import ArenaCalibrator
+    >>> p_cal, y_cal = simulated_scores(500)
+    >>> seen = y_cal != 2
+    >>> found = ArenaCalibrator("ts").fit(p_cal[seen].astype(np.float32), y_cal[seen])
+    >>> found.predict_proba(p_cal).shape
+    (500, 3)
+    """
+
+    def __init__(self, calibrator: str | Calibrator = "auto") -> None:
+        self.calibrator = calibrator
+
+    def fit(self, p_cal: object, y_cal: object) -> Self:
+        """Fit to rows of probabilities and numbers of columns; returns itself."""
+        rows = _columns(p_cal)
+        own = self.calibrator
+        made = make_calibrator(own) if isinstance(own, str) else clone(own)
+        if made.scores != "probabilities":
+            raise errors.ParameterError(
+                f"calibrator has scores={made.scores!r}, but CalArena gives probabilities; use "
+                "scores='probabilities'"
+            )
+        made.set_params(classes=np.arange(rows.shape[1]))
+        self.calibrator_ = made.fit(rows, y_cal)
+        return self
+
+    def predict_proba(self, p_test: object) -> NDArray[Any]:
+        """Return calibrated rows, also of a binary problem one column per class."""
+        check_is_fitted(self)
+        result: NDArray[Any] = self.calibrator_.predict_proba(_columns(p_test))
+        return result
+
+
+def _columns(scores: object) -> NDArray[Any]:
+    """One column per class, in float64, where the second of two stands alone."""
+    rows = np.asarray(scores, dtype=np.float64)
+    if rows.ndim > 1 and rows.shape[1:] != (1,):
+        return rows
+    positive = rows.reshape(-1)
+    return np.stack([1.0 - positive, positive], axis=1)
+
 
 BASE_MODEL = "Base-model"
 KEYS = ["dataset", "model", "cal_size", "test_size"]
 METRICS = ("brier", "logloss", "ece-15", "accuracy")
 ENOUGH_DATASETS = 30
-"""From so many on, data sets are drawn for intervals, not experiments: as in their figures."""
+"""Number of data sets from which on intervals draw these, not experiments, as their figures do."""
 
 
 def arena_name(method: str) -> str:
@@ -56,10 +128,10 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None
 
 def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     """One experiment in their columns; nothing stands where the method failed."""
-    file, name, found = cell.file, arena_name(cell.method), {}
+    file, name, result = cell.file, arena_name(cell.method), {}
     if outcome.error is None:
         values = pd.Series(outcome.metrics, dtype=float)
-        found = {
+        result = {
             "brier": values["brier"] * file.n_classes,  # theirs is a sum over classes
             "logloss": outcome.log_loss,
             # Of two classes theirs bins the probability of one of them.
@@ -73,7 +145,7 @@ def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         "cal_size": file.n_val,
         "test_size": file.n_test,
         "n_classes": file.n_classes,
-        **{f"{name}_{key}": found.get(key) for key in (*METRICS, "time")},
+        **{f"{name}_{key}": result.get(key) for key in (*METRICS, "time")},
     }
 
 
@@ -207,6 +279,6 @@ def win_rates(
     lower, upper = np.percentile(
         resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
     )
-    found = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
-    rates = pd.DataFrame(found, index=pd.Index(names, name="method"))
+    result = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
+    rates = pd.DataFrame(result, index=pd.Index(names, name="method"))
     return rates.sort_values("score", ascending=False, kind="stable")

@@ -20,7 +20,7 @@ from calibrant import _trial as trial
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files.align import align
-from calibrant._predictions import measure as mean_of
+from calibrant._predictions import metric_of as mean_of
 from calibrant._predictions import read_predictions
 from calibrant._trial import UNCALIBRATED, fit_and_judge
 from calibrant.metrics import METRICS, LogLoss
@@ -95,9 +95,9 @@ def measure(cell: Cell) -> Outcome:
 def _prepare(cell: Cell) -> Prepared:
     val = cell.file.read("val", cell.file.kind_for(cell.method))
     test = cell.file.read("test", val.kind)
-    found, n_columns = align(val), val.scores.shape[1]
-    classes = np.arange(n_columns) if found.classes is None else found.classes
-    y, new_y = found.y, align(test).y
+    result, n_columns = align(val), val.scores.shape[1]
+    classes = np.arange(n_columns) if result.classes is None else result.classes
+    y, new_y = result.y, align(test).y
     new_scores = test.scores.astype(np.float64)
     if cell.method != UNCALIBRATED:
         calibrator = make_calibrator(cell.method, scores=val.kind, classes=classes)
@@ -111,7 +111,7 @@ def _prepare(cell: Cell) -> Prepared:
 
 
 def _judge(
-    calibrator: Calibrator | None, y: Any, scores: Any, classes: Any
+    calibrator: Calibrator | None, y: object, scores: object, classes: object
 ) -> tuple[dict[str, float], float, float]:
     """Every metric by name, the log loss of CalArena, and how long the prediction took."""
     began = perf_counter()
@@ -123,7 +123,7 @@ def _judge(
 
 
 @cache
-def versions() -> str:
+def cell_versions() -> str:
     """Of what computes the cells, as "calibrant 1.0.0; Python 3.11.2; numpy 2.4.0; ..."."""
     return "; ".join(f"{name} {number}" for name, number in trial.versions().items())
 
@@ -150,7 +150,7 @@ class Records:
 
     def write(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what became of a cell."""
-        content = {**_identity(cell), "versions": versions(), **outcome._asdict()}
+        content = {**_identity(cell), "versions": cell_versions(), **outcome._asdict()}
         with replace_file(self.path(cell)) as file:
             file.write(json.dumps(content, indent=1, allow_nan=False).encode())
 
@@ -161,7 +161,7 @@ class Records:
             written = str(content["versions"])
             counts = (
                 all(content[key] == value for key, value in _identity(cell).items())
-                and written.partition(";")[0] == versions().partition(";")[0]
+                and written.partition(";")[0] == cell_versions().partition(";")[0]
                 and content["metrics"].keys() == MEASURED.keys()
             )
             outcome = Outcome(**{name: content[name] for name in Outcome._fields})

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Matrix = NDArray[np.float64]
+    from calibrant._types import Floats
 
 _SHORT = 18
 # White in the middle, so that the cells in which a method wins or loses stand out.
@@ -84,7 +83,7 @@ def readable_ink(ground: Sequence[float]) -> str:
     return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
 
 
-def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
+def draw_wins(shares: Floats, methods: Sequence[str], title: str) -> Figure:
     """Draw how often the method of the row beats that of the column, as cells with percentages."""
     k = len(methods)
     figure = Figure(figsize=(0.46 * k + 2.0, 0.46 * k + 1.9))
@@ -109,7 +108,7 @@ def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
 
 
 def draw_critical_difference(
-    average: Matrix, methods: Sequence[str], difference: float, title: str
+    average: Floats, methods: Sequence[str], difference: float, title: str
 ) -> Figure:
     """Draw the diagram of Demšar: methods on a line of ranks, bars join those that do not differ.
 
@@ -128,7 +127,8 @@ def draw_critical_difference(
     ax.plot([1, k], [0, 0], color="black", linewidth=1.2)
     for rank in range(1, k + 1):
         ax.plot([rank, rank], [0, 0.12], color="black", linewidth=1)
-        ax.text(rank, 0.18, str(rank), ha="center", va="bottom", fontsize=8.5)
+        if k <= 15 or rank in {1, k} or (rank % 5 == 0 and rank < k - 1):  # apart from others
+            ax.text(rank, 0.18, str(rank), ha="center", va="bottom", fontsize=8.5)
     ax.plot([1, min(1 + difference, k + 0.28 * (k - 1))], [0.72, 0.72], color=style.GREY, lw=2.5)
     words = f"critical difference {difference:.2f}"
     ax.text(1, 0.78, words, ha="left", va="bottom", fontsize=8.5, color=style.GREY)
@@ -182,7 +182,7 @@ def draw_rank_panels(
     return lay_out(figure)
 
 
-def draw_times(seconds: Matrix, methods: Sequence[str]) -> Figure:
+def draw_times(seconds: Floats, methods: Sequence[str]) -> Figure:
     """Draw the seconds of all fits, one line of points per method, the median marked."""
     figure = Figure(figsize=(7.2, 0.3 * len(methods) + 1.2))
     ax = figure.add_subplot()
@@ -227,7 +227,7 @@ def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: 
     return lay_out(figure, title)
 
 
-def _draw_panel(ax: Axes, part: Matrix, seed: int) -> None:
+def _draw_panel(ax: Axes, part: Floats, seed: int) -> None:
     """Draw boxes where there are at least four values, and all values as points."""
     style.tidy(ax)
     rng = np.random.default_rng(seed)  # points are moved apart, always in the same way

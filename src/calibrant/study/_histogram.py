@@ -1,4 +1,4 @@
-"""Histogram binning, the share of labels in each bin of the probability, and BBQ.
+"""Histogram binning, the share of labels in each bin of the probability, and BBQ, for each class.
 
 Bayesian binning into quantiles averages histograms with many numbers of bins, in log space.
 """
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaln, logsumexp
 
+from calibrant._calibrators.one_vs_rest import OneVsRestCalibrator, OneVsRestCounts
+from calibrant._calibrators.parameters import choice, number
 from calibrant._kernels.tables import TIED
 from calibrant._maps.curves import AveragedHistogram
 from calibrant._maps.steps import Histogram
@@ -21,11 +23,9 @@ from calibrant._solvers.report import SolverReport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from calibrant._solvers.one_vs_rest import BinaryProblem
+    from calibrant._types import Floats, Wholes
 
-    Array = NDArray[np.float64]
 
 STRATEGIES = ("mass", "width")
 MOST_MODELS = 1000
@@ -50,8 +50,8 @@ class MassBins:
         problem.cells.cumsum(out=self._below[1, 1:])
         self._middles = self._below[1, :-1] + self._below[1, 1:]  # twice, as they may be halves
 
-    def cut(self, *numbers: int) -> tuple[Array, ...]:
-        """Thresholds, positives and cells of the bins that are not empty, at most so many.
+    def cut(self, *numbers: int) -> tuple[Floats, ...]:
+        """Thresholds, positives and cells of the bins that are not empty.
 
         A threshold lies about half-way between the two values that it parts. Of several numbers of
         bins, each begins at the threshold 0.
@@ -64,18 +64,18 @@ class MassBins:
         thresholds[first == 0] = 0.0
         return thresholds, *(self._below[:, stop] - self._below[:, first])
 
-    def _first_values(self, n_bins: int) -> NDArray[np.int64]:
+    def _first_values(self, n_bins: int) -> Wholes:
         """Place of the first value of each bin."""
         twice, n = 2.0 * self._below[1, -1], len(self._values)
         if n_bins > n:  # no more work than there are values
             return starts_of_runs(np.floor(n_bins * self._middles / twice))
         first = np.searchsorted(self._middles, np.arange(n_bins) * twice / n_bins)
         first = first[starts_of_runs(first)]
-        found: NDArray[np.int64] = first[first < n]
-        return found
+        result: Wholes = first[first < n]
+        return result
 
 
-def lay_edges(edges: Array, problem: BinaryProblem) -> Array:
+def lay_edges(edges: Floats, problem: BinaryProblem) -> Floats:
     """Move edges of bins of equal width that a score lies on about half-way to the score below.
 
     By less than half a bin. The score, rounded or computed elsewhere, then stays in its bin.
@@ -88,7 +88,7 @@ def lay_edges(edges: Array, problem: BinaryProblem) -> Array:
     return np.where(is_on_edge, np.maximum(laid, edges - (1.0 - GOLDEN) * edges[1:2].sum()), edges)
 
 
-def sums_by_bin(thresholds: Array, values: Array, weight: Array) -> Array:
+def sums_by_bin(thresholds: Floats, values: Floats, weight: Floats) -> Floats:
     """Sum of the weights of the values in each bin."""
     b = np.maximum(np.searchsorted(thresholds, values, side="right") - 1, 0)
     return np.bincount(b, weight, minlength=len(thresholds)).astype(np.float64)
@@ -127,7 +127,7 @@ def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
     """Numbers of bins for a total weight: from its cube root / spread to its cube root * spread.
 
     At least one, and at most one for five rows. Above a million rows there are more such numbers
-    than ``MOST_MODELS``: so many of them are taken, in equal ratios.
+    than ``MOST_MODELS``: that number is taken, in equal ratios.
     """
     root = float(np.cbrt(total))
     rounding = 1e-12  # a cube root that is a whole number may come out next to it
@@ -140,15 +140,19 @@ def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
     return chosen
 
 
-def beta_prior(thresholds: Array, ends: Array, prior_weight: float | Array) -> tuple[Array, Array]:
+def beta_prior(
+    thresholds: Floats, ends: Floats, prior_weight: float | Floats
+) -> tuple[Floats, Floats]:
     """Parameters of each bin's Beta prior, whose mean is the middle of the bin."""
     middle = np.clip((thresholds + ends) / 2, SMALLEST_PRIOR, 1.0 - SMALLEST_PRIOR)
     return prior_weight * middle, prior_weight * (1.0 - middle)
 
 
-def log_marginal_likelihood(positives: Array, cells: Array, alpha: Array, beta: Array) -> Array:
+def log_marginal_likelihood(
+    positives: Floats, cells: Floats, alpha: Floats, beta: Floats
+) -> Floats:
     """Log probability of the labels in each bin, with their share integrated out."""
-    likelihood: Array = betaln(positives + alpha, cells - positives + beta) - betaln(alpha, beta)
+    likelihood: Floats = betaln(positives + alpha, cells - positives + beta) - betaln(alpha, beta)
     return likelihood
 
 
@@ -191,3 +195,75 @@ def solve_bayesian_binning(
         "bayesian binning", objective, 0.0, 0.0, len(numbers), seconds, average.n_blocks
     )
     return AveragedHistogram(average, np.array(numbers), log_scores), report
+
+
+class OneVsRestHistogram(OneVsRestCounts):
+    """One-vs-rest histogram binning (HB): the share of labels in each bin, for each class.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"mass", "width"}, default="mass"
+        Bins of equal mass, where equal probabilities stay together, or of equal width.
+
+    Notes
+    -----
+    All rows of a class rarer than 1 / n_bins fall into its last bin of equal mass, which costs
+    accuracy; use more bins or those of equal width with many classes. An edge between bins of
+    equal mass lies halfway between two probabilities of the calibration set. An empty bin of equal
+    width has its midpoint as value. A row that every map sends to zero keeps its scores.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
+       trees and naive Bayesian classifiers", ICML 2001.
+    """
+
+    method = "hb-ovr"
+    title = "HB-OvR"
+    summary = "a histogram for each class"
+    good_for = "comparison"
+    place = 10
+    _solver = staticmethod(solve_histogram)
+
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    strategy: str = choice(STRATEGIES, default="mass")
+
+
+class OneVsRestBBQ(OneVsRestCalibrator):
+    """One-vs-rest Bayesian binning into quantiles (BBQ), for each class.
+
+    Histograms of equal mass with every number of bins in a range are averaged, with their
+    marginal likelihoods as weights.
+
+    Parameters
+    ----------
+    spread : float, default=10.0
+        Numbers of bins go from the cube root of the number of rows divided by ``spread`` to the
+        same times ``spread``, with at least five rows for a bin.
+    prior_weight : float, optional
+        Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
+        for each bin, as in the authors' code.
+
+    Notes
+    -----
+    The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
+    posterior mean, and all numbers of bins are equally likely before the data. The result depends
+    on the number of rows, so doubling every weight, which doubles every row, changes it.
+
+    References
+    ----------
+    .. [1] M. Pakdaman Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated
+       Probabilities Using Bayesian Binning", AAAI 2015.
+    """
+
+    method = "bbq-ovr"
+    title = "BBQ-OvR"
+    summary = "averaged histograms for each class"
+    good_for = "comparison"
+    place = 11
+    _solver = staticmethod(solve_bayesian_binning)
+
+    spread: float = number(default=10.0, low=1.0, high=1000.0)
+    prior_weight: float | None = number(default=None, low=1e-6, high=1e6)

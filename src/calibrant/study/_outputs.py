@@ -163,7 +163,7 @@ def find_best(table: StudyTable) -> list[tuple[str, str, str]]:
 
     These are within the Nemenyi critical difference of the best.
     """
-    found = []
+    result = []
     for metric in ranks.known_metrics(table):
         ranked = ranks.rank_cases(table, metric, columns := columns_of(table))
         average = ranked.mean().set_axis(list(columns.values()))
@@ -172,8 +172,8 @@ def find_best(table: StudyTable) -> list[tuple[str, str, str]]:
         near = average[~best & (average <= average.min() + width)].sort_values(kind="stable")
         first = f"{', '.join(average.index[best])} ({average.min():.2f})"
         others = ", ".join(f"{title} ({rank:.2f})" for title, rank in near.items())
-        found.append((metric_title(metric), first, others))
-    return found
+        result.append((metric_title(metric), first, others))
+    return result
 
 
 def find_failures(table: StudyTable) -> dict[str, list[str]]:

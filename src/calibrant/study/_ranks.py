@@ -24,11 +24,8 @@ from calibrant.metrics import METRICS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from calibrant._types import Bools, Floats
     from calibrant.study._table import StudyTable
-
-    Matrix = NDArray[np.float64]
 
 BY_NAME = {metric.short: metric for metric in METRICS.values()}
 """Metrics by their names in the table of a study."""
@@ -102,7 +99,7 @@ def standardize_within(values: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([standardize(part) for _, part in values.groupby(level="dataset")])
 
 
-def best_of(numbers: Any) -> NDArray[np.bool_]:
+def best_of(numbers: Any) -> Bools:
     """Mark the smallest number of a row; all of them where several are."""
     # Sums of halves in another order differ by less than any two average ranks.
     return np.asarray(numbers <= np.nanmin(numbers) + 1e-9)
@@ -122,7 +119,7 @@ class FriedmanTest(NamedTuple):
     p_value: float
 
 
-def friedman_test(ranks: pd.DataFrame | Matrix) -> FriedmanTest:
+def friedman_test(ranks: pd.DataFrame | Floats) -> FriedmanTest:
     """Test whether all methods are equally good, by their ranks: one row per block, ties shared."""
     # scipy's friedmanchisquare refuses two methods, and divides by zero where all are tied.
     ranks = np.asarray(ranks)
@@ -143,7 +140,7 @@ def critical_difference(n_methods: int, n_blocks: int, level: float = LEVEL) -> 
     return quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks))
 
 
-def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[int, ...]]:
+def indistinct_groups(average_ranks: Floats, difference: float) -> list[tuple[int, ...]]:
     """Return the largest sets of methods no two of which differ, best first."""
     order = np.argsort(average_ranks, kind="stable")
     groups: list[tuple[int, ...]] = []
@@ -158,19 +155,19 @@ def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[in
 
 
 def resample_means(
-    values: pd.DataFrame | Matrix, groups: Sequence[Any], n_resamples: int = 2_000, seed: int = 0
-) -> Matrix:
+    values: pd.DataFrame | Floats, groups: Sequence[object], n_resamples: int = 2_000, seed: int = 0
+) -> Floats:
     """Draw means of all columns (a row each) from resampled groups of rows, each one whole."""
     grouped = pd.DataFrame(np.asarray(values)).groupby(np.asarray(groups))
     sums, sizes = grouped.sum().to_numpy(), grouped.size().to_numpy()
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=n_resamples)
-    draws: Matrix = (counts @ sums) / (counts @ sizes)[:, None]
+    draws: Floats = (counts @ sums) / (counts @ sizes)[:, None]
     return draws
 
 
-def rank_intervals(ranks: pd.DataFrame, seed: int = 0, level: float = LEVEL) -> Matrix:
+def rank_intervals(ranks: pd.DataFrame, seed: int = 0, level: float = LEVEL) -> Floats:
     """Return percentile intervals of the average ranks over data sets, of shape (n_methods, 2)."""
     draws = resample_means(ranks, ranks.index.get_level_values("dataset"), seed=seed)
-    bounds: Matrix = np.quantile(draws, [level / 2, 1 - level / 2], axis=0).T
+    bounds: Floats = np.quantile(draws, [level / 2, 1 - level / 2], axis=0).T
     return bounds

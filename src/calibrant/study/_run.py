@@ -120,8 +120,8 @@ def run_study(
     cells = [Cell(file, method, int(seed)) for file in files for method in wanted]
     waiting = []
     for cell in cells:
-        found = records.read(cell)
-        if found is None or (retry_failed and found[0].error is not None):
+        result = records.read(cell)
+        if result is None or (retry_failed and result[0].error is not None):
             waiting.append(cell)
     tell = progress or (lambda *_: None)
     n_done = len(cells) - len(waiting)
@@ -168,10 +168,10 @@ def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
     """Assemble the table from the records, and write it."""
     rows, done = [], []
     for cell in cells:
-        found = records.read(cell)
-        if found is None:
+        result = records.read(cell)
+        if result is None:
             raise errors.DataError(f"the record {records.path(cell)} is missing or damaged")
-        outcome, computed_with = found
+        outcome, computed_with = result
         done.append((cell, outcome))
         label = (cell.file.dataset, cell.file.model, cell.method)
         rows += [

@@ -30,12 +30,9 @@ from calibrant.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 STEPS_AT_ONCE = 2000
 """Steps of annealing between two looks at the progress; T is then summed afresh."""
@@ -53,12 +50,12 @@ class PooledBlocks:
     """
 
     likelihood: NormalizedLikelihood
-    first: NDArray[np.int64]
+    first: Wholes
     counts: RowCounts
-    target: Array
-    start: Array
+    target: Floats
+    start: Floats
 
-    def loss_and_gradient(self, theta: Array) -> tuple[float, Array]:
+    def loss_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Objective per unit of weight at theta = log g, and its gradient in theta."""
         weight, total = self.likelihood.weight, self.likelihood.total
         relative = theta - np.max(theta)
@@ -68,7 +65,7 @@ class PooledBlocks:
         loss = float(weight @ np.log(totals) - self.target @ relative) / total
         return loss, (gradient - self.target) / total
 
-    def on_segments(self, values: Array) -> Array:
+    def on_segments(self, values: Floats) -> Floats:
         """Values of all segments from those of the blocks."""
         block_of = block_of_segment(self.first, self.likelihood.rows.n_segments)
         return np.where(block_of >= 0, values[block_of], 0.0)
@@ -94,8 +91,8 @@ def pool_blocks(
 
 
 def split_blocks(
-    first: NDArray[np.int64], sizes: Array, min_blocks: int, split_size_threshold: int
-) -> NDArray[np.int64]:
+    first: Wholes, sizes: Floats, min_blocks: int, split_size_threshold: int
+) -> Wholes:
     """Split blocks into parts of equal size until there are ``min_blocks`` (the paper's appendix).
 
     ``sizes`` are the weights of the cells of each segment. Every block is cut into as many parts
@@ -234,9 +231,8 @@ class Annealing(PaperSearch):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.max_rounds is not None:
-            raise ParameterError(
-                f"max_rounds={self.max_rounds} is no limit of annealing; use n_iterations"
-            )
+            message = f"max_rounds={self.max_rounds} is no limit of annealing; use n_iterations"
+            raise ParameterError(message, argument="max_rounds", value=self.max_rounds)
 
     def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
         return pool_blocks(likelihood, self.min_blocks, self.split_size_threshold)
@@ -321,10 +317,10 @@ class ConstrainedSearch(PaperSearch):
             return np.ones(1), 0
         settings = self._settings(blocks, len(theta), tol)
         settings["options"]["maxiter"] = max_rounds
-        found = minimize(blocks.loss_and_gradient, theta, jac=True, **settings)
-        theta = np.maximum.accumulate(found.x)  # the constraints hold up to rounding only
-        notes = () if found.status in self._fine else (str(found.message),)
-        return np.exp(theta - theta[-1]), int(found.nit), *notes
+        result = minimize(blocks.loss_and_gradient, theta, jac=True, **settings)
+        theta = np.maximum.accumulate(result.x)  # the constraints hold up to rounding only
+        notes = () if result.status in self._fine else (str(result.message),)
+        return np.exp(theta - theta[-1]), int(result.nit), *notes
 
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
         """Return the arguments of ``minimize`` that keep n values non-decreasing."""
@@ -364,7 +360,7 @@ class TrustConstr(ConstrainedSearch):
     def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
         dense, weight = blocks.counts.matrix(n).toarray(), blocks.likelihood.weight
 
-        def hessian(x: Array) -> Array:
+        def hessian(x: Floats) -> Floats:
             shares = dense * np.exp(x - np.max(x))
             shares /= np.sum(shares, axis=1, keepdims=True)
             weighted = shares * weight[:, None]
@@ -396,7 +392,7 @@ class Penalty(PaperSearch):
     rounds: ClassVar[int] = 2000
 
     def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
-        def penalised(x: Array, strength: float) -> tuple[float, Array]:
+        def penalised(x: Floats, strength: float) -> tuple[float, Floats]:
             loss, gradient = blocks.loss_and_gradient(x)
             decrease = np.maximum(-np.diff(x), 0.0)
             slope = 2.0 * strength * decrease
@@ -407,7 +403,7 @@ class Penalty(PaperSearch):
         theta = np.log(blocks.start / blocks.start[-1])
         rounds = 0
         for strength in PENALTIES:
-            found = minimize(
+            result = minimize(
                 penalised,
                 theta,
                 args=(strength,),
@@ -416,7 +412,7 @@ class Penalty(PaperSearch):
                 bounds=[(-100.0, 100.0)] * len(theta),
                 options={"maxiter": max_rounds, "ftol": 1e-4 * tol, "gtol": 1e-2 * tol},
             )
-            theta = found.x
-            rounds += int(found.nit)
+            theta = result.x
+            rounds += int(result.nit)
         theta = isotonic_regression(theta).x
         return np.exp(theta - theta[-1]), rounds

@@ -21,20 +21,19 @@ from calibrant._solvers.one_vs_rest import (
 from calibrant.study._histogram import STRATEGIES, MassBins, solve_histogram
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.report import SolverReport
+    from calibrant._types import Floats, Wholes
 
 MAPS = ("histogram", "isotonic")
 
 
-def group_classes(batch: SimplexBatch, n_groups: int) -> NDArray[np.int64]:
+def group_classes(batch: SimplexBatch, n_groups: int) -> Wholes:
     """Group of each class, from 0 for the rarest; at most ``n_groups`` of about equal size.
 
     Classes of one frequency are never parted, and those without a label join the rarest others.
     """
-    frequency: NDArray[np.float64] = np.bincount(
+    frequency: Floats = np.bincount(
         batch.class_index, batch.weight, minlength=batch.n_classes
     ).astype(np.float64)
     one_each = np.ones(batch.n_classes)
@@ -45,7 +44,7 @@ def group_classes(batch: SimplexBatch, n_groups: int) -> NDArray[np.int64]:
     return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
-def pool_cells(batch: SimplexBatch, columns: NDArray[np.int64]) -> BinaryProblem:
+def pool_cells(batch: SimplexBatch, columns: Wholes) -> BinaryProblem:
     """All cells of some columns."""
     cells = np.broadcast_to(batch.weight[:, None], (batch.n_rows, len(columns)))
     positives = np.where(batch.class_index[:, None] == columns, cells, 0.0)
@@ -155,5 +154,5 @@ class SharedClasswise(Calibrator):
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         options = self._options()
-        found = solve_shared_classwise(batch, kind=options.pop("map"), **options)
-        return dict(zip(self._found, found, strict=True))
+        result = solve_shared_classwise(batch, kind=options.pop("map"), **options)
+        return dict(zip(self._found, result, strict=True))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant._calibrators.methods import methods
-from calibrant._text import clean, p_words
+from calibrant._text import p_words, printable
 from calibrant._trial import UNCALIBRATED
 from calibrant.study import _ranks as ranks
 from calibrant.study._table import CASE
@@ -197,11 +197,11 @@ def model_table(table: StudyTable, dataset: str) -> Table:
     seconds = table.seconds(columns).loc[dataset]
 
     def line(model: str, method: str) -> tuple[Entry, ...]:
-        found = ((m, values[m].loc[model, method], firsts[m].loc[model, method]) for m in metrics)
+        result = ((m, values[m].loc[model, method], firsts[m].loc[model, method]) for m in metrics)
         return (
             Entry(model if method == next(iter(columns)) else ""),
             Entry(columns[method]),
-            *(Entry(format_value(value, m), bool(first)) for m, value, first in found),
+            *(Entry(format_value(value, m), bool(first)) for m, value, first in result),
             Entry(format_seconds(seconds.loc[model, method])),
         )
 
@@ -266,18 +266,18 @@ def significance_table(table: StudyTable) -> Table:
 def interval_table(table: StudyTable) -> Table:
     """Average ranks with bootstrap intervals over data sets, by metric."""
     metrics, columns = ranks.known_metrics(table), columns_of(table)
-    found = []
+    result = []
     for metric in metrics:
         ranked = ranks.rank_cases(table, metric, columns)
         notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in ranks.rank_intervals(ranked))
-        found.append(_entries(ranked.mean(), ".2f", notes))
+        result.append(_entries(ranked.mean(), ".2f", notes))
     return Table(
         "intervals",
         f"Average ranks with intervals, {len(columns)} methods",
         "Average rank over all classifiers, with its 95% bootstrap interval: whole data sets are "
         "resampled. The lowest is bold.",
         ("Method", *map(metric_title, metrics)),
-        [_by_method(columns, found)],
+        [_by_method(columns, result)],
     )
 
 
@@ -299,11 +299,11 @@ def sensitivity_table(table: StudyTable) -> Table | None:
     columns, kinds = columns_of(table), binned_metrics(table)
     if not kinds:
         return None
-    found, last = [], []
+    result, last = [], []
     for metric in kinds:
         average = binned_ranks(table, metric)
         for ranked in average.values():
-            found.append(_entries(ranked, ".2f"))
+            result.append(_entries(ranked, ".2f"))
             last.append(Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}"))
     return Table(
         "sensitivity",
@@ -311,16 +311,16 @@ def sensitivity_table(table: StudyTable) -> Table | None:
         "Average ranks by calibration errors of 10, 15 and 25 bins. The last line is Spearman's "
         "correlation of each column with 15 bins.",
         ("Method", *(f"{metric_title(m)}, {n} bins" for m in kinds for n in BINS)),
-        [_by_method(columns, found), [(Entry("correlation"), *last)]],
+        [_by_method(columns, result), [(Entry("correlation"), *last)]],
     )
 
 
 def build_tables(table: StudyTable) -> list[Table]:
     """Return every table of a study, in the order in which the page shows them."""
     first = [rank_table, interval_table, significance_table, sensitivity_table, time_table]
-    found = [build(table) for build in first]
-    found += [model_table(table, dataset) for dataset in table.datasets]
-    return [one for one in found if one is not None]
+    result = [build(table) for build in first]
+    result += [model_table(table, dataset) for dataset in table.datasets]
+    return [one for one in result if one is not None]
 
 
 # Markup
@@ -328,12 +328,12 @@ def build_tables(table: StudyTable) -> list[Table]:
 
 def escape_markdown(text: object) -> str:
     """Return text that Markdown prints as it is, also inside a table."""
-    return _MARKDOWN.sub(r"\\\1", clean(text, None)).replace("&", "&amp;")
+    return _MARKDOWN.sub(r"\\\1", printable(text, None)).replace("&", "&amp;")
 
 
 def escape_latex(text: object) -> str:
     """Return text that LaTeX prints as it is."""
-    return clean(text, None).translate(_LATEX)
+    return printable(text, None).translate(_LATEX)
 
 
 def _marked(row: Sequence[Entry], escape: Callable[[str], str], bold: str) -> list[str]:

@@ -33,19 +33,18 @@ from calibrant.study._histogram import solve_histogram
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.curves import Curve
+    from calibrant._types import Bools, Floats, Wholes
 
 
 @dataclass(frozen=True, slots=True)
 class TopLabels:
     """The predicted classes of a batch. Tied classes share their row equally."""
 
-    confidence: NDArray[np.float64]  # the largest probability of each row
-    tied: NDArray[np.bool_]  # whether a class has it
-    share: NDArray[np.float64]  # weight of each predicted class of a row
+    confidence: Floats  # the largest probability of each row
+    tied: Bools  # whether a class has it
+    share: Floats  # weight of each predicted class of a row
 
     @classmethod
     def of(cls, batch: SimplexBatch) -> TopLabels:
@@ -55,15 +54,13 @@ class TopLabels:
         tied = probabilities >= TIED * confidence[:, None]
         return cls(confidence, tied, batch.weight / tied.sum(axis=1))
 
-    def pooled(self, class_index: NDArray[np.int64]) -> BinaryProblem:
+    def pooled(self, class_index: Wholes) -> BinaryProblem:
         """Return the problem "is the predicted class, whichever it is, the label?"."""
         right = self.tied[np.arange(len(self.share)), class_index]
         cells = self.share * self.tied.sum(axis=1)
         return self._problem(self.confidence, right, self.share, cells)
 
-    def of_class(
-        self, j: int, class_index: NDArray[np.int64], enough: float = 0.0
-    ) -> BinaryProblem | None:
+    def of_class(self, j: int, class_index: Wholes, enough: float = 0.0) -> BinaryProblem | None:
         """Return "is class j the label, where it is predicted?"; None if it seldom or never is."""
         rows = np.flatnonzero(self.tied[:, j])
         if len(rows) == 0:
@@ -72,13 +69,7 @@ class TopLabels:
         problem = self._problem(self.confidence[rows], class_index[rows] == j, share, share)
         return problem if problem.total >= enough else None
 
-    def _problem(
-        self,
-        values: NDArray[np.float64],
-        right: NDArray[np.bool_],
-        share: NDArray[np.float64],
-        cells: NDArray[np.float64],
-    ) -> BinaryProblem:
+    def _problem(self, values: Floats, right: Bools, share: Floats, cells: Floats) -> BinaryProblem:
         return binary_problem(values, np.where(right, share, 0.0), cells)
 
 
@@ -124,14 +115,14 @@ def solve_top_label(
         curve, report = solve(top.pooled(batch.class_index))
         if normalize_output:
             curve, report = raise_to_even(curve, report, batch.n_classes)
-        found = TopLabelMap((curve,), False, normalize_output, batch.kind)
-        return found, replace(report, seconds=perf_counter() - started)
+        result = TopLabelMap((curve,), False, normalize_output, batch.kind)
+        return result, replace(report, seconds=perf_counter() - started)
     problems = [top.of_class(j, batch.class_index, enough) for j in range(batch.n_classes)]
     if not any(problems):
         note = "no class is predicted often enough to be calibrated: all keep their scores"
-        found = TopLabelMap((IDENTITY,) * batch.n_classes, True, normalize_output, batch.kind)
+        result = TopLabelMap((IDENTITY,) * batch.n_classes, True, normalize_output, batch.kind)
         seconds = perf_counter() - started
-        return found, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
+        return result, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
     curves, report = solve_each(problems, solve, "class", started)
     return TopLabelMap(curves, True, normalize_output, batch.kind), report
 
@@ -176,8 +167,8 @@ class TopLabelCalibrator(Calibrator):
         shared = {name: options.pop(name) for name in ("per_class", "normalize_output")}
         enough = options.get("points_per_bin", 0.0)  # weight of a class that is fitted
         solve = partial(self._solver, **options)
-        found = solve_top_label(batch, solve, enough=enough, **shared)
-        return dict(zip(self._found, found, strict=True))
+        result = solve_top_label(batch, solve, enough=enough, **shared)
+        return dict(zip(self._found, result, strict=True))
 
     def _complaints(self, batch: SimplexBatch, found: dict[str, Any]) -> Iterator[Warning]:
         yield from super()._complaints(batch, found)

@@ -19,7 +19,7 @@ MOST_TRIES = 2
 
 
 def compute(
-    function: Callable[[Any], Any], tasks: Sequence[Any], n_workers: int
+    function: Callable[[Any], Any], tasks: Sequence[object], n_workers: int
 ) -> Iterator[tuple[Any, Any]]:
     """Compute tasks in processes, in the order given; yield each with its result when it is done.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import _extras as extras
 from calibrant._calibrators.methods import make_calibrator
-from calibrant.study._arena import NAME_PREFIX, ArenaCalibrator
+from calibrant.study._calarena import NAME_PREFIX, ArenaCalibrator
 from calibrant.study._methods import ALL_METHODS
 
 try:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Labels
 
 __all__ = ["calibrator", "calibrators"]
 
@@ -36,7 +37,7 @@ class ProbmetricsCalibrator(theirs.Calibrator):
         super().__init__()
         self.calibrator = calibrator
 
-    def _fit_impl(self, X: NDArray[Any], y: NDArray[Any]) -> None:
+    def _fit_impl(self, X: NDArray[Any], y: Labels) -> None:
         self.fitted_ = ArenaCalibrator(self.calibrator).fit(X, y)
 
     def _predict_proba_impl(self, X: NDArray[Any]) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from calibrant._solvers.normalization_aware.prior import (
     add_pseudo_observations,
     build_likelihood,
     cross_validate,
-    deal_rows,
+    deal_segments,
 )
 from calibrant._solvers.pseudo_rows import IN_CHOICES
 from calibrant._solvers.temperature import solve_temperature
@@ -32,7 +32,7 @@ def prior_of(batch, rows, share):
 def test_folds_share_out_every_row_and_leave_something_to_fit():
     for n_rows, scale in ((1, 1.0), (2, 1.0), (7, 1e-9), (200, 3.0)):
         batch = simplex.check_batch(*simulate(n_rows, 4), np.full(n_rows, scale))
-        shares = deal_rows(batch, segment_rows(batch, fill_gaps=True))
+        shares = deal_segments(batch, segment_rows(batch, fill_gaps=True))
         np.testing.assert_allclose(shares.sum(axis=1), batch.weight, rtol=1e-12)
         assert np.all(shares.sum(axis=0) < 0.9 * n_rows * scale)
 
@@ -65,7 +65,7 @@ def test_the_choice_is_the_lowest_point_of_a_parabola():
 def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     batch = simplex.check_batch(*simulate(200, 4))
     rows = segment_rows(batch, fill_gaps=True)
-    share = deal_rows(batch, rows)
+    share = deal_segments(batch, rows)
     prior = prior_of(batch, rows, share)
     choice = cross_validate(rows, prior, share)
     np.testing.assert_array_equal(choice.strengths, STRENGTHS)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calibrant._solvers.normalization_aware.prior import PriorChoice
 
 Minimise = Callable[[NormalizedLikelihood, float, int | None], Found]
-"""Minimises an objective to a tolerance, in at most so many rounds if they are given."""
+"""Minimises an objective to a tolerance, in at most ``max_rounds`` rounds if they are given."""
 
 
 def minimise_exactly(
@@ -45,7 +45,7 @@ def solve_normalization_aware(
     minimise: Minimise = minimise_exactly,
     name: str = "exact",
 ) -> tuple[SharedSteps, SolverReport, PriorChoice | None]:
-    """Fit NA-FIR with so many pseudo-observations, or as many as cross-validation chooses.
+    """Fit NA-FIR with ``prior_strength`` pseudo-observations; None lets cross-validation choose.
 
     The ``temperature`` that they are drawn from may be known. ``name`` is that of ``minimise``.
     """
@@ -64,17 +64,17 @@ def minimise_likelihood(
 ) -> tuple[StepFunction, SolverReport]:
     """Minimise NA-FIR's objective; the certificate is of all segments, whoever found the values."""
     started = perf_counter()
-    found = minimise(likelihood, tol, max_rounds)
-    loss, violation = found.proof or likelihood.evaluate(found.values)
-    step = likelihood.step_function(found.values)
+    result = minimise(likelihood, tol, max_rounds)
+    loss, violation = result.proof or likelihood.evaluate(result.values)
+    step = likelihood.step_function(result.values)
     report = SolverReport(
         name,
         loss,
         violation,
         tol,
-        found.rounds,
+        result.rounds,
         perf_counter() - started,
         n_blocks=step.n_blocks,
-        notes=likelihood.notes + found.notes,
+        notes=likelihood.notes + result.notes,
     )
     return step, report

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 LONGEST_STEP = 6.0
 """Bound on how far a Newton step moves two neighbours apart, in units of log g."""
@@ -71,9 +70,9 @@ class Minimum:
     The exposures are a start for a problem nearby.
     """
 
-    values: Array
-    totals: Array
-    exposures: Array
+    values: Floats
+    totals: Floats
+    exposures: Floats
     violation: float
     rounds: int
 
@@ -81,16 +80,16 @@ class Minimum:
 def solve_with_prior(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
     """Minimise NA-FIR's objective with a prior, which keeps the minimum finite."""
     index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
-    found = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
-    proof = likelihood.objective(found.totals, found.values), found.violation
-    return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
+    result = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
+    proof = likelihood.objective(result.totals, result.values), result.violation
+    return Found(result.values, result.rounds, (BOUNDED,) * is_bounded(result.values), proof)
 
 
 def minimise(
-    index: NDArray[Any],
-    weight: Array,
-    target: Array,
-    exposures: Array,
+    index: NDArray[np.generic],
+    weight: Floats,
+    target: Floats,
+    exposures: Floats,
     *,
     tol: float,
     max_rounds: int,
@@ -102,6 +101,7 @@ def minimise(
     """
     total = float(np.sum(weight))
     n_segments = len(target)
+    # No label lies in the leading segments: the lower their values, the better.
     dead = int(np.argmax(target > 0.0))
     violation = 1.0
     rounds = 0
@@ -110,7 +110,7 @@ def minimise(
         first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
         block_of = block_of_segment(first + dead, n_segments)
         counts = count_cells(index, block_of, len(first))
-        theta = np.log(tops / bottoms)
+        theta = np.log(tops / bottoms)  # the surrogate's maximum: the mean of b / a in each block
         if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
             theta = np.clip(theta, -DEPTH, 0.0)
         pooled = _Pooled(counts, weight, tops, theta, total)
@@ -129,13 +129,13 @@ class _Pooled:
     """The problem on given blocks, and a point of it that Newton's method improves."""
 
     def __init__(
-        self, counts: RowCounts, weight: Array, target: Array, theta: Array, total: float
+        self, counts: RowCounts, weight: Floats, target: Floats, theta: Floats, total: float
     ) -> None:
         self.counts, self.weight, self.target, self.total = counts, weight, target, total
         self.theta = theta
         self.values, self.totals, self.loss, _ = self._at(theta)
 
-    def _at(self, theta: Array) -> tuple[Array, Array, float, float]:
+    def _at(self, theta: Floats) -> tuple[Floats, Floats, float, float]:
         """Values, totals, loss, and how much of the loss is rounding."""
         relative = np.maximum(theta - theta[-1], -DEPTH)
         values = np.exp(relative)
@@ -144,7 +144,7 @@ class _Pooled:
         labels = float(self.target @ relative)
         return values, totals, rows - labels, 1e-14 * (abs(rows) + abs(labels))
 
-    def descend(self, tol: float) -> NDArray[np.int64]:
+    def descend(self, tol: float) -> Wholes:
         """Newton steps until the blocks are optimal to ``tol``; returns the group of each block.
 
         Blocks that would cross are merged into groups.
@@ -154,6 +154,7 @@ class _Pooled:
             if len(self.target) == 1:
                 break
             residual, diagonal, ridge, shares = self._gradient()
+            # Those of the certificate but for their sign, as all residuals add up to 0.
             violation = np.max(np.abs(np.cumsum(residual))) / self.total
             if violation <= tol:
                 break
@@ -164,7 +165,7 @@ class _Pooled:
             group = merged[group]
         return group
 
-    def _gradient(self) -> tuple[Array, ...]:
+    def _gradient(self) -> tuple[Floats, ...]:
         """Gradient in log g, diagonal of the Hessian, ridge to add to it, shares of blocks."""
         gradient, diagonal, shares = self.counts.derivatives(self.weight, self.values, self.totals)
         ridge = RIDGE * gradient + 1e-300  # never zero, for blocks that no row uses
@@ -176,11 +177,11 @@ class _Pooled:
         return residual, diagonal + ridge, ridge, shares
 
     def _newton_step(
-        self, residual: Array, diagonal: Array, ridge: Array, shares: Array, violation: float
-    ) -> Array:
+        self, residual: Floats, diagonal: Floats, ridge: Floats, shares: Floats, violation: float
+    ) -> Floats:
         """Solve with the Hessian: factored where it is small and rows have few blocks."""
         counts, n = self.counts, len(residual)
-        step: Array
+        step: Floats
         if n <= MOST_FACTORED and len(shares) <= MOST_ENTRIES * len(self.weight):
             hessian = np.zeros((n, n))
             add_hessian(counts.pointers, counts.blocks, shares, self.weight, hessian)
@@ -192,12 +193,13 @@ class _Pooled:
                 step = -scale * dpotrs(factor, scale * residual / self.total, lower=1)[0]
                 return step
 
-        def product(direction: Array) -> Array:
+        def product(direction: Floats) -> Floats:
             out = ridge * direction
             about = counts.pointers, counts.blocks, shares, self.weight
             add_hessian_product(*about, direction, out)
             return out
 
+        # Far from the optimum the model is wrong anyway: an inexact step is as good there.
         accuracy = min(1e-2, max(1e-5, 100.0 * violation))
         step, _ = conjugate_gradients(
             product,
@@ -208,7 +210,7 @@ class _Pooled:
         )
         return step
 
-    def _move(self, step: Array, diagonal: Array) -> NDArray[np.int64] | None:
+    def _move(self, step: Floats, diagonal: Floats) -> Wholes | None:
         """Backtrack until the loss falls; returns the group of each block, None if it never does.
 
         The trial point is made non-decreasing by isotonic regression, weighted by the diagonal of
@@ -219,7 +221,7 @@ class _Pooled:
         while length > 1e-6:
             trial = self.theta + length * step
             trial = np.maximum(trial, trial[-1] - DEPTH)
-            base = trial.min() - 1.0
+            base = trial.min() - 1.0  # PAVA's sums are positive, and log g is not
             first, tops, bottoms = pool_adjacent_violators(diagonal * (trial - base), diagonal)
             group = block_of_segment(first, n)
             if len(first) < n:
@@ -238,7 +240,7 @@ class _Pooled:
         return None
 
 
-def _bounded(step: Array, residual: Array) -> Array:
+def _bounded(step: Floats, residual: Floats) -> Floats:
     """Bound how far neighbours move apart: pair by pair, or all alike if that goes uphill."""
     apart = np.diff(step)
     longest = float(np.max(np.abs(apart)))

@@ -10,7 +10,7 @@ problem of its own, of the rows whose labels and largest cells lie in it, with a
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._objectives.normalization_aware import NormalizedLikelihood, SegmentedRows
+    from calibrant._types import Floats, Wholes
 
 SMALLEST = 1e-300
 """Smallest positive value of g."""
@@ -29,7 +30,7 @@ SMALLEST = 1e-300
 def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
     """Solve each level by itself, from FIR, then put them on one scale.
 
-    Segment 0 of a level's problem stands for all cells of lower levels.
+    Segment 0 of a level's problem holds the cells of all lower levels.
     """
     first, row_start = split_levels(likelihood.rows)
     values = np.ones(likelihood.rows.n_segments)
@@ -43,14 +44,14 @@ def solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: in
         weight = likelihood.weight[rows]
         target = np.concatenate([[0.0], likelihood.target[low:high]])
         exposures = sum_cells(index, weight, len(target))
-        found = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
-        values[low:high] = found.values[1:]
-        rounds += found.rounds
+        result = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
+        values[low:high] = result.values[1:]
+        rounds += result.rounds
     notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)
     return Found(values, max(rounds, 1), notes)
 
 
-def split_levels(rows: SegmentedRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_levels(rows: SegmentedRows) -> tuple[Wholes, Wholes]:
     """Cut the segments at the thresholds that lie between label and largest cell of no row.
 
     Returns the first segment of each level, from the lowest, and the number of segments; and the
@@ -68,9 +69,9 @@ def split_levels(rows: SegmentedRows) -> tuple[NDArray[np.int64], NDArray[np.int
 
 def _join_levels(
     likelihood: NormalizedLikelihood,
-    first: NDArray[np.int64],
-    row_start: NDArray[np.int64],
-    values: NDArray[np.float64],
+    first: Wholes,
+    row_start: Wholes,
+    values: Floats,
     epsilon: float,
 ) -> tuple[str, ...]:
     """Scale the levels so that each hides those below it up to ``epsilon``, in place."""
@@ -93,11 +94,7 @@ def _join_levels(
 
 
 def scale_levels(
-    index: NDArray[Any],
-    row_start: NDArray[np.int64],
-    first: NDArray[np.int64],
-    epsilon: float,
-    values: NDArray[np.float64],
+    index: NDArray[np.generic], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 

@@ -16,13 +16,10 @@ from calibrant._solvers.pseudo_rows import price
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
     from calibrant._objectives.normalization_aware import SegmentedRows
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 N_FOLDS = 5
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
@@ -46,11 +43,11 @@ held-out row, rounding would choose: rows of weight 2 and rows given twice round
 class PriorChoice:
     """Held-out NLL of each strength that was tried."""
 
-    strengths: Array
-    losses: Array
+    strengths: Floats
+    losses: Floats
 
     @property
-    def results(self) -> dict[str, Array]:
+    def results(self) -> dict[str, Floats]:
         """Both, by their names among scikit-learn's results of cross-validation."""
         return {"prior_strength": self.strengths, "negative_log_likelihood": self.losses}
 
@@ -58,7 +55,7 @@ class PriorChoice:
     def best(self) -> float:
         """Lowest point of the parabola, in log strength, through the best and its neighbours.
 
-        The strengths are a geometric sequence. To two digits: no more are told apart.
+        The strengths are a geometric sequence. It has two digits, as losses tell no more.
         """
         least = float(self.losses.min())
         i = int(np.argmax(self.losses <= least + EQUAL_LOSSES * max(least, 1.0)))
@@ -81,12 +78,12 @@ class TemperaturePrior:
     """
 
     beta: float
-    mass: Array
-    totals: Array
+    mass: Floats
+    totals: Floats
 
     @classmethod
     def of(
-        cls, batch: SimplexBatch, rows: SegmentedRows, share: Array, temperature: TemperatureMap
+        cls, batch: SimplexBatch, rows: SegmentedRows, share: Floats, temperature: TemperatureMap
     ) -> TemperaturePrior:
         """Sum the predictions over the segments, for parts of the rows."""
         beta = temperature.inverse_temperature
@@ -98,7 +95,7 @@ class TemperaturePrior:
 def build_likelihood(
     batch: SimplexBatch, prior_strength: float | None, temperature: TemperatureMap | None = None
 ) -> tuple[NormalizedLikelihood, PriorChoice | None]:
-    """NA-FIR's objective with a prior of so many pseudo-observations; None: cross-validated.
+    """Return NA-FIR's objective with ``prior_strength`` pseudo-observations; None: cross-validated.
 
     Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
     """
@@ -114,7 +111,7 @@ def build_likelihood(
         choice = choose_strength(batch.take(chosen), temperature)
     rows = segment_rows(batch, fill_gaps=True)
     if prior_strength is None and choice is None:
-        share = deal_rows(batch, rows)
+        share = deal_segments(batch, rows)
     share = np.ascontiguousarray(rows.weight[:, None]) if share is None else share
     prior = TemperaturePrior.of(batch, rows, share, temperature)
     if prior_strength is None:
@@ -134,11 +131,11 @@ def build_likelihood(
 def choose_strength(batch: SimplexBatch, temperature: TemperatureMap) -> PriorChoice:
     """Choose how many pseudo-observations there are, by cross-validation."""
     rows = segment_rows(batch, fill_gaps=True)
-    share = deal_rows(batch, rows)
+    share = deal_segments(batch, rows)
     return cross_validate(rows, TemperaturePrior.of(batch, rows, share, temperature), share)
 
 
-def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
+def deal_segments(batch: SimplexBatch, rows: SegmentedRows) -> Floats:
     """Weight of each row in each fold.
 
     Rows that differ in the order of their cells at most have no order here: each has its part of
@@ -153,17 +150,17 @@ def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
     starts = np.flatnonzero(np.append(True, np.diff(group[order]) != 0))
     together = np.add.reduceat(share[order], starts)
     together /= together.sum(axis=1, keepdims=True)
-    shares: Array = (batch.weight[:, None] * together[group])[rows.order]
+    shares: Floats = (batch.weight[:, None] * together[group])[rows.order]
     return shares
 
 
 def add_pseudo_observations(
     rows: SegmentedRows,
     prior: TemperaturePrior,
-    weight: Array,
+    weight: Floats,
     strength: float,
     without: int | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Weights and targets with ``strength`` pseudo-observations, spread like the weight of rows."""
     parts = prior.mass if without is None else np.delete(prior.mass, without, axis=0)
     mass = np.sum(parts, axis=0)
@@ -171,7 +168,7 @@ def add_pseudo_observations(
     return weight * (1.0 + ratio), rows.positives(weight) + ratio * mass
 
 
-def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -> PriorChoice:
+def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Floats) -> PriorChoice:
     """Held-out NLL of each strength; folds share segments, and each strength starts the next.
 
     It includes the price of leaving temperature scaling: on few rows, or without an error among
@@ -180,7 +177,7 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
     losses, distances = np.zeros((2, len(STRENGTHS)))
     total = float(np.sum(rows.weight))
 
-    def judge(fold: int) -> tuple[Array, Array]:
+    def judge(fold: int) -> tuple[Floats, Floats]:
         gains, gaps = np.empty((2, len(STRENGTHS)))
         held_out = share[:, fold]
         weight = np.maximum(rows.weight - held_out, 0.0)

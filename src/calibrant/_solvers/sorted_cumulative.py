@@ -1,8 +1,12 @@
-"""SCIR: bivariate isotonic regression of the sorted cumulative probabilities, exactly.
+"""SCIR: bivariate isotonic regression of the sorted cumulative probabilities, and its prior.
 
 Every row gives a point (sum of its r largest probabilities, r) for r = 1 .. k - 1, with label 1
 if the true class is among them (the paper's sorted cumulative problem). ``kernels`` says how the
 points shrink to slots before they are split by maximal upper sets.
+
+SCIR gives exact zeros inside plateaus. The paper adds a small constant to every output; we mix
+with the temperature-scaled row, which knows which of the zeros are likely, and let held-out rows
+decide how much.
 """
 
 from __future__ import annotations
@@ -16,16 +20,30 @@ import numpy as np
 from scipy.special import xlogy
 
 import calibrant._kernels.sorted_cumulative as kernels
+from calibrant import _threads as threads
 from calibrant._kernels.tables import SAME_SCORE, SAME_SUM, TIED
+from calibrant._maps.cells import RankedSteps
 from calibrant._maps.steps import RankedStepFunction
-from calibrant._row_order import bound_blocks, lay_thresholds, score_rounding, start_segments
+from calibrant._row_order import (
+    bound_blocks,
+    lay_thresholds,
+    sample_rows,
+    score_rounding,
+    start_segments,
+)
 from calibrant._solvers.bivariate_isotonic import Split, split_points
+from calibrant._solvers.merged_rows import choice_rows
+from calibrant._solvers.pseudo_rows import price
 from calibrant._solvers.report import SolverReport
+from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._types import Floats, Wholes
+
 
 LARGEST_WHOLE = 2**31 - 1
 """Total weight up to which products of two sums fit 64 bits, so that the fit is exact."""
@@ -38,12 +56,12 @@ TOLERANCE = 1e-12
 class CumulativeRows:
     """Rows in sorted cumulative form; a label has several ranks if others are tied with it."""
 
-    cumulative: NDArray[np.float64]  # sum of the r largest probabilities of each row, r = 1 .. k
-    first: NDArray[np.int64]  # ranks of the label
-    last: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    cumulative: Floats  # sum of the r largest probabilities of each row, r = 1 .. k
+    first: Wholes  # ranks of the label
+    last: Wholes
+    weight: Floats
 
-    def take(self, rows: NDArray[Any]) -> CumulativeRows:
+    def take(self, rows: NDArray[np.generic]) -> CumulativeRows:
         """Return some of the rows, by index or mask."""
         return CumulativeRows(
             self.cumulative[rows], self.first[rows], self.last[rows], self.weight[rows]
@@ -57,8 +75,8 @@ class Slots:
     rank: NDArray[np.int32]
     labels: NDArray[Any]  # weighted number of labels inside
     weight: NDArray[Any]
-    where: NDArray[np.float64]  # leftmost q
-    sure: NDArray[np.float64]  # per rank, from where nothing of label 0 lies above: 1
+    where: Floats  # leftmost q
+    sure: Floats  # per rank, from where nothing of label 0 lies above: 1
     has_zeros: bool  # whether points were left out since nothing of label 1 lies below: 0
     total: float  # weight of all points
     is_whole: bool  # whether all sums are exact
@@ -76,7 +94,7 @@ def accumulate(batch: SimplexBatch) -> CumulativeRows:
     return CumulativeRows(rows, first, last, batch.weight)
 
 
-def whole_units(rows: CumulativeRows) -> tuple[NDArray[np.int64], bool]:
+def whole_units(rows: CumulativeRows) -> tuple[Wholes, bool]:
     """Weights as whole numbers that also hold the shares of tied labels, and whether exactly.
 
     Whole weights are scaled by the least common multiple of the numbers of tied classes. Where
@@ -157,7 +175,7 @@ def fit_map(
     return raise_below_even(function, report, rows.cumulative.shape[1])
 
 
-def lay_half_way(function: RankedStepFunction, sums: NDArray[np.float64]) -> RankedStepFunction:
+def lay_half_way(function: RankedStepFunction, sums: Floats) -> RankedStepFunction:
     """Lay the steps about half-way between a sum and the largest of all ranks below it.
 
     All ranks have the same sums, and what a step is moved by depends on its sum alone: the function
@@ -235,3 +253,140 @@ def log_loss(split: Split) -> float:
     )
     weight = inside + outside
     return -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))
+
+
+N_FOLDS = 5
+
+SHARES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, *np.arange(1, 21) / 20])
+"""Shares to choose from; never 0, so that no zero survives unless it is asked for."""
+
+SLACK = 0.01
+"""The smallest share is taken whose held-out NLL is within this fraction of the least.
+
+NLL asks for more of the prior than calibration does, and is flat around its least.
+"""
+
+WITHOUT_CHOICE = 0.5
+"""Share where there is one row only, so that none can be held out."""
+
+MOST_CELLS = 1 << 20
+"""Cells from which the expected loss is taken: more do not change its first digits."""
+
+SMALLEST_HELD_OUT = 1e-12
+"""Held-out probabilities below it count as this much."""
+
+
+def choose_prior_share(
+    batch: SimplexBatch,
+    rows: CumulativeRows,
+    max_rank: int | None = None,
+    zero_probability: float | None = None,
+    *,
+    raise_to_even: bool = True,
+) -> tuple[float, SolverReport]:
+    """Share of the temperature-scaled row, by cross-validation in folds.
+
+    ``rows`` is the batch in sorted cumulative form. The objective reported is the held-out NLL
+    per unit of weight at the share that was chosen, with the price of leaving the
+    temperature-scaled rows (see ``pseudo_rows``).
+    """
+    started = perf_counter()
+    row, folds, weight = batch.deal(N_FOLDS)
+    batch = replace(batch.take(row), weight=weight)
+    rows = replace(rows.take(row), weight=weight)
+    own, prior, distances = held_out(
+        batch, rows, folds, max_rank, zero_probability, raise_to_even=raise_to_even
+    )
+    if len(own) == 0:
+        note = "there is one row only: the prior share was not chosen by cross-validation"
+        return WITHOUT_CHOICE, SolverReport(
+            "cross-validation", math.nan, 0.0, 0.0, 0, perf_counter() - started, notes=(note,)
+        )
+    losses = np.array([_loss(own, prior, batch.weight, share) for share in SHARES])
+    losses += price(distances) / math.fsum(batch.weight)
+    chosen = int(np.argmax(losses <= losses.min() * (1.0 + SLACK)))
+    report = SolverReport(
+        "cross-validation", float(losses[chosen]), 0.0, 0.0, N_FOLDS, perf_counter() - started
+    )
+    return float(SHARES[chosen]), report
+
+
+def held_out(
+    batch: SimplexBatch,
+    rows: CumulativeRows,
+    folds: Wholes,
+    max_rank: int | None,
+    zero_probability: float | None = None,
+    *,
+    raise_to_even: bool = True,
+) -> tuple[Floats, Floats, Floats]:
+    """Probability of each row's label, by SCIR and by temperature scaling without its fold.
+
+    And the expected NLL of every share if temperature scaling were right, from a bounded number
+    of rows.
+    """
+    names = np.unique(folds)
+    if len(names) < 2:
+        return np.empty(0), np.empty(0), np.empty(0)
+    own, prior = np.empty(batch.n_rows), np.empty(batch.n_rows)
+    expected = np.zeros(len(SHARES))
+    looked_at = sample_rows(batch.scores, batch.kind, max(1, MOST_CELLS // batch.n_classes))
+
+    def judge(fold: int) -> Floats:
+        out, rest = folds == fold, folds != fold
+        function, _ = fit_map(rows.take(rest), max_rank, raise_to_even=raise_to_even)
+        held, row = batch.take(out), np.arange(np.count_nonzero(out))
+        plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(held.scores)
+        temperature = solve_temperature(batch.take(rest), zero_probability=zero_probability).map
+        scaled = temperature(held.scores)
+        own[out], prior[out] = plain[row, held.class_index], scaled[row, held.class_index]
+        part = looked_at[out]
+        return _expected(plain[part], scaled[part], held.weight[part])
+
+    for result in threads.each(judge, names.tolist()):
+        expected += result
+    return own, prior, expected / math.fsum(batch.weight[looked_at])
+
+
+def _expected(plain: Floats, scaled: Floats, weight: Floats) -> Floats:
+    """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
+    mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST_HELD_OUT) for s in SHARES)
+    return np.array([-np.sum(weight @ (scaled * np.log(rows))) for rows in mixed])
+
+
+def _loss(own: Floats, prior: Floats, weight: Floats, share: float) -> float:
+    """Mean NLL of the mixture."""
+    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST_HELD_OUT)
+    return -float(weight @ np.log(mixed)) / float(weight.sum())
+
+
+def solve_sorted_cumulative(
+    batch: SimplexBatch,
+    *,
+    prior_share: float | None,
+    max_rank: int | None = None,
+    raise_to_even: bool = True,
+    zero_probability: float | None = None,
+    temperature: TemperatureMap | None = None,
+) -> tuple[RankedSteps, SolverReport, SolverReport | None]:
+    """Fit SCIR with a share of temperature scaling, or the one that cross-validation chooses.
+
+    With q_ir, the sum of the r largest probabilities of row i, and z_ir, whether its label is among
+    them, g minimises sum_i w_i sum_r (g(q_ir, r) - z_ir)^2 over functions that rise in q and in r.
+
+    The second report is that of the choice. ``max_rank`` pools all ranks from it on: the fit there
+    depends on q alone. ``raise_to_even`` bounds g by r / k from below. The ``temperature`` of all
+    rows may be known.
+    """
+    rows, choice = accumulate(batch), None
+    if prior_share is None:
+        chosen = choice_rows(batch)
+        some = (batch, rows) if chosen is None else (batch.take(chosen), rows.take(chosen))
+        prior_share, choice = choose_prior_share(
+            *some, max_rank, zero_probability, raise_to_even=raise_to_even
+        )
+    function, report = fit_map(rows, max_rank, raise_to_even=raise_to_even)
+    if temperature is None:
+        temperature = solve_temperature(batch, zero_probability=zero_probability).map
+    scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
+    return RankedSteps(function, prior_share, scale, zero_logit, batch.kind), report, choice
