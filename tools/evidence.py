@@ -130,6 +130,12 @@ STEPS = (
     ),
     Step("benchmarks", "evidence/benchmarks.md", ("tools/write_benchmarks.py",), EVERY, PEERS),
     Step(
+        "shift",
+        "evidence/shift.md",
+        ("tools/measure_shift.py", "DATA"),
+        (*AUTO, "_calibrators.two_class", "_calibrators.shift_check"),
+    ),
+    Step(
         "judges",
         "evidence/judges.md",
         ("benchmarks/judge_models.py", "300"),
