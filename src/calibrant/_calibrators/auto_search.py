@@ -17,6 +17,7 @@ from calibrant._gate import SimplexBatch
 from calibrant._row_order import sample_rows
 from calibrant._solvers.monotone_spline import STRENGTH
 from calibrant._solvers.points import to_points
+from calibrant._solvers.pseudo_rows import AT_SCORES
 from calibrant._solvers.temperature import HELD
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
     "structured": ("structured", {"tol": TOLERANCE}),
     "structured-wide": ("structured", {"tol": TOLERANCE, "bound": 1e-5}),
     "structured-loose": ("structured", {"tol": TOLERANCE, "strength": 0.5}),
-    "na-fir": ("na-fir", {"prior_strength": 120.0}),
+    "na-fir": ("na-fir", {"prior_strength": AT_SCORES}),
     "scir": ("scir", {"prior_share": 0.05}),
     "spline": ("spline", {"strength": STRENGTH}),
     "two-class": ("two-class", {}),

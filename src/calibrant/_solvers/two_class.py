@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
-from scipy.special import expit, logit
+from scipy.special import expit, logit, logsumexp
 
 from calibrant._gate import to_logits
 from calibrant._maps.cells import ClasswiseCurves
@@ -266,11 +266,8 @@ class _Average:
 
     def curve(self, shares: Array, logs: BoundedLogs) -> LogOddsCurve:
         """Return the average with these shares, in the order of the class's first line."""
-        tops = [logs.max(axis=0) for logs in self._logs]
-        one, rest = (
-            top + np.log(shares @ np.exp(logs - top))
-            for logs, top in zip(self._logs, tops, strict=True)
-        )
+        used = shares > 0.0  # beside what has no share the others may be too small to be seen
+        one, rest = (logsumexp(logs[used], axis=0, b=shares[used, None]) for logs in self._logs)
         y = one - rest
         if np.any(np.diff(y) < 0.0):
             y = self._pool(y)
