@@ -13,7 +13,6 @@ own: sources are changed in place, one at a time, and put back. Results go to
 import ast
 import json
 import random
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -65,23 +64,19 @@ def cover():
 def environment():
     import os
 
-    return os.environ | {"COVERAGE_FILE": str(COVERAGE), "HYPOTHESIS_PROFILE": "default"}
+    return os.environ | {"COVERAGE_FILE": str(COVERAGE), "HYPOTHESIS_PROFILE": "local"}
 
 
 def tests_of_lines():
     """Return the tests that reach each line of each file."""
-    from coverage.numbits import numbits_to_nums
+    from coverage import CoverageData
 
-    found = {}
-    with sqlite3.connect(COVERAGE) as base:
-        query = (
-            "select file.path, context.context, line_bits.numbits from line_bits "
-            "join file on file.id = file_id join context on context.id = context_id"
-        )
-        for path, context, bits in base.execute(query):
-            if context:
-                for line in numbits_to_nums(bits):
-                    found.setdefault((path, line), []).append(context.removesuffix("|run"))
+    data, found = CoverageData(str(COVERAGE)), {}
+    data.read()
+    for path in data.measured_files():
+        for line, contexts in data.contexts_by_lineno(path).items():
+            names = [name.removesuffix("|run") for name in contexts if name]
+            found.setdefault((path, line), []).extend(names)
     return found
 
 
