@@ -217,6 +217,11 @@ def test_right_predictions_have_no_segment():
     quiet = next(own for own in results if not own.segments)
     assert "No segments of" in str(quiet)
     assert f"An error of {100 * quiet.detectable:.2g} points in a tenth" in str(quiet)
+    # Six standard deviations of the mean of 60 rows, whose variance is that of the predictions.
+    y, p, features, *_ = draw(100, 600, error=0.0)
+    variance = np.mean(p * (1.0 - p))
+    known = calibration_segments(y, p, features).detectable
+    assert known == pytest.approx(6.0 * np.sqrt(variance / 60.0), rel=1e-12)
 
 
 def test_segments_that_are_wrong_are_found_in_most_draws():
