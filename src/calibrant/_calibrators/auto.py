@@ -173,7 +173,8 @@ class AutoCalibrator(Composed):
 
     def _fit_parts(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, Any]:
         names = self._names(batch.n_classes, len(np.unique(batch.class_index)))
-        with progress("AutoCalibrator", len(names) + 2, verbose=self.verbose) as start:
+        n_steps = len(names) + 2 + (batch.group is not None)
+        with progress("AutoCalibrator", n_steps, verbose=self.verbose) as start:
             search = Search(batch, self.cv) if search is None else search
             search.hold_out(names, start)
             start("mixture")
@@ -181,7 +182,20 @@ class AutoCalibrator(Composed):
             weights, report = self._weigh(search, names, reference)
             start("finish")
             fitted = self._finish(search, names, weights, reference)
+            if batch.group is not None:
+                start("rows of known groups")
+                gain = self._gain_by_rows(batch, names, reference)
+                fitted["report_"] = replace(fitted["report_"], gain_by_rows=gain)
             return fitted | {"solver_report_": report}
+
+    def _gain_by_rows(self, batch: SimplexBatch, names: list[str], reference: str) -> float:
+        """Return what a mixture would gain on the baseline if rows were held out one by one."""
+        search = Search(replace(batch, group=None), self.cv)
+        search.hold_out(names, lambda _: None)
+        weights, _ = self._weigh(search, names, reference)
+        of_labels = np.maximum(search.of_labels(names), SMALLEST)
+        gains = np.log(of_labels @ weights) - np.log(of_labels[:, names.index(BASELINE)])
+        return float(search.batch.weight @ gains / search.batch.weight.sum())
 
     def _weigh(
         self, search: Search, names: list[str], reference: str

@@ -63,6 +63,9 @@ class AutoReport:
         Weight in the result of the calibrators fitted to the whole mixture.
     home : str
         Candidate towards which the mixture is shrunk.
+    gain_by_rows : float
+        Of a fit with groups, by how many nats a mixture would be ahead of temperature scaling if
+        rows were held out one by one, so that others of their groups are known; NaN without groups.
     """
 
     candidates: tuple[Candidate, ...]
@@ -71,6 +74,7 @@ class AutoReport:
     mixture_nll: float
     finish_share: float = 0.0
     home: str = BASELINE
+    gain_by_rows: float = math.nan
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -102,7 +106,19 @@ class AutoReport:
             f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
             f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
             f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
-            f"{finish}"
+            f"{finish}{self._of_groups}"
+        )
+
+    @property
+    def _of_groups(self) -> str:
+        """Say how much of the gain is left where groups are new."""
+        if math.isnan(self.gain_by_rows):
+            return ""
+        baseline = next(c for c in self.candidates if c.path == BASELINE)
+        return (
+            " Groups were held out whole: the mixture gains "
+            f"{baseline.nll - self.mixture_nll:.4f} on temperature scaling where groups are new; "
+            f"it would gain {self.gain_by_rows:.4f} where other rows of a group are known."
         )
 
     def __repr__(self) -> str:
