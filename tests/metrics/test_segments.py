@@ -224,6 +224,16 @@ def test_right_predictions_have_no_segment():
     assert known == pytest.approx(6.0 * np.sqrt(variance / 60.0), rel=1e-12)
 
 
+def test_a_p_value_is_the_share_of_draws_with_a_larger_segment():
+    """Of 199 draws and the data, so that it counts in steps of 1 / 200."""
+    results = [calibration_segments(*draw(200 + i, 1200, 0.09)[:3], alpha=0.3) for i in range(6)]
+    chances = [segment.p_value for own in results for segment in own.segments]
+    steps = [200 * chance for chance in chances if chance > 0.02]
+    assert len(steps) >= 2
+    assert steps == pytest.approx(np.round(steps), abs=1e-9)
+    assert all(type(chance) is float for chance in chances)
+
+
 def test_segments_that_are_wrong_are_found_in_most_draws():
     hits = 0
     for seed in range(200, 210):

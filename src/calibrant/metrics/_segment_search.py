@@ -259,7 +259,7 @@ def find_segments(
         more = SECOND_CONDITION * (len(proposed.conditions) > 1)
         size, segment = _judge(events, errors, proposed, bound + more)
         exceeds = 1 + np.count_nonzero(largest >= size - more - ROUNDING)
-        chance = min(exceeds / (1 + len(largest)), 2.0 * len(scan.one) * float(ndtr(-size)))
+        chance = float(min(exceeds / (1 + len(largest)), 2.0 * len(scan.one) * ndtr(-size)))
         if chance <= alpha:
             wrong.append((size, proposed, replace(segment, p_value=chance)))
     return list(_unexplained(errors, wrong)), len(scan.one)
