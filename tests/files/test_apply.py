@@ -2,12 +2,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant import FlattenedIsotonic, TemperatureScaling
+from calibrant import FlattenedIsotonic, GroupedCalibrator, TemperatureScaling
 from calibrant._bad_rows import bad_rows
 from calibrant._files import apply
 from calibrant._files.formats import read_prediction_file
 from calibrant._files.request import Request
-from calibrant.errors import NonFiniteError, PredictionFileError
+from calibrant.errors import NonFiniteError, ParameterError, PredictionFileError
 from conftest import simulate
 
 REQUEST = Request(usual_part="test")
@@ -86,6 +86,16 @@ def test_bad_rows_are_skipped_or_marked(tmp_path, fitted):
     assert np.isnan(out[[3, 4, 400]]).all()
     np.testing.assert_array_equal(out[good], calibrator.predict_proba(p[good]))
     assert bad_rows(p, "probabilities", None) == [3, 4, 400]
+
+
+def test_bad_rows_of_columns_beside_the_scores_are_refused(tmp_path):
+    p, y = simulate(120, 3)
+    grouped = GroupedCalibrator(TemperatureScaling()).fit(p, y, groups=np.arange(120) % 2)
+    source = write(tmp_path / "in.npy", p)
+    request = Request(groups="region")
+    with pytest.raises(ParameterError, match="scores alone") as caught:
+        apply.apply_file(grouped, source, tmp_path / "out.npy", request, on_bad_row="skip")
+    assert (caught.value.argument, caught.value.value) == ("on_bad_row", "skip")
 
 
 def test_float32_stays_float32(tmp_path):

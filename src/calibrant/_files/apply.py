@@ -75,7 +75,10 @@ def apply_file(
     with the number of rows or files done.
     """
     by_row = request.groups is not None or hasattr(calibrator, "columns_")
-    gate.check_option("on_bad_row", on_bad_row, ("raise",) if by_row else ON_BAD_ROW)
+    gate.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    if by_row and on_bad_row != "raise":
+        message = f"on_bad_row={on_bad_row!r} is for models of scores alone; repair the bad rows"
+        raise errors.ParameterError(message, argument="on_bad_row", value=on_bad_row)
     sums = calibrator._score_sums() if is_checked else None  # noqa: SLF001  (ours)
     apply = partial(_apply_file, calibrator, request, on_bad_row, sums)
     tables = files_below(path, "table") if path.is_dir() else []

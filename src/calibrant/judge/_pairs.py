@@ -72,8 +72,8 @@ class PairReport(Result):
             f"{100 * self.confidence_level:g} % intervals"
         )
         lines.append(
-            f"position bias: the judge prefers the first answer by {value:.1f} points "
-            f"[{low:.1f}, {high:.1f}] more than humans"
+            f"position bias: the judge prefers the first answer by {value:z.1f} points "
+            f"[{low:z.1f}, {high:z.1f}] more than humans"
         )
         if not math.isnan(self.consistency):
             lines.append(f"judged in both orders, {100 * self.consistency:.0f} % have one winner")

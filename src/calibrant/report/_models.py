@@ -179,7 +179,7 @@ class ModelTable(Result):
                     *[row.task] * has_tasks,
                     f"{row.n_rows:,}",
                     accuracy,
-                    _arrow(row.overconfidence.value, row.overconfidence_calibrated.value, "+.1f"),
+                    _arrow(row.overconfidence.value, row.overconfidence_calibrated.value, "+z.1f"),
                     _arrow(row.error, row.error_calibrated, ".1f"),
                     f"{row.nll:.3f} > {row.nll_calibrated:.3f}",
                     "" if math.isnan(row.slope) else f"{row.slope:.2f}",
