@@ -212,3 +212,12 @@ def test_rows_are_checked_and_a_refused_chunk_changes_nothing():
     assert sample.update(p[:0], y[:0]).n_rows == 50
     with refuses("max_cells"):
         RowSample(range(3), max_cells=2)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "cells"),
+    [(2, 1 << 24), (512, 1 << 24), (600, 64 * 600**2), (1000, 64 * 1000**2), (1500, 1 << 26)],
+)
+def test_the_room_is_of_64_rows_of_each_of_many_classes(n_classes, cells):
+    sample = RowSample(np.arange(n_classes))
+    assert sample.max_cells == cells
