@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +9,10 @@ Floats = NDArray[np.float64]
 Wholes = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-Labels = NDArray[Any]
+Array = NDArray[np.generic]
+"""An array of anything: its values are moved or compared, and nothing is calculated with them."""
+
+Labels = NDArray[np.generic]
 """Labels of rows or of columns: numbers, text or whatever the caller has."""
 
 Label = str | bytes | bool | int | float | np.generic
