@@ -14,7 +14,7 @@ from calibrant._cli.showing import in_columns, naming_file, show, write_columns
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
 
 
 @command()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
 
 
 @command()

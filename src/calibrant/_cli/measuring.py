@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
     from calibrant.metrics import CalibrationTest
     from calibrant.report._results import Comparison
 

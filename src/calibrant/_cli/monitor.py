@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
     from calibrant.monitor import CalibrationMonitor
 
 EXIT_ALARM = 6

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._files.request import Request
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from calibrant._files.source import Request
 
     Run = Callable[..., Any]
 
@@ -127,6 +127,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
 }
+NOT_OF_FILES = ("costs", "level", "seed", "jobs", "as_json")
 SCORES = ("kind", "positive", "normalize", "label", "labels", "columns", "ignore", "classes")
 SERVED = ("part", "normalize", "label", "columns", "ignore", "groups")
 """Options of files of labelled scores, and of files that a model calibrates."""
@@ -134,12 +135,14 @@ SERVED = ("part", "normalize", "label", "columns", "ignore", "groups")
 
 def shared(*chosen: str) -> Callable[[Run], Run]:
     """Give a command some shared options: those about files as one argument ``request``."""
-    of_files = [name for name in chosen if name in Request.__dataclass_fields__]
+    of_files = [name for name in chosen if name not in NOT_OF_FILES]
 
     def decorate(run: Run) -> Run:
         @wraps(run)
         def prepared(**arguments: Any) -> Any:
             if of_files:
+                from calibrant._files.source import Request  # not where only help is shown
+
                 given = {name: arguments.pop(name) for name in of_files}
                 given = {name: value for name, value in given.items() if value is not None}
                 arguments["request"] = Request(**given)

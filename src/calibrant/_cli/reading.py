@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
 
 
 def read_file(

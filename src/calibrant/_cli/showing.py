@@ -68,8 +68,7 @@ def write_columns(out: Path, table: object) -> None:
     """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
     import pyarrow as pa
 
-    from calibrant._files.formats import holds
-    from calibrant._files.writers import save_table
+    from calibrant._files.formats import holds, save_table
 
     if not holds(out, "table"):
         raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
