@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from calibrant._cli.options import PATH, command, output_option, shared, split_names
-from calibrant._cli.showing import show, write_columns
+from calibrant._cli.reading import show, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,6 @@ def judge(
     level: float,
     seed: int,
     output: Path | None,
-    as_json: bool,
 ) -> None:
     """Calibrate a judge to human grades and estimate their mean.
 
@@ -104,7 +103,7 @@ def judge(
     for name in ("probabilities", "win_probability"):  # which -o writes
         facts.pop(name, None)
     sources = [str(path) for path in (labelled, unlabelled) if path is not None]
-    show({"sources": sources, **facts}, as_json, repr(result))
+    show({"sources": sources, **facts}, repr(result))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-from contextlib import nullcontext
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from calibrant._files.source import Request
 
-    Run = Callable[..., Any]
+    Run = Callable[..., int | None]
 
 PATH = click.Path(path_type=Path)
 
@@ -139,14 +138,19 @@ def shared(*chosen: str) -> Callable[[Run], Run]:
 
     def decorate(run: Run) -> Run:
         @wraps(run)
-        def prepared(**arguments: Any) -> Any:
+        def prepared(**arguments: Any) -> int | None:
             if of_files:
                 from calibrant._files.source import Request  # not where only help is shown
 
                 given = {name: arguments.pop(name) for name in of_files}
                 given = {name: value for name, value in given.items() if value is not None}
                 arguments["request"] = Request(**given)
-            with _threads(arguments.pop("jobs")) if "jobs" in chosen else nullcontext():
+            arguments.pop("as_json", None)  # which ``show`` asks for
+            if "jobs" not in chosen:
+                return run(**arguments)
+            from calibrant import _threads as threads
+
+            with threads.jobs(arguments.pop("jobs")):
                 return run(**arguments)
 
         decorated: Run = prepared
@@ -155,12 +159,6 @@ def shared(*chosen: str) -> Callable[[Run], Run]:
         return decorated
 
     return decorate
-
-
-def _threads(jobs: int) -> Any:
-    from calibrant import _threads as threads
-
-    return threads.jobs(jobs)
 
 
 def words(request: Request, chosen: Sequence[str]) -> list[str]:
