@@ -19,7 +19,7 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant._predictions import log_odds
 from calibrant._result import Estimate
-from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
