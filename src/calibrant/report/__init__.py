@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from calibrant.report._models import ModelAnswers, compare_models
     from calibrant.report._models_page import write_models
     from calibrant.report._page import build_report, write_report
+    from calibrant.report._results import Comparison
 
 _HOMES = {
+    "Comparison": "calibrant.report._results",
     "ModelAnswers": "calibrant.report._models",
     "build_report": "calibrant.report._page",
     "compare": "calibrant.report._comparison",
@@ -28,6 +30,7 @@ _HOMES = {
 """The module of every public name."""
 
 __all__ = [
+    "Comparison",
     "ModelAnswers",
     "build_report",
     "compare",

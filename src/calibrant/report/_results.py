@@ -152,7 +152,23 @@ class Decisions:
 
 @result(eq=False, repr=False)
 class Comparison:
-    """Result of :func:`compare`; ``print`` shows it as a table."""
+    """Result of :func:`compare`; ``print`` shows it as a table.
+
+    Parameters
+    ----------
+    results, failures, classes, val_counts, test_counts, settings, sources, versions, warnings
+    created, seconds, by_group, segments, decisions
+        The attributes of these names.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.report import compare
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> comparison = compare(y, scores, new_y, new_scores, "ts", n_resamples=20)
+    >>> comparison.verdict.chosen, comparison.result("ts").fit_seconds < 60
+    ('ts', True)
+    """
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
