@@ -499,9 +499,8 @@ def finish_grid(figure: Figure, curve: ReliabilityCurve, title: str | None = Non
         point(linewidth=1.4, label="observed (larger: more rows)"),
     ]
     if np.isfinite(curve.p_value):
-        level = f"{100 * curve.consistency_level:g} %"
         marks += [
-            Patch(color=style.PALE, label=f"{level} range if calibrated"),
+            Patch(color=style.PALE, label="95 % range if calibrated"),
             point(linestyle="none", markerfacecolor="white", label="within this range"),
         ]
     n_columns = 2 if figure.get_figwidth() > 4 else 1
