@@ -37,9 +37,8 @@ settings.load_profile(
 collect_ignore = ["calibrators/toy_method.py", "kernels/every_number.py"]
 
 HERE = Path(__file__).parent
-COLLECTION = HERE.parents[1] / "shared" / "data"
 SMALL = HERE / "data"
-DATA = Path(os.environ.get("CALIBRANT_DATA", COLLECTION if COLLECTION.exists() else SMALL))
+DATA = Path(os.environ.get("CALIBRANT_DATA", SMALL))
 REAL_FILES = sorted(path.stem for path in DATA.glob("*.npz"))
 if not REAL_FILES:
     raise FileNotFoundError(f"{DATA} has no *.npz files; unset CALIBRANT_DATA")
