@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Class = TypeVar("Class", bound=type)
-ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
+ARRAYS = dict.fromkeys(("Floats", "Labels", "Array", "NDArray[Any]"), "ndarray") | {
+    "Wholes": "ndarray of int",
+    "Bools": "ndarray of bool",
+    "Label": "object",
+}
 
 
 def doc(text: str, default: object = MISSING) -> Any:
