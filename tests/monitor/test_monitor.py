@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import errors
 from calibrant.monitor import CalibrationMonitor, write_page
-from calibrant.monitor._results import MeanSequence
+from calibrant.monitor._evidence import MeanSequence
 from conftest import refuses
 from monitor.streams import honest, shifted
 
