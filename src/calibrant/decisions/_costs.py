@@ -64,17 +64,19 @@ class CostTable(NamedTuple):
         """Probability of the positive class above which its action costs less."""
         matrix = self.matrix[..., ::-1, ::-1] if self.positive == 0 else self.matrix
         if matrix.ndim == 3:
-            raise ParameterError("costs differ by row, so there is no threshold for all rows")
+            raise _wrong_costs(" differ by row, so there is no threshold for all rows", matrix)
         if matrix.shape != (2, 2):
-            raise ParameterError(
-                f"costs has shape {matrix.shape}, including abstaining; a threshold exists only "
-                "for two classes (rows) and two actions (columns)"
+            raise _wrong_costs(
+                f" has shape {matrix.shape}, including abstaining; a threshold exists only for "
+                "two classes (rows) and two actions (columns)",
+                matrix,
             )
         (right, wrong), (missed, hit) = matrix.tolist()
         if min(wrong - right, missed - hit) < 0 or wrong - right + missed - hit == 0:
-            raise ParameterError(
-                "one action of costs is never more expensive than the other, whatever the class "
-                "(row), so there is no threshold between them"
+            raise _wrong_costs(
+                " has an action that is never more expensive than the other, whatever the class "
+                "(row), so there is no threshold between them",
+                matrix,
             )
         return float((wrong - right) / (wrong - right + missed - hit))
 
@@ -86,7 +88,9 @@ def read_in_memory(
     source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
         raise ContainerError(
-            "y_proba comes in chunks, but decisions need rows in memory; pass a part of the rows"
+            "y_proba comes in chunks, but decisions need rows in memory",
+            remedy="pass a part of the rows",
+            argument="y_proba",
         )
     return source
 
@@ -562,8 +566,9 @@ def value_of_calibration(
     check_level(confidence_level)
     if has_one_column(y_proba) != has_one_column(y_calibrated):
         raise ShapeError(
-            "one of y_proba and y_calibrated has one column, the other has several; pass the same "
-            "columns of both"
+            "one of y_proba and y_calibrated has one column, the other has several",
+            remedy="pass the same columns of both",
+            argument="y_calibrated",
         )
     of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
     both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))

@@ -60,7 +60,9 @@ def _read_thresholds(thresholds: ArrayLike | None, high: float) -> Floats:
     for point in points.tolist():
         check_number("thresholds", point, low=0.0, high=high)
     if len(points) == 0:
-        raise errors.ParameterError("thresholds=[] is empty; pass at least one probability")
+        raise errors.ParameterError(
+            "thresholds=[] is empty; pass at least one probability", argument="thresholds"
+        )
     return np.unique(points.astype(np.float64))
 
 
@@ -185,9 +187,10 @@ def cost_curve(
     if rows.n_classes != 2:
         raise errors.ParameterError(
             f"y_proba has {rows.n_classes} classes, but a cost curve needs two; pass the "
-            "column of one class, and y_true == that class"
+            "column of one class, and y_true == that class",
+            argument="y_proba",
         )
-    points = _read_thresholds(thresholds, 1.0)
+    points, threshold = _read_thresholds(thresholds, 1.0), table.threshold
     true, false, share = _shares(sums_above(rows, points, table.positive))
     matrix = table.matrix if table.positive == 1 else table.matrix[::-1, ::-1]
     (right, wrong), (missed, hit) = matrix.tolist()
@@ -199,7 +202,7 @@ def cost_curve(
         cost=cost,
         best_threshold=float(points[best]),
         best_cost=float(cost[best]),
-        threshold=table.threshold,
+        threshold=threshold,
     )
 
 
@@ -361,13 +364,16 @@ def threshold_for(
     rows = read_in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     if np.ptp(rows.weight) > 0.0:
         raise errors.WeightError(
-            "unequal weights do not allow a binomial bound; leave sample_weight out"
+            "unequal weights do not allow a binomial bound",
+            remedy="leave sample_weight out",
+            argument="sample_weight",
         )
     column = None if target == "accuracy" else usual_column(rows.n_classes)
     if column is None and target in ("precision", "recall"):
         raise errors.ParameterError(
             f"y_proba has {rows.n_classes} classes, but {target} is of one; pass the column of "
-            "that class, and y_true == that class"
+            "that class, and y_true == that class",
+            argument="y_proba",
         )
     rows = replace(rows, weight=np.ones(rows.n_rows))
     values, weight, hits = distinct_above(rows, column)

@@ -125,7 +125,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         if self.estimator is None:
             raise errors.ParameterError(
                 "without an estimator there is nothing to fit; pass probabilities to predict, and "
-                "classes= if the columns are not 0, 1, ..."
+                "classes= if the columns are not 0, 1, ...",
+                argument="estimator",
             )
         fitted = clone(self.estimator).fit(X, y, **fit_params)
         self._read_costs(np.asarray(fitted.classes_), fitted)  # refuses them before a change
