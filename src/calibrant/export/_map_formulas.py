@@ -10,18 +10,19 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._kernels.tables import TIED
-from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps
-from calibrant._maps.compositions import ChainMap, GroupedMap, MixtureMap, Stage
+from calibrant._maps.base import ChainMap, GroupedMap, MixtureMap, Stage
+from calibrant._maps.curves import ClasswiseCurves
 from calibrant._maps.features import FeatureMap
 from calibrant._maps.logits import (
     AffineMap,
     DirichletMap,
     LogitMap,
+    PriorMap,
     SplineMap,
     StructuredMap,
     TemperatureMap,
 )
-from calibrant._maps.priors import PriorMap
+from calibrant._maps.steps import RankedSteps, SharedSteps
 from calibrant.export._formula_parts import (
     Operations,
     Value,
