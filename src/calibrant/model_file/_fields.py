@@ -40,7 +40,6 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
-from calibrant._types import Floats, Labels
 from calibrant.errors import ModelFileError, ParameterError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
@@ -48,6 +47,7 @@ from calibrant.model_file._format import require, take
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from calibrant._types import Floats, Labels
     from calibrant.model_file._parts import Reader, Writer
 
 
@@ -117,6 +117,7 @@ VECTOR_DTYPES = {
 """Which numpy dtypes a vector of each type may have."""
 
 _KINDS = {kind.__name__: kind for kind in VECTOR_DTYPES}
+_NUMBERS = (np.float64, np.int64)
 _STORED = {int: np.int64, float: np.float64, bool: np.int64}
 _TEXTS = {"str": "U", "bytes": "S"}
 
@@ -125,9 +126,6 @@ def _expanded(kind: object) -> Any:
     """Return what an alias stands for, as ``NDArray`` does from numpy 2.5 on."""
     value = getattr(get_origin(kind), "__value__", None)
     return kind if value is None else value[get_args(kind)]
-
-
-_LABELS = _expanded(Labels)
 
 
 # What belongs to a fit
@@ -227,7 +225,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
-    if kind == _LABELS:
+    if origin is np.ndarray and _type_of_cells(kind) not in _NUMBERS:
         return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
@@ -267,15 +265,17 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     if kind in (float, int, str, bool):
         require(type(stored) is kind, f"{name} is not of type {kind.__name__}", "fields")
         return stored
-    if kind == _LABELS:
+    if origin is np.ndarray and _type_of_cells(kind) not in _NUMBERS:
         return reader.vector(stored, name)
     if origin is np.ndarray:
         _expect(stored, "array", name)
-        return reader.take(name, whole=_is_whole(kind), n_dimensions=None)
+        return reader.take(name, whole=_type_of_cells(kind) is np.int64, n_dimensions=None)
     if kind in STEPS:
         _expect(stored, STEPS[kind], name)
         arrays = field_types(kind).items()
-        return kind(*(reader.take(f"{name}/{f}", whole=_is_whole(of)) for f, of in arrays))
+        return kind(
+            *(reader.take(f"{name}/{f}", whole=_type_of_cells(of) is np.int64) for f, of in arrays)
+        )
     if inside[:1] == (Curve,):
         return _read_curves(stored, name, reader)
     if origin in (list, tuple):
@@ -303,8 +303,9 @@ def _other_than_none(kind: object) -> Any:
     return next(of for of in get_args(kind) if of is not NoneType)
 
 
-def _is_whole(kind: object) -> bool:
-    return get_args(get_args(_expanded(kind))[1])[0] is np.int64
+def _type_of_cells(kind: object) -> object:
+    """Return what an array holds: float64 or int64, or anything for labels."""
+    return get_args(get_args(_expanded(kind))[1])[0]
 
 
 def _expect(stored: object, word: str, name: str) -> None:
