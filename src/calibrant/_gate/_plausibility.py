@@ -207,7 +207,7 @@ def _index_of(rows: object) -> Any:
 def _is_count(rows: object) -> bool:
     """Whether the index only counts the rows, as pandas makes one where nobody gives any."""
     index = _index_of(rows)
-    return bool((index == range(len(index))).all())
+    return bool(np.array_equal(np.asarray(index), np.arange(len(index))))
 
 
 def _places_by_index(rows: object, others: object) -> Wholes | None:
