@@ -113,7 +113,7 @@ class GroupedCalibrator(AroundWithColumns):
     cv: int = number(default=5, low=2, whole=True)
     min_rows: int = number(default=300, low=1, whole=True)
     prior_rows: float = number(default=2.0)
-    groups_: NDArray[Any] = fitted()
+    groups_: Labels = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
     weights_: Floats = fitted()
