@@ -15,17 +15,19 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from bad_input.holders import COLUMNS, DeviceTensor, pa
 from bad_input.promises import (
     CALIBRATORS,
+    COLUMNS,
     LETTERS,
     NAMES,
     AnyCalibrator,
+    DeviceTensor,
     fitted,
     fresh,
     good,
     mild,
     new_names,
+    pa,
     refused,
     same_fit,
     state,
