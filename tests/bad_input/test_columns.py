@@ -31,6 +31,7 @@ from bad_input.promises import (
     same_fit,
 )
 from calibrant import errors
+from calibrant._gate._simplex import check_labels
 from calibrant.scale import count_each
 
 MIXED = ["cat", "ant", "bee"]
