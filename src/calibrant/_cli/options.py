@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from calibrant._files.source import Request
 
@@ -33,8 +33,28 @@ class SafeCommand(click.Command):
     """A command that refuses to write over what it reads, before it does anything."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
-        _refuse_outputs(self.params, ctx.params)
+        """Run the command, unless an output is also an input or another one, by whatever name."""
+        from calibrant._files.formats import find_format
+        from calibrant.errors import PredictionFileError
+
+        given = [
+            (p, ctx.params[str(p.name)]) for p in self.params if isinstance(p.type, click.Path)
+        ]
+        several = [(p, own if isinstance(own, tuple) else (own,)) for p, own in given]
+        paths = [(param, path) for param, own in several for path in own if path is not None]
+        for param, out in paths:
+            if not isinstance(param.type, OutputPath):
+                continue
+            is_data = bool(out.suffix) and find_format(out) is not None
+            for other, path in paths:
+                # Data in a directory that is read would be read the next time.
+                inside = is_data and Path(os.path.realpath(out)).is_relative_to(
+                    os.path.realpath(path)
+                )
+                if other is not param and (is_same(out, path) or inside):
+                    is_output = isinstance(other.type, OutputPath)
+                    also = f"written by {other.opts[-1]}" if is_output else "an input"
+                    raise PredictionFileError(f"{out} is also {also}; write to another file")
         return super().invoke(ctx)
 
 
@@ -176,33 +196,8 @@ def words(request: Request, chosen: Sequence[str]) -> list[str]:
     return result
 
 
-def _refuse_outputs(params: list[click.Parameter], values: Mapping[str, object]) -> None:
-    """Refuse an output that is also an input or another output, by whatever name."""
-    from calibrant.errors import PredictionFileError
-
-    given = [(p, values[str(p.name)]) for p in params if isinstance(p.type, click.Path)]
-    several = [(p, own if isinstance(own, tuple) else (own,)) for p, own in given]
-    paths = [(param, path) for param, own in several for path in own if path is not None]
-    for param, out in paths:
-        if not isinstance(param.type, OutputPath):
-            continue
-        for other, path in paths:
-            if other is not param and (is_same(out, path) or _is_data_in(out, path)):
-                is_output = isinstance(other.type, OutputPath)
-                also = f"written by {other.opts[-1]}" if is_output else "an input"
-                raise PredictionFileError(f"{out} is also {also}; write to another file")
-
-
 def is_same(first: Path, second: Path) -> bool:
     """Whether two paths lead to one file: also where it is not there yet, or has two names."""
     if os.path.realpath(first) == os.path.realpath(second):
         return True
     return first.exists() and second.exists() and first.samefile(second)
-
-
-def _is_data_in(out: Path, directory: Path) -> bool:
-    """Whether an output would be read as data of a directory the next time."""
-    from calibrant._files.formats import find_format
-
-    is_data = bool(out.suffix) and find_format(out) is not None
-    return is_data and Path(os.path.realpath(out)).is_relative_to(os.path.realpath(directory))

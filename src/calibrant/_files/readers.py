@@ -101,9 +101,8 @@ class Record(NamedTuple):
         """Return the label as it stands; None if there is none."""
         label = self.fields.get(name)
         if not (label is None or isinstance(label, str | int)):
-            raise self.error(
-                f": the label {name!r} is {describe(label)}; write the name of one option"
-            )
+            fault = f"the label {name!r} is {describe(label)}"
+            raise self.error(f": {fault}; write the name of one option")
         return label
 
     @property
@@ -217,9 +216,8 @@ def to_question(
     if len(scores) < 2:
         raise record.error(": at least two options are needed; drop the record")
     if len(set(names)) < len(names):
-        raise record.error(
-            f": the options {some(names, 8)} are not all different; write scores as plain records"
-        )
+        fault = f": the options {some(names, 8)} are not all different"
+        raise record.error(f"{fault}; write scores as plain records")
     if label is None:
         return Question(scores, list(names))
     if str(label).strip() not in names:
@@ -434,7 +432,8 @@ def _logprobs_of(fields: dict[str, object]) -> Sequence[object] | None:
         if isinstance(fields.get(name), dict):
             return _logprobs_of(fields_of(fields[name]))
     if isinstance(fields.get("output"), list):  # Responses: items, of which some are messages
-        parts = [part for item in items_of(fields["output"]) for part in _parts_of(item)]
+        items = [fields_of(item) for item in items_of(fields["output"])]
+        parts = [fields_of(part) for item in items for part in items_of(item.get("content"))]
         return [token for part in parts for token in items_of(part.get("logprobs"))]
     if isinstance(fields.get("completion_probabilities"), list):
         return [_of_llama(fields_of(own)) for own in items_of(fields["completion_probabilities"])]
@@ -449,11 +448,6 @@ def _logprobs_of(fields: dict[str, object]) -> Sequence[object] | None:
             for token, own, top in zip(*(items_of(logprobs.get(n)) for n in names), strict=False)
         ]
     return items_of(logprobs.get("content"))
-
-
-def _parts_of(item: object) -> list[dict[str, object]]:
-    """Return the parts of a message of a Response; none of reasoning and calls of tools."""
-    return [fields_of(part) for part in items_of(fields_of(item).get("content"))]
 
 
 def _of_llama(token: dict[str, object]) -> dict[str, object]:
