@@ -71,23 +71,20 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in next(csv.reader([text]), []))
 
 
+KINDS = click.Choice(["probabilities", "logits", "positive", "decision"])
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
 SHARED: dict[str, Callable[[Run], Run]] = {
-    "part": click.option(
-        "--part",
-        type=click.Choice(["val", "test"]),
-        help="Part of an npz file with val_* and test_*.",
-    ),
+    "part": click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file."),
     "kind": click.option(
         "--scores",
         "kind",
-        type=click.Choice(["probabilities", "logits", "positive", "decision"]),
+        type=KINDS,
         help="What the scores are; npz files say it. For a single column: positive (probability of "
         "the positive class) or decision (its margin).",
     ),
     "positive": click.option(
-        "--positive",
-        metavar="LABEL",
-        help="Positive class of two, that of a single column; 1 if the classes are 0 and 1.",
+        "--positive", metavar="LABEL", help="Positive class of two; 1 if the classes are 0 and 1."
     ),
     "normalize": click.option(
         "--normalize", is_flag=True, help="Divide each row by its sum, for counts or percent."
@@ -96,13 +93,12 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         "--label-column",
         "label",
         metavar="NAME",
-        help="Column with the labels; by default label, target, y or class, or the only column of "
-        "text.",
+        help="Column with the labels; by default label, target, y or class, or the only text.",
     ),
     "labels": click.option(
         "--labels",
         type=PATH,
-        help="npy file with the labels; of a log, a file with ids and labels.",
+        help="npy file of labels; of a log, a file with ids and labels.",
     ),
     "columns": click.option(
         "--columns", type=split_names, help="Columns of scores, or patterns such as 'prob_*'."
@@ -111,9 +107,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         "--ignore", type=split_names, help="Columns that are not scores, or patterns."
     ),
     "classes": click.option(
-        "--classes",
-        type=split_names,
-        help="Class of each column, if the column names do not say it.",
+        "--classes", type=split_names, help="Class of each column, if their names do not say it."
     ),
     "groups": click.option(
         "--groups", metavar="COLUMN", help="Column, array or field with the group of each row."
@@ -131,10 +125,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
         'or JSON {"false_positive": 1, "false_negative": 20}.',
     ),
     "level": click.option(
-        "--level",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=0.95,
-        help="Confidence level of the intervals.",
+        "--level", type=SHARE, default=0.95, help="Confidence level of the intervals."
     ),
     "seed": click.option("--seed", default=0, help="Seed of random numbers."),
     "jobs": click.option(

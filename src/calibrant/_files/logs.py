@@ -19,6 +19,7 @@ import numpy as np
 from calibrant._files.readers import (
     ID_FIELDS,
     SMALLEST_MASS,
+    STATED,
     Log,
     Record,
     describe,
@@ -65,7 +66,7 @@ def read_logs(path: Path, request: Request, files: Sequence[Path] = ()) -> Sourc
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
     records = [record for log in logs for record in log.records]
     questions = [log.reader.read(record, log) for log in logs for record in log.records]
-    kind, is_stated = questions[0].kind, all(log.reader.is_stated for log in logs)
+    kind, is_stated = questions[0].kind, all(log.reader.read in STATED for log in logs)
     for record, question in zip(records, questions, strict=True):
         if question.kind != kind:
             raise record.error(f" has {question.kind}, but others {kind}; read each file alone")

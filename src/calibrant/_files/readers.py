@@ -468,56 +468,49 @@ def _listed(logprobs: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 class LogReader(NamedTuple):
-    """A layout of records: its name, how the first one tells it, and the reader of each."""
+    """A layout of records: its name, the reader of each, and how the first record tells it."""
 
     title: str
-    recognises: Callable[[dict[str, object], Log], bool]
     read: Callable[[Record, Log], Question]
-    is_stated: bool = False
+    recognises: Callable[[dict[str, object], Log], bool]
+
+
+def _is_inspect(first: dict[str, object]) -> bool:
+    return isinstance(first.get("output"), dict)
 
 
 READERS = (
     LogReader(
-        "samples of lm-evaluation-harness",
+        "samples of lm-evaluation-harness", read_lm_eval,
         lambda first, _: "resps" in first or "filtered_resps" in first,
-        read_lm_eval,
     ),
     LogReader(
-        "instances of HELM",
+        "instances of HELM", read_helm,
         lambda first, _: "instance_id" in first and isinstance(first.get("stats"), list),
-        read_helm,
-        is_stated=True,
     ),
     LogReader(
-        "repeated samples of Inspect",
-        lambda first, log: (
-            isinstance(first.get("output"), dict) and not _logprobs_of(first) and log.is_repeated
-        ),
-        read_repeated,
-        is_stated=True,
+        "repeated samples of Inspect", read_repeated,
+        lambda first, log: _is_inspect(first) and not _logprobs_of(first) and log.is_repeated,
     ),
     LogReader(
-        "samples of Inspect",
-        lambda first, _: isinstance(first.get("output"), dict) and "target" in first,
-        read_inspect,
+        "samples of Inspect", read_inspect,
+        lambda first, _: _is_inspect(first) and "target" in first,
     ),
     LogReader(
-        "completions with top_logprobs",
+        "completions with top_logprobs", read_completion,
         lambda first, log: not log.request.columns and _logprobs_of(first) is not None,
-        read_completion,
     ),
     LogReader(
-        "records with a confidence",
+        "records with a confidence", read_confidence,
         lambda first, log: is_score(first.get(str(log.field))),
-        read_confidence,
-        is_stated=True,
     ),
     LogReader(
-        "repeated samples",
+        "repeated samples", read_repeated,
         lambda first, log: log.field is None and "answer" in first and log.is_repeated,
-        read_repeated,
-        is_stated=True,
     ),
-    LogReader("plain records", lambda _, log: log.field is not None, read_plain),
-)
+    LogReader("plain records", read_plain, lambda _, log: log.field is not None),
+)  # fmt: skip
 """Every layout; the first one that recognises the first record of a file is taken."""
+
+STATED = {read_helm, read_repeated, read_confidence}
+"""Readers of confidences that a model states, or that its answers show."""
