@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant._kernels.monotone_spline import (
-    find_bounds,
-    spline_likelihood,
-    spline_softmax,
-)
+from calibrant._kernels.monotone_spline import find_bounds, spline_likelihood, spline_softmax
 
 M, K = 30, 6
 KNOTS = np.array([-4.0, -2.5, -1.0, -0.25])

@@ -3,13 +3,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant._kernels.rows import (
-    FINE,
-    NOT_FINITE,
-    bounded_logs,
-    log_rows,
-    scan_probabilities,
-)
+from calibrant._kernels.rows import FINE, NOT_FINITE, bounded_logs, log_rows, scan_probabilities
 from calibrant._kernels.softmax import (
     affine_rows,
     common_curvature,

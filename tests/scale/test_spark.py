@@ -279,11 +279,7 @@ def test_bad_rows_are_marked_or_left_out(session):
     ("changes", "error", "message"),
     [
         ({"scores": ["ant", "bee", "dog"]}, "ColumnNameError", "no columns 'dog'; its columns are"),
-        (
-            {"scores": ["ant", "bee", "label"]},
-            "ContainerError",
-            "'label' has type string",
-        ),
+        ({"scores": ["ant", "bee", "label"]}, "ContainerError", "'label' has type string"),
         ({"scores": "ant"}, "ContainerError", "'ant' is of type double; pass a list of columns"),
         ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
         ({"label": "day"}, "LabelError", "column 'day' has type date; labels must be text"),
@@ -291,12 +287,7 @@ def test_bad_rows_are_marked_or_left_out(session):
     ],
 )
 def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message):
-    given = table.withColumns(
-        {
-            "none": F.lit(None).cast("array<double>"),
-            "day": F.current_date(),
-        }
-    )
+    given = table.withColumns({"none": F.lit(None).cast("array<double>"), "day": F.current_date()})
     asked = {"scores": NAMES, "label": "label"} | changes
     with pytest.raises(getattr(errors, error), match=message):
         fit(calibrant.FlattenedIsotonic(), given, **asked)

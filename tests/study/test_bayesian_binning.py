@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solvers.test_logistic import over_confident
 
 from calibrant.study._histogram import (
     beta_prior,
@@ -12,7 +13,6 @@ from calibrant.study._histogram import (
     solve_bayesian_binning,
 )
 from reference.binary_maps import GOLDEN, Fraction, bayesian_binning, binning_score, rising
-from solvers.test_logistic import over_confident
 from solvers.test_one_vs_rest import cells, problem_of
 
 

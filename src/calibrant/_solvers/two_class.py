@@ -88,10 +88,7 @@ class Fits(NamedTuple):
 
 
 def solve_two_class(
-    batch: SimplexBatch,
-    *,
-    zero_probability: float | None = None,
-    tol: float = 1e-8,
+    batch: SimplexBatch, *, zero_probability: float | None = None, tol: float = 1e-8
 ) -> tuple[ClasswiseCurves, SolverReport]:
     """Find the curve of the log-odds of two classes, or of each class against all others.
 
