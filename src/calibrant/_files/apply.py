@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck
+    from calibrant._calibrators.checks import ScoreSums, ShiftCheck
     from calibrant._files.request import Request
     from calibrant._files.source import Rows, Source
     from calibrant._files.writers import Chunks

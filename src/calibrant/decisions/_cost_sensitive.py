@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
-from calibrant._calibrators.parameters import Parameters, leading
+from calibrant._calibrators.parameters import Parameters
 from calibrant._gate import is_single
 from calibrant.decisions._cost_tables import (
     action_costs,
@@ -81,8 +82,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     0.2
     """
 
-    costs: Any = leading(kw_only=False)
-    estimator: Any = leading(default=None, kw_only=False)
+    costs: Any = field(kw_only=False)
+    estimator: Any = field(default=None, kw_only=False)
     actions: Any = None
     abstain: float | None = None
     classes: Any = None

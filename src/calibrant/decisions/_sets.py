@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant import errors
-from calibrant._calibrators.parameters import Parameters, leading
+from calibrant._calibrators.parameters import Parameters
 from calibrant._predictions import read_predictions
 from calibrant._result import Result, doc, result
 from calibrant.decisions._costs import rows_of, warn_of_permutation
@@ -87,7 +88,7 @@ class ConformalSets(Parameters, BaseEstimator):
     0.905
     """
 
-    coverage: float = leading(default=0.9, kw_only=False)
+    coverage: float = field(default=0.9, kw_only=False)
 
     def fit(
         self,

@@ -16,7 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.composition import fit_part
-from calibrant._calibrators.structured import StructuredScaling
+from calibrant._calibrators.scaling import StructuredScaling
 from calibrant._gate import check_labels, refuse_missing
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.judge._interval import estimate_mean
