@@ -13,7 +13,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, fit_part, stage_of
 from calibrant._calibrators.parameters import fitted, number
 from calibrant._gate import two_column_kind
-from calibrant._maps.compositions import MaskedMap, fill_absent
+from calibrant._maps.base import MaskedMap, fill_absent
 from calibrant._row_sample import RowSample
 from calibrant._types import Bools, Floats
 from calibrant.errors import ContainerError, LabelError, ParameterError, in_words

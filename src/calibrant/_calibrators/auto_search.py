@@ -13,8 +13,7 @@ from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.scaling import StructuredScaling
 from calibrant._row_order import sample_rows
 from calibrant._solvers.monotone_spline import STRENGTH
-from calibrant._solvers.points import to_points
-from calibrant._solvers.pseudo_rows import AT_SCORES
+from calibrant._solvers.rows import AT_SCORES, to_points
 from calibrant._solvers.temperature import HELD
 from calibrant._types import Floats, Wholes
 

@@ -27,11 +27,10 @@ from calibrant._calibrators.parameters import (
     take_state,
 )
 from calibrant._kernels.rows import top_columns
-from calibrant._maps.base import CalibrationMap
-from calibrant._maps.compositions import lift
+from calibrant._maps.base import CalibrationMap, lift
 from calibrant._row_sample import RowSample
-from calibrant._solvers.points import MOST_POINTS, to_points
 from calibrant._solvers.report import SolverReport
+from calibrant._solvers.rows import MOST_POINTS, to_points
 from calibrant._types import Array, Floats, Labels
 from calibrant.scale import Chunks, as_chunks, is_elsewhere
 

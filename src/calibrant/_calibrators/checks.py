@@ -24,8 +24,7 @@ import numpy as np
 from calibrant import errors
 from calibrant._gate import FEWEST_ROWS_IN_DOUBT, SimplexBatch
 from calibrant._kernels.rows import symmetric_hashes
-from calibrant._maps.base import CalibrationMap, ensure
-from calibrant._maps.compositions import Stage
+from calibrant._maps.base import CalibrationMap, Stage, ensure
 from calibrant._result import Result, doc, result
 from calibrant._text import p_words, percent
 from calibrant._types import Bools, Floats, Wholes

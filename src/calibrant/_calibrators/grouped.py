@@ -17,8 +17,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import fitted, number, take_state
 from calibrant._calibrators.scaling import StructuredScaling
 from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
-from calibrant._maps.base import ensure
-from calibrant._maps.compositions import GroupedMap
+from calibrant._maps.base import GroupedMap, ensure
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
 from calibrant._types import Array, Floats, Labels, Wholes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
-from calibrant._maps.cells import RankedSteps, SharedSteps
-from calibrant._solvers.flattened import solve_flattened
+from calibrant._maps.steps import RankedSteps, SharedSteps
 from calibrant._solvers.normalization_aware import solve_normalization_aware
+from calibrant._solvers.one_vs_rest import solve_flattened
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.sorted_cumulative import solve_sorted_cumulative
 from calibrant._types import Floats
