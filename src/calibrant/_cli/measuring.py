@@ -270,7 +270,7 @@ def split_rows(path: Path, test: Path | None, request: Request, share: float, se
 
 def _choose(methods: str | None, *, has_absent: bool) -> Any:
     """Return the methods to compare: names, or calibrators that know of absent options."""
-    from calibrant._calibrators.masked import CAPABLE
+    from calibrant._calibrators.around import CAPABLE
     from calibrant._calibrators.methods import make_calibrator
 
     names = None if methods is None else methods.split(",")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck
+    from calibrant._calibrators.checks import ScoreSums, ShiftCheck
     from calibrant._files.formats import Chunks
     from calibrant._files.source import Request, Rows, Source
     from calibrant._types import Bools, Floats, Labels, Wholes

@@ -155,7 +155,7 @@ class PaperSearch(NormalizationAwareIsotonic):
     in_paper = False
     good_for = "comparison"
 
-    prior_strength: Any = number(default=0.0, high=1e12, words=("cv",))
+    prior_strength: str | float = number(default=0.0, high=1e12, words=("cv",))
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the solver of NA-FIR, which calls the search."""
@@ -163,9 +163,9 @@ class PaperSearch(NormalizationAwareIsotonic):
         own = {name: value for name, value in super()._options().items() if name in known}
         return own | {"minimise": self._minimise, "name": self.search}
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:  # noqa: ARG002
         # A search on the blocks of PAVA seldom reaches the optimum; its report says so.
-        yield from super()._complaints(batch, fitted | {"solver_report_": None})
+        return iter(())
 
     def _minimise(
         self, likelihood: NormalizedLikelihood, tol: float, max_rounds: int | None
