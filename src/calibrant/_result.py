@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Class = TypeVar("Class", bound=type)
-ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "Labels": "ndarray"}
+ARRAYS = dict.fromkeys(("Floats", "Labels", "Array", "NDArray[Any]"), "ndarray") | {
+    "Wholes": "ndarray of int",
+    "Bools": "ndarray of bool",
+    "Label": "object",
+}
 
 
 def doc(text: str, default: object = MISSING) -> Any:

@@ -25,7 +25,7 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._predictions import EventCells, in_memory, log_odds, usual_column
 from calibrant._result import Estimate, Result, doc, result
-from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._text import percents
 from calibrant.metrics._intervals import check_level
 

@@ -31,7 +31,7 @@ from scipy.special import expit, ndtr
 from calibrant._kernels.metrics import add_pairs
 from calibrant._predictions import log_odds
 from calibrant._result import Estimate, doc, result
-from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._text import p_words
 from calibrant.metrics._features import BinnedFeature, Condition
 from calibrant.metrics._intervals import share_interval
