@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
@@ -29,6 +28,7 @@ from calibrant._maps.base import CalibrationMap, Stage, lift
 from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import MOST_POINTS, to_points
+from calibrant._types import ScoresKind
 from calibrant.scale import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
@@ -37,7 +37,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Bools, Labels, Wholes
+    from calibrant._types import (
+        BaseEstimator,
+        Bools,
+        ClassifierMixin,
+        Labels,
+        TransformerMixin,
+        Wholes,
+    )
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
@@ -129,9 +138,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     _most_points: ClassVar[int] = MOST_POINTS
     """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
 
-    scores: str = "probabilities"
+    scores: ScoresKind = "probabilities"
     classes: Any = None
-    normalize: str | None = None
+    normalize: Literal["rows"] | None = None
     min_probability: float = 1e-12
     n_jobs: int | None = number_of_jobs(default=None)
 

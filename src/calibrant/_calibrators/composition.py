@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -158,7 +158,7 @@ def fit_part(
     on to ``_solve``.
     """
     copy: Calibrator = clone(part)
-    copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
+    copy.scores, copy.classes, copy.normalize = cast("Any", batch.kind), batch.classes, None
     if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
         known["temperature"] = temperature
     replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
-    from calibrant._types import Array, Floats, Labels
+    from calibrant._types import Array, Floats, Labels, ScoresKind
     from calibrant.metrics import Evaluation, Seed
 
     Part = tuple[ArrayLike, ArrayLike, ArrayLike | None]
@@ -70,9 +70,9 @@ def compare(
     scores_test: ArrayLike,
     methods: str | Sequence[str] | Mapping[str, Calibrator] | None = None,
     *,
-    scores: str = "probabilities",
+    scores: ScoresKind = "probabilities",
     classes: ArrayLike | None = None,
-    normalize: str | None = None,
+    normalize: Literal["rows"] | None = None,
     sample_weight_val: ArrayLike | None = None,
     sample_weight_test: ArrayLike | None = None,
     groups_val: ArrayLike | None = None,
@@ -337,7 +337,7 @@ def _try(
         if calibrator is None:
             return None, None, (name,)
         calibrator.set_params(classes=val.classes)
-        fit = partial(calibrator.fit, val, None)
+        fit: Callable[[], Calibrator] = partial(calibrator.fit, val, None)
         if isinstance(calibrator, GroupedCalibrator):
             fit = partial(calibrator.fit, val, None, groups=groups)
         if isinstance(calibrator, FeatureCalibrator):
