@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -97,7 +97,7 @@ def judge(
         result, columns = _answer(given, asked)
     facts = result.to_dict()
     if output is not None and plan is not None:
-        copy_rows(labelled, facts["rows"], output)
+        copy_rows(labelled, cast("list[int]", facts["rows"]), output)
     elif output is not None:
         write_columns(output, columns)
     for name in ("probabilities", "win_probability"):  # which -o writes
