@@ -6,11 +6,10 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
@@ -31,7 +30,7 @@ from calibrant._maps.base import CalibrationMap, lift
 from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import MOST_POINTS, to_points
-from calibrant._types import Array, Floats, Labels
+from calibrant._types import Array, Floats, Labels, ScoresKind
 from calibrant.scale import Chunks, as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
@@ -40,7 +39,15 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Bools, Wholes
+    from calibrant._types import (
+        BaseEstimator,
+        Bools,
+        ClassifierMixin,
+        TransformerMixin,
+        Wholes,
+    )
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
@@ -125,9 +132,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     _most_points: ClassVar[int] = MOST_POINTS
     """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
 
-    scores: str = "probabilities"
+    scores: ScoresKind = "probabilities"
     classes: ArrayLike | None = None
-    normalize: str | None = None
+    normalize: Literal["rows"] | None = None
     min_probability: float = 1e-12
     n_jobs: int | None = number_of_jobs(default=None)
 

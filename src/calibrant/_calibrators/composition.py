@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -159,7 +159,7 @@ def fit_part(
     on to ``_solve``.
     """
     copy: Calibrator = clone(part)
-    copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
+    copy.scores, copy.classes, copy.normalize = cast("Any", batch.kind), batch.classes, None
     if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
         known["temperature"] = temperature
     return copy._fit_batch(batch, **known)  # noqa: SLF001

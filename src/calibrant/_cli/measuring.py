@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
+    from calibrant._types import ScoresKind
     from calibrant.metrics import CalibrationTest
-    from calibrant.report._results import Comparison
+    from calibrant.report import Comparison
 
     Two = tuple[Aligned, Aligned, dict[str, str]]
     """Rows to fit to, rows to judge on, and what they are called in the report."""
@@ -199,9 +200,9 @@ def compare(
             judge_on.y,
             judge_on.scores,
             _choose(methods, has_absent=has_absent),
-            scores=fit_to.rows.kind,
+            scores=cast("ScoresKind", fit_to.rows.kind),
             classes=fit_to.classes,
-            normalize=fit_to.normalize,
+            normalize="rows" if request.normalize else None,
             groups_val=fit_to.groups,
             groups_test=judge_on.groups,
             features_val=fit_to.features,
