@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +30,7 @@ from calibrant._maps.base import CalibrationMap, lift
 from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import MOST_POINTS, to_points
-from calibrant._types import Array, Floats, Labels, ScoresKind
+from calibrant._types import Array, Floats, Label, Labels, ScoresKind
 from calibrant.scale import Chunks, as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             labels, len(labels), n_columns, self.scores, names=names, classes=classes
         )[1]
 
-    def _fit_sample(self, sample: RowSample, names: list[object] | None) -> Self:
+    def _fit_sample(self, sample: RowSample, names: list[Label] | None) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
         if (self.scores, self.normalize) != (sample.scores, sample.normalize):
             raise errors.ParameterError(
@@ -312,7 +312,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._adopt(fit, batch, names, n_rows)
 
     def _adopt(
-        self, fit: Self, batch: SimplexBatch, names: list[object] | None, n_rows: int
+        self, fit: Self, batch: SimplexBatch, names: list[Label] | None, n_rows: int
     ) -> Self:
         """Warn about a fit of this calibrator, and take its attributes."""
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
@@ -505,7 +505,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if is_elsewhere(scores):
             return self._predict_lazily("predict_proba", scores)
         if isinstance(scores, gate.SimplexBatch):
-            matrix = scores.scores
+            matrix: Array = scores.scores
         else:
             matrix = gate.to_matrix(scores, self._kind)
         out = np.empty((len(matrix), self.n_features_in_), dtype=gate.output_dtype(scores))
@@ -517,8 +517,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return the lazy result of a method, in the form of the engine that holds the scores."""
         sent = to_send(self)
         if isinstance(scores, Chunks):
-            of_chunks: Floats = scores.map(partial(_predict_of_chunk, sent, method, scores.names))
-            return of_chunks
+            of_chunks = scores.map(partial(_predict_of_chunk, sent, method, scores.names))
+            return cast("Floats", of_chunks)
         from calibrant.scale.dask import map_rows, to_array
 
         self._check_columns(scores, to_array(scores).shape)
@@ -533,21 +533,22 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return ()
 
     def _calibrate(
-        self, scores: object, matrix: Floats, beside: object
+        self, scores: object, matrix: Array, beside: object
     ) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
         ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
         fitted_map, kind = self.map_, self._kind
-        is_checked = isinstance(scores, gate.SimplexBatch)
+        checked_before = scores.scores if isinstance(scores, gate.SimplexBatch) else None
         order = self._check_columns(scores, matrix.shape)
         by_row = self._read_beside(len(matrix), beside)
 
         def work(rows: slice) -> tuple[slice, Floats, Floats]:
-            checked = matrix[rows]
-            if not is_checked:
-                checked = gate.check_rows(checked, kind, self.normalize, rows.start)
+            if checked_before is not None:
+                checked = checked_before[rows]
+            else:
+                checked = gate.check_rows(matrix[rows], kind, self.normalize, rows.start)
             if rows.start == 0:
                 gate.warn_of_kind(checked, fitted_map.kind)
                 score_range = self.solver_report_.score_range
@@ -644,7 +645,7 @@ def _find_chunks(scores: object, y: object, sample_weight: object) -> Chunks | N
 
 
 def _predict_of_chunk(
-    calibrator: Calibrator, method: str, names: list[object] | None, scores: object
+    calibrator: Calibrator, method: str, names: list[Label] | None, scores: object
 ) -> Array:
     names = gate.column_names(scores) or names
     return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]
