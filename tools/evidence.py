@@ -62,7 +62,7 @@ class Step(NamedTuple):
 PAPER: tuple[str, ...] = ("study._paper", "study._cell", "_calibrators.normalization_aware")
 PAPER += ("_calibrators.sorted_cumulative", "_calibrators.one_vs_rest", "_calibrators.scaling")
 EVERY: tuple[str, ...] = (*PAPER, "study._searches", "study._histogram", "study._top_label")
-EVERY += ("study._shared_classwise", "_calibrators.auto", "_calibrators.two_class")
+EVERY += ("_calibrators.auto", "_calibrators.two_class")
 AUTO = ("_calibrators.auto", "_calibrators.scaling")
 PEERS = "make bench-peers DATA=DIR, which installs other packages"
 
