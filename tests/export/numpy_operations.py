@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.export._formula_parts import Operations
+from calibrant.export._formulas import Operations
 
 
 def quietly(function):
@@ -13,10 +13,10 @@ def quietly(function):
 
 
 class NumpyOperations(Operations):
-    """The operations of ``calibrant.export._formula_parts``; remembers what is fitted."""
+    """The operations of ``calibrant.export._formulas``; remembers what is fitted."""
 
     def __init__(self, n_classes):
-        super().__init__(n_classes)
+        self.n_classes = n_classes
         self.names = {}
 
     def fitted(self, name, value):

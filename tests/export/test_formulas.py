@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._gate._simplex import check_scores, softmax
-from calibrant.export._formula_parts import find_blocks, write_fixed_sum, write_softmax
+from calibrant.export._formulas import find_blocks, write_fixed_sum, write_softmax
 from conftest import load_real, real_files
 from export.backends import run_numpy
 from export.cases import assert_same, data, make
@@ -37,7 +37,7 @@ def test_a_class_without_a_label_has_a_curve_of_another_kind(case):
 
 def searched(thresholds, x, curve_of=None):
     """Blocks from 0 on, within their curves."""
-    block, _ = find_blocks(NumpyOperations(x.shape[1]), x, thresholds, curve_of)
+    block = find_blocks(NumpyOperations(x.shape[1]), x, thresholds, curve_of)
     sizes = np.array([len(curve) for curve in thresholds])
     starts = np.cumsum(sizes) - sizes
     own = np.zeros(x.shape[1], np.int64) if curve_of is None else curve_of

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from calibrant import FlattenedIsotonic
 from calibrant._gate._simplex import check_batch
 from calibrant._predictions import EventRows
-from calibrant._solvers.flattened import pool_segments
-from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
+from calibrant._solvers.one_vs_rest import binary_problem, pool_segments, solve_isotonic_steps
 from calibrant.metrics._calibration_error import find_bins
 from calibrant.study import SharedClasswise
 from calibrant.study._histogram import (
@@ -39,8 +38,7 @@ from reference.binary_maps import (
     rising,
     width_bins,
 )
-from solvers.test_logistic import over_confident
-from solvers.test_one_vs_rest import cells, problem_of
+from solvers.test_one_vs_rest import cells, over_confident, problem_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 

@@ -15,7 +15,7 @@ from calibrant import errors
 from calibrant._kernels import rows as row_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,10 @@ MOST_CLASSES_CROSSED = 1024
 MOST_ROWS_RANKED = 100_000  # rows of two classes, more than enough to see that scores are reversed
 SURELY, MOST_TIED = 4.5, 0.1
 """Standard errors that no chance explains, and the share of equal scores that ranks bear."""
+
+FITS, FITS_NOT = 6.0, 3.0
+"""Standard errors by which labels agree with the scores in the order that they were meant in, at
+least, and in another one, at most."""
 
 FIRST_ROWS = 256  # rows that mostly show that scores are no labels
 FAR = 10.0  # widths of the range of the fit, beyond which even a single row is on another scale
@@ -157,6 +161,79 @@ def find_mismatch(weights: NDArray[Any], counts: NDArray[Any], classes: Labels) 
         f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} belongs to "
         f"{errors.in_words(should_be)}; check the order of the columns"
     )
+
+
+def refuse_other_order(
+    scores: object,
+    y: object,
+    sample_weight: object,
+    probabilities: Callable[[], Floats],
+    class_index: Wholes,
+) -> None:
+    """Refuse labels or weights whose index is that of the scores (or labels) in another order.
+
+    Rows are matched by position, as in scikit-learn, and an index alone proves no mistake: scores
+    that a classifier has just computed are often numbered anew. So labels are refused where they
+    agree with the scores by the index, and by position not more than chance does.
+    """
+    place = _places_by_index(scores, y)
+    if place is not None:
+        by_position, by_index = _agreement(probabilities(), class_index, class_index[place])
+        if by_position < FITS_NOT and by_index > FITS:
+            names = errors.names()
+            raise errors.LabelError(
+                f"{names.y} has the index of {names.scores} in another order. Rows are matched by "
+                "position, in which the labels agree with the scores no more than by chance; by "
+                "the index they do",
+                argument="y",
+                remedy=f"pass {names.y}.loc[{names.scores}.index]",
+            )
+    rows, name = (y, errors.names().y) if _index_of(y) is not None else (scores, "scores")
+    if _places_by_index(rows, sample_weight) is not None and not _is_count(sample_weight):
+        raise errors.WeightError(
+            f"sample_weight has the index of {name} in another order, but rows are matched by "
+            "position",
+            argument="sample_weight",
+            remedy=f"pass sample_weight.loc[{name}.index], or its values if they are in order",
+        )
+
+
+def _index_of(rows: object) -> Any:
+    """Return the index of a Series or data frame of pandas; lists have a method of this name."""
+    index = getattr(rows, "index", None)
+    return index if hasattr(index, "get_indexer") else None
+
+
+def _is_count(rows: object) -> bool:
+    """Whether the index only counts the rows, as pandas makes one where nobody gives any."""
+    index = _index_of(rows)
+    return bool(np.array_equal(np.asarray(index), np.arange(len(index))))
+
+
+def _places_by_index(rows: object, others: object) -> Wholes | None:
+    """Return where the index of each row stands among the others; None without another order."""
+    first, second = _index_of(rows), _index_of(others)
+    if first is None or second is None or len(first) != len(second) or first.equals(second):
+        return None
+    if not (first.is_unique and second.is_unique):
+        return None
+    place: Wholes = np.asarray(second.get_indexer(first), dtype=np.int64)
+    return place if (place >= 0).all() else None
+
+
+def _agreement(probabilities: Floats, *labels: Wholes) -> list[float]:
+    """Return by how many standard errors rows give more to each of some labels than chance gives.
+
+    With a_ij the probability of class j in row i, less the means of row and column over all labels,
+    the sum S of a_iy has mean 0 over all orders of the labels, and variance
+    sum_ij n_j a_ij^2 / (n - 1), where n_j rows have the label j.
+    """
+    n_rows, k = probabilities.shape
+    count = np.bincount(labels[0], minlength=k)
+    centred = probabilities - (probabilities @ count / n_rows)[:, None]
+    centred -= centred.mean(axis=0)
+    error = math.sqrt(float((centred**2).sum(axis=0) @ count) / max(n_rows - 1, 1)) + 1e-300
+    return [float(centred[np.arange(n_rows), label].sum()) / error for label in labels]
 
 
 def find_wrong_kind(scores: Floats, kind: str) -> Warning | None:

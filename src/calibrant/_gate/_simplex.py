@@ -30,6 +30,7 @@ from calibrant._gate._plausibility import (
     count_hits,
     find_wrong_columns,
     find_wrong_kind,
+    refuse_other_order,
 )
 from calibrant._kernels import rows as row_kernels
 from calibrant._row_order import deal_rows, order_by_columns
@@ -325,6 +326,7 @@ def check_batch(
     matrix = matrix if order is None else np.take(matrix, order, axis=1)
     codes = None if groups is None else read_groups(groups, n_rows)[1]
     batch = SimplexBatch(matrix, two_column_kind(kind), index, weight, labels, group=codes)
+    refuse_other_order(scores, y, sample_weight, batch.probabilities, batch.class_index)
     if not np.all(used):
         batch = batch.take(used)
     if batch.group is not None and np.all(batch.group == batch.group[0]):

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
-from onnx import TensorProto, checker, compose, defs, helper
+from onnx import NodeProto, TensorProto, checker, compose, defs, helper, numpy_helper
 
 from calibrant import __version__, errors
 from calibrant import _gate as gate
-from calibrant.export._onnx_graph import FIRST_OPSET, OnnxOperations, Tensor
+from calibrant.export._formulas import Operations
 from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike, DTypeLike
 
     from calibrant._calibrators.base import Calibrator
 
-ONNX_DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
+FIRST_OPSET = 16
+"""The oldest version of the standard operators that has sums over groups."""
+
+CONDITION, WHOLE = TensorProto.BOOL, TensorProto.INT32
+SINGLE, REAL = TensorProto.FLOAT, TensorProto.DOUBLE
+TYPES = {CONDITION: np.bool_, WHOLE: np.int32, SINGLE: np.float32, REAL: np.float64}
+
+FACTORS = ("inverse_temperature", "scale")
+"""Numbers that logits are multiplied by. ONNX Runtime leaves out a lone factor that is 1 in single
+precision, also where others are in double: one for each class stays."""
+
+ONNX_DTYPES = {"float32": SINGLE, "float64": REAL}
 OUTPUT_TYPES = {one: one for one in ONNX_DTYPES.values()}
-OUTPUT_TYPES |= dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16), TensorProto.FLOAT)
+OUTPUT_TYPES |= dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16), SINGLE)
 """Type of the probabilities for each type of scores: 16 bits would round them to 1e-3."""
 
 OUTPUT = "calibrated"
@@ -174,7 +190,7 @@ def _make_model(
 ) -> onnx.ModelProto:
     """Return the graph for scores of a type."""
     gate.check_option("precision", precision, tuple(ONNX_DTYPES))
-    if precision == "float32" and dtype == TensorProto.DOUBLE:
+    if precision == "float32" and dtype == REAL:
         raise errors.ParameterError(
             "precision='float32' is for scores of 32 bits or fewer; these have 64 (float64)"
         )
@@ -200,7 +216,7 @@ def _make_model(
     return model
 
 
-def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
+def _find_output(model: onnx.ModelProto, name: str | None) -> onnx.ValueInfoProto:
     outputs = {value.name: value for value in model.graph.output}
     if name is None and len(outputs) == 1:
         return next(iter(outputs.values()))
@@ -214,7 +230,7 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
     return outputs[name]
 
 
-def _check_output(scores: Any, width: int) -> int:
+def _check_output(scores: onnx.ValueInfoProto, width: int) -> int:
     """Refuse scores that the calibrator does not take; return their type."""
     tensor = scores.type.tensor_type
     if tensor.elem_type not in OUTPUT_TYPES:
@@ -243,3 +259,165 @@ def _opset(model: onnx.ModelProto) -> int:
             f"it first: onnx.version_converter.convert_version(model, {FIRST_OPSET})"
         )
     return opset
+
+
+# Nodes and constants
+
+
+def _operator(kind: str, *, is_swapped: bool = False) -> Callable[[Tensor, Tensor | float], Tensor]:
+    is_condition = kind in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And")
+
+    def add_node(self: Tensor, other: Tensor | float) -> Tensor:
+        values = [self, self.ops.value(other, self.type)]
+        type = CONDITION if is_condition else self.type  # noqa: A001  (what ONNX calls it)
+        return self.ops.node(kind, values[::-1] if is_swapped else values, type)
+
+    return add_node
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value in a graph: its name and the type of its cells. Its operators add nodes."""
+
+    ops: OnnxOperations
+    name: str
+    type: int
+
+    __add__ = _operator("Add")
+    __sub__, __rsub__ = _operator("Sub"), _operator("Sub", is_swapped=True)
+    __mul__ = __rmul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __gt__, __ge__ = _operator("Greater"), _operator("GreaterOrEqual")
+    __lt__, __le__ = _operator("Less"), _operator("LessOrEqual")
+    __and__ = _operator("And")
+
+
+def _unary(kind: str, **attributes: int) -> Callable[[OnnxOperations, Tensor], Tensor]:
+    """Make a method that adds a node of one value; casts have another type."""
+    return lambda ops, x: ops.node(kind, [x], attributes.get("to", x.type), **attributes)
+
+
+def _binary(kind: str) -> Callable[[OnnxOperations, Tensor, Tensor | float], Tensor]:
+    return lambda ops, a, b: ops.node(kind, [a, ops.value(b, a.type)], a.type)
+
+
+def _reduce(kind: str) -> Callable[[OnnxOperations, Tensor], Tensor]:
+    """Make a method that makes a column of rows; before opset 18 some had their axes inside."""
+
+    def add_node(ops: OnnxOperations, x: Tensor) -> Tensor:
+        if ops.opset < 18 and kind != "ReduceSum":
+            return ops.node(kind, [x], x.type, axes=[1], keepdims=1)
+        return ops.node(kind, [x, ops.number([1])], x.type, keepdims=1)
+
+    return add_node
+
+
+class OnnxOperations(Operations[Tensor]):
+    """Nodes and constants of a graph, as formulas ask for them."""
+
+    def __init__(self, n_classes: int, opset: int, type: int = REAL) -> None:  # noqa: A002
+        self.n_classes, self.opset, self.type = n_classes, opset, type
+        self.is_single, self.smallest = type == SINGLE, float(np.finfo(TYPES[type]).tiny)
+        self.nodes: list[NodeProto] = []
+        self.constants: dict[str, TensorProto] = {}
+
+    def node(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | str],
+        type: int = REAL,  # noqa: A002  (what ONNX calls it)
+        **attributes: object,
+    ) -> Tensor:
+        """Add a node; return its result."""
+        names = [one if isinstance(one, str) else one.name for one in inputs]
+        number = len(self.nodes)
+        output, name = f"v{number}", "/".join((*self.prefix, f"{kind}_{number}"))
+        self.nodes.append(helper.make_node(kind, names, [output], name, **attributes))
+        return Tensor(self, output, type)
+
+    def drop_unused(self) -> None:
+        """Drop nodes and constants that the last node does not need."""
+        needed = {*self.nodes[-1].output}
+        kept = []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        self.nodes = kept[::-1]
+        self.constants = {name: one for name, one in self.constants.items() if name in needed}
+
+    def number(self, value: ArrayLike, dtype: DTypeLike = np.int64) -> str:
+        """Name of a constant that is no part of the fit."""
+        name = f"c{len(self.constants)}"
+        with np.errstate(over="ignore"):  # what is beyond float32 is infinite
+            self.constants[name] = numpy_helper.from_array(np.asarray(value, dtype), name)
+        return name
+
+    def value(self, value: Tensor | float, type: int) -> Tensor:  # noqa: A002  (what ONNX calls it)
+        """Give a tensor of a number; others are what they are."""
+        if isinstance(value, Tensor):
+            return value
+        return Tensor(self, self.number(value, TYPES[type]), type)
+
+    def fitted(self, name: str, value: ArrayLike) -> Tensor:
+        path = "/".join((*self.prefix, name))
+        array = np.asarray(value)
+        if array.dtype.kind == "i":
+            array = array.astype(np.int32)
+        if array.dtype == np.float64:
+            array = array.astype(TYPES[self.type])
+        if name in FACTORS and array != 1.0 and np.float32(array) == 1.0:
+            array = np.full(self.n_classes, array)
+        array = np.ascontiguousarray(array)
+        self.constants[path] = numpy_helper.from_array(array, path)
+        return Tensor(self, path, helper.np_dtype_to_tensor_dtype(array.dtype))
+
+    exp, log, floor = _unary("Exp"), _unary("Log"), _unary("Floor")
+    whole, softmax = _unary("Cast", to=WHOLE), _unary("Softmax", axis=1)
+    maximum, minimum = _binary("Max"), _binary("Min")
+    row_sum, row_max, row_min = _reduce("ReduceSum"), _reduce("ReduceMax"), _reduce("ReduceMin")
+
+    def real(self, x: Tensor) -> Tensor:
+        return self.node("Cast", [x], self.type, to=self.type)
+
+    def sigmoid(self, x: Tensor) -> Tensor:
+        """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
+        return self.value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
+
+    def where(self, condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+        first, second = self.value(a, self.type), self.value(b, self.type)
+        return self.node("Where", [condition, first, second], first.type)
+
+    def cumulative(self, x: Tensor) -> Tensor:
+        return self.node("CumSum", [x, self.number(1)], x.type)
+
+    def matmul(self, x: Tensor, matrix: Tensor) -> Tensor:
+        return self.node("MatMul", [x, matrix], x.type)
+
+    def sort(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        cells = self.node("TopK", [x, self.number([self.n_classes])], x.type, axis=1)
+        columns = Tensor(self, f"{cells.name}b", TensorProto.INT64)
+        self.nodes[-1].output.append(columns.name)  # the second result
+        return cells, columns
+
+    def spread(self, x: Tensor, columns: Tensor) -> Tensor:
+        return self.node("ScatterElements", [x, columns, x], x.type, axis=1)
+
+    def group_sums(self, x: Tensor, groups: Tensor) -> Tensor:
+        given = [x * 0.0, groups, x]
+        sums = self.node("ScatterElements", given, x.type, axis=1, reduction="add")
+        return self.node("GatherElements", [sums, groups], x.type, axis=1)
+
+    def shift(self, x: Tensor) -> Tensor:
+        """Move each row to the right by a cell; some runtimes abort where a pad is negative."""
+        first, second, last = (self.number([one]) for one in (0, 1, self.n_classes - 1))
+        column = self.node("Slice", [x, first, second, second], x.type)
+        others = self.node("Slice", [x, first, last, second], x.type)
+        return self.node("Concat", [column - column, others], x.type, axis=1)
+
+    def take(self, table: Tensor, index: Tensor) -> Tensor:
+        """Take entries of a table; GatherElements of one dimension is faster than Gather."""
+        flat = self.node("Reshape", [index, self.number([-1])], WHOLE)
+        taken = self.node("GatherElements", [table, flat], table.type, axis=0)
+        shape = self.node("Shape", [index])
+        return self.node("Reshape", [taken, shape], table.type)

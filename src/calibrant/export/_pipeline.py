@@ -13,11 +13,10 @@ from calibrant import __version__, errors
 from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
-from calibrant.export._formula_parts import write_fixed_sum, write_softmax
-from calibrant.export._map_formulas import write_lift, write_map
+from calibrant.export._formulas import write_fixed_sum, write_lift, write_map, write_softmax
 
 if TYPE_CHECKING:
-    from calibrant.export._formula_parts import Operations, Value
+    from calibrant.export._formulas import Operations, V
 
 FURTHEST_SUM = 0.01 + 1e-6
 """Tolerance of the sum of a row; ``predict_proba`` is stricter with unrounded rows."""
@@ -68,7 +67,7 @@ def n_columns(calibrator: Calibrator, given: str) -> int:
     return gate.n_columns_of(given, len(calibrator.classes_))
 
 
-def write_rows(ops: Operations, calibrator: Calibrator, scores: Value, given: str) -> Value:
+def write_rows(ops: Operations[V], calibrator: Calibrator, scores: V, given: str) -> V:
     """Write down ``predict_proba``; rows that it refuses become NaN."""
     normalize = calibrator.normalize == "rows"
     if gate.is_single(given):
@@ -85,7 +84,7 @@ def write_rows(ops: Operations, calibrator: Calibrator, scores: Value, given: st
     return write_lift(ops, result, floor, sums_to_one=sums_to_one) + nan_mask
 
 
-def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:
+def _write_two_columns(ops: Operations[V], scores: V, given: str) -> V:
     """Write down ``two_columns``; -|z| keeps the exponential of margins finite."""
     both = scores * ops.fitted("signs", np.array([-1.0, 1.0]))
     if given == "positive":
@@ -95,14 +94,14 @@ def _write_two_columns(ops: Operations, scores: Value, given: str) -> Value:
     return ops.where((size > gate.LARGEST_LOGIT) & (size < math.inf), math.nan, logs)
 
 
-def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
+def _check_logits(ops: Operations[V], scores: V) -> tuple[V, V]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
     top, largest = ops.row_max(scores), gate.LARGEST_LOGIT
     good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
     return scores, ops.where(good, 0.0, math.nan)
 
 
-def _check_probabilities(ops: Operations, scores: Value, *, normalize: bool) -> tuple[Value, Value]:
+def _check_probabilities(ops: Operations[V], scores: V, *, normalize: bool) -> tuple[V, V]:
     """Write down ``check_scores`` of probabilities, to the bit, or of what is to be normalised.
 
     Bad rows are divided by infinity, so that no search leaves its table; NaN is added to them.

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY
-from calibrant.export._onnx_graph import FIRST_OPSET, REAL, OnnxOperations, Tensor
+from calibrant.export._onnx import FIRST_OPSET, REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from operator import methodcaller
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch.fx.proxy import GraphAppendingTracer
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.export._formula_parts import Operations
+from calibrant.export._formulas import Operations
 from calibrant.export._pipeline import check_input, metadata, n_columns, take_calibrator, write_rows
 
 if TYPE_CHECKING:
@@ -89,27 +90,25 @@ def to_torch(
     return CalibratorModule(calibrator, check_input(calibrator, input))
 
 
-def _by_row(function: Any, **options: Any) -> Any:
+def _by_row(
+    function: Callable[..., torch.Tensor], **options: bool
+) -> staticmethod[[torch.Tensor], torch.Tensor]:
     """Make a method of what works along the cells of each row."""
     return staticmethod(lambda x: function(x, 1, **options))
 
 
-def _cast(dtype: torch.dtype) -> Any:
-    return staticmethod(lambda x: x.to(dtype))
-
-
-class TorchOperations(Operations):
+class TorchOperations(Operations[torch.Tensor]):
     """Nodes of a graph and the numbers that they use, as formulas ask for them.
 
     Values are proxies of tensors, which have the operators; ``scores`` is what the graph is given.
     """
 
     def __init__(self, n_classes: int) -> None:
-        super().__init__(n_classes)
+        self.n_classes = n_classes
         self._graph = fx.Graph()
         self._tracer = GraphAppendingTracer(self._graph)
         self._root = nn.Module()
-        self.scores: Any = fx.Proxy(self._graph.placeholder("scores"), self._tracer)
+        self.scores = fx.Proxy(self._graph.placeholder("scores"), self._tracer)
 
     def finish(self, result: fx.Proxy) -> fx.GraphModule:
         """Return the module whose result this is, with numbers as buffers."""
@@ -118,7 +117,7 @@ class TorchOperations(Operations):
         self._graph.lint()
         return fx.GraphModule(self._root, self._graph, "Formula")
 
-    def fitted(self, name: str, value: ArrayLike) -> fx.Proxy:
+    def fitted(self, name: str, value: ArrayLike) -> torch.Tensor:
         """Give a number or an array of the fit: a buffer, in modules named as what it is in."""
         home = self._root
         for part in self.prefix:
@@ -134,10 +133,10 @@ class TorchOperations(Operations):
     row_sum, row_max, row_min = (
         _by_row(reduce, keepdim=True) for reduce in (torch.sum, torch.amax, torch.amin)
     )
-    whole, real = map(_cast, (WHOLE, REAL))
+    whole, real = (staticmethod(methodcaller("to", dtype)) for dtype in (WHOLE, REAL))
 
     @staticmethod
-    def floor(x: object) -> Any:
+    def floor(x: torch.Tensor) -> torch.Tensor:
         """Round each cell down, with the derivative of a cell that is not rounded.
 
         Formulas round what they add up, so that their sums are exact; the derivative of the sum
@@ -146,35 +145,37 @@ class TorchOperations(Operations):
         return x + (torch.floor(x) - x).detach()
 
     @staticmethod
-    def maximum(a: object, b: object) -> Any:
+    def maximum(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
         return torch.clamp(a, min=b) if isinstance(b, NUMBER) else torch.maximum(a, b)
 
     @staticmethod
-    def minimum(a: object, b: object) -> Any:
+    def minimum(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
         return torch.clamp(a, max=b) if isinstance(b, NUMBER) else torch.minimum(a, b)
 
     @staticmethod
-    def where(condition: object, a: object, b: object) -> Any:
+    def where(
+        condition: torch.Tensor, a: torch.Tensor | float, b: torch.Tensor | float
+    ) -> torch.Tensor:
         """Take a cell of one or the other; two numbers alone would become float32."""
         if isinstance(a, NUMBER) and isinstance(b, NUMBER):
             b = torch.full_like(condition, float(b), dtype=REAL)
         return torch.where(condition, a, b)
 
     @staticmethod
-    def sort(x: object) -> tuple[Any, Any]:
+    def sort(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         result = torch.sort(x, dim=1, descending=True, stable=True)
         return result[0], result[1]
 
     @staticmethod
-    def spread(x: object, columns: object) -> Any:
+    def spread(x: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         return torch.scatter(x, 1, columns, x)
 
     @staticmethod
-    def group_sums(x: object, groups: object) -> Any:
+    def group_sums(x: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
         return torch.gather(torch.scatter_add(torch.zeros_like(x), 1, groups, x), 1, groups)
 
     @staticmethod
-    def shift(x: object) -> Any:
+    def shift(x: torch.Tensor) -> torch.Tensor:
         return nn.functional.pad(x, (1, -1))
 
 

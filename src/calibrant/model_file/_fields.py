@@ -13,16 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import MISSING, fields
 from functools import cache
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
@@ -30,72 +22,21 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.parameters import fitted_types
 from calibrant._gate import two_column_kind
-from calibrant._maps.curves import (
-    AveragedHistogram,
-    BetaMap,
-    BoundedLogs,
-    Curve,
-    LogOddsCurve,
-    PiecewiseLinear,
-    Sigmoid,
-)
+from calibrant._maps import curves
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
-from calibrant._types import Floats, Labels
-from calibrant.errors import ModelFileError, ParameterError
+from calibrant.errors import ModelFileError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sized
 
+    from calibrant._types import Array, Labels
     from calibrant.model_file._parts import Reader, Writer
 
-
-class Form(NamedTuple):
-    """How a kind of curve is stored: as a few vectors."""
-
-    kind: Any
-    n_vectors: int
-    split: Callable[[Any], list[Any]]
-    join: Callable[..., Any]
-
-
-def _split_steps(curve: StepFunction | Histogram) -> list[Any]:
-    return [curve.thresholds, curve.values, curve.sizes]
-
-
-def _bounds(curve: Any) -> list[float]:
-    return [curve.logs.low, curve.logs.rest]
-
-
-def _join_terms(kind: Any) -> Callable[[Floats], Any]:
-    """Return what makes a curve of its numbers, the bounds of its logarithms last."""
-
-    def join(numbers: Floats) -> Any:
-        *terms, low, rest = numbers.tolist()
-        return kind(*terms, BoundedLogs(low, rest))
-
-    return join
-
-
-FORMS = (
-    Form(PiecewiseLinear, 2, lambda c: [c.x, c.y], PiecewiseLinear),
-    Form(StepFunction, 3, _split_steps, StepFunction),
-    Form(Histogram, 3, _split_steps, Histogram),
-    Form(Sigmoid, 1, lambda c: [[c.slope, c.intercept, *_bounds(c)]], _join_terms(Sigmoid)),
-    Form(BetaMap, 1, lambda c: [[c.a, c.b, c.c, *_bounds(c)]], _join_terms(BetaMap)),
-    Form(
-        AveragedHistogram,
-        5,
-        lambda c: [*_split_steps(c.histogram), c.n_bins, c.log_scores],
-        lambda x, y, sizes, n_bins, logs: AveragedHistogram(Histogram(x, y, sizes), n_bins, logs),
-    ),
-    Form(
-        LogOddsCurve,
-        3,
-        lambda c: [_bounds(c), c.x, c.y],
-        lambda bounds, x, y: LogOddsCurve(x, y, BoundedLogs(*bounds.tolist())),
-    ),
+CURVES: tuple[type, ...] = (
+    *(curves.PiecewiseLinear, StepFunction, Histogram, curves.Sigmoid, curves.BetaMap),
+    *(curves.AveragedHistogram, curves.LogOddsCurve),
 )
 """What stands in a file is the place in this table; places are never reused."""
 
@@ -117,24 +58,16 @@ VECTOR_DTYPES = {
 """Which numpy dtypes a vector of each type may have."""
 
 _KINDS = {kind.__name__: kind for kind in VECTOR_DTYPES}
+_NUMBERS = (np.float64, np.int64)
 _STORED = {int: np.int64, float: np.float64, bool: np.int64}
 _TEXTS = {"str": "U", "bytes": "S"}
-
-
-def _expanded(kind: object) -> Any:
-    """Return what an alias stands for, as ``NDArray`` does from numpy 2.5 on."""
-    value = getattr(get_origin(kind), "__value__", None)
-    return kind if value is None else value[get_args(kind)]
-
-
-_LABELS = _expanded(Labels)
 
 
 # What belongs to a fit
 
 
 @cache
-def field_types(cls: Any) -> dict[str, Any]:
+def field_types(cls: type) -> dict[str, Any]:
     """Return the type of each field of a dataclass that a file holds, or of a dict."""
     hints = get_type_hints(cls)
     if is_typeddict(cls):
@@ -144,7 +77,7 @@ def field_types(cls: Any) -> dict[str, Any]:
 
 
 @cache
-def stored_types(cls: Any) -> dict[str, Any]:
+def stored_types(cls: type) -> dict[str, object]:
     """Return the type of all that is stored of a fit, by name.
 
     A field of the map has its name with an underscore; a composition's map is made of its parts.
@@ -157,14 +90,14 @@ def stored_types(cls: Any) -> dict[str, Any]:
 
 
 @cache
-def optional_fields(cls: object) -> frozenset[str]:
+def optional_fields(cls: type) -> frozenset[str]:
     """Return the names of what may be None, and then has no place."""
     return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
 
 
 def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     """Return all that is stored of a fit; refuse parameters that are no longer those of it."""
-    cls: Any = type(calibrator)
+    cls: type = type(calibrator)
     map_ = calibrator.map_
     of_map = {} if isinstance(calibrator, Composed) else field_types(type(map_))
     for field, value in _given(calibrator, of_map).items():
@@ -180,7 +113,7 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
 
 def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
-    cls: Any = type(calibrator)
+    cls: type = type(calibrator)
     values = dict.fromkeys(optional_fields(cls)) | values
     if isinstance(calibrator, Composed):
         map_ = calibrator._compose(values)  # noqa: SLF001  (ours)
@@ -214,20 +147,34 @@ def parts_in(value: object) -> Iterator[Calibrator]:
 # Values by their declared types
 
 
-def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
-    """Return what stands in the header for a value of type ``kind``; arrays go to ``writer``."""
-    kind = _expanded(kind)
+def _required(kind: object) -> Any:
+    """Return a type without None; ``NDArray`` is an alias from numpy 2.5 on."""
+    if NoneType in get_args(kind):
+        kind = next(of for of in get_args(kind) if of is not NoneType)
+    value = getattr(get_origin(kind), "__value__", None)
+    return kind if value is None else value[get_args(kind)]
+
+
+def _cells(kind: object) -> object:
+    """Return the type of the cells of an array: float64, int64, or that of labels."""
+    return get_args(get_args(_required(kind))[1])[0]
+
+
+def write(declared: object, value: Any, name: str, writer: Writer) -> object:
+    """Return what stands in the header for a value of a type; arrays go to ``writer``."""
+    if value is None and NoneType in get_args(declared):
+        return None
+    kind = _required(declared)
     origin, inside = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        return None if value is None else write(_other_than_none(kind), value, name, writer)
-    of: Any = origin or kind
-    of = np.integer | int if kind is int else dict if is_typeddict(kind) else of
-    require(isinstance(value, of), f"{name} is not a {getattr(of, '__name__', of)}")
+    of = dict if is_typeddict(kind) else origin or kind
+    require(
+        isinstance(value, np.integer | int if of is int else of), f"{name} is not a {of.__name__}"
+    )
     if kind is float:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
-    if kind == _LABELS:
+    if origin is np.ndarray and _cells(kind) not in _NUMBERS:
         return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
@@ -235,48 +182,46 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         writer.arrays[name] = value
         return "array"
     if kind in STEPS:
-        for field in field_types(kind):
-            writer.arrays[f"{name}/{field}"] = getattr(value, field)
+        writer.arrays |= {f"{name}/{field}": getattr(value, field) for field in field_types(kind)}
         return STEPS[kind]
-    if inside[:1] == (Curve,):
+    if inside[:1] == (curves.Curve,):
         return _write_curves(value, name, writer)
     if origin in (list, tuple):
         return [write(inside[0], item, f"{name}/{i}", writer) for i, item in enumerate(value)]
-    if isinstance(value, Calibrator):
+    if kind is Calibrator:
         return writer.part(value, fitted=True)
+    types = field_types(kind)
     if is_typeddict(kind):
-        require(value.keys() == field_types(kind).keys(), f"{name} has other keys")
-        values = value
+        require(value.keys() == types.keys(), f"{name} has other keys")
     else:
-        values = {field: getattr(value, field) for field in field_types(kind)}
-    return {
-        field: write(of, values[field], f"{name}/{field}", writer)
-        for field, of in field_types(kind).items()
-        if _is_written(kind, field, values[field])
-    }
+        # A field may have no place in a file that is written now; older ones may have it.
+        places = {field.name: field.metadata.get("written", True) for field in fields(kind)}
+        given = {field: getattr(value, field) for field in types if places[field]}
+        value = {f: v for f, v in given.items() if v is not None or places[f] != "unless None"}
+    return {f: write(types[f], item, f"{name}/{f}", writer) for f, item in value.items()}
 
 
-def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
+def read(declared: object, stored: Any, name: str, reader: Reader) -> Any:
     """Undo ``write``."""
-    kind = _expanded(kind)
+    if stored is None and NoneType in get_args(declared):
+        return None
+    kind = _required(declared)
     origin, inside = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        return None if stored is None else read(_other_than_none(kind), stored, name, reader)
     if kind is float and type(stored) is str and stored in _NOT_FINITE:
         return _NOT_FINITE[stored]
     if kind in (float, int, str, bool):
         require(type(stored) is kind, f"{name} is not of type {kind.__name__}", "fields")
         return stored
-    if kind == _LABELS:
+    if origin is np.ndarray and _cells(kind) not in _NUMBERS:
         return reader.vector(stored, name)
     if origin is np.ndarray:
         _expect(stored, "array", name)
-        return reader.take(name, whole=_is_whole(kind), n_dimensions=None)
+        return reader.take(name, whole=_cells(kind) is np.int64, n_dimensions=None)
     if kind in STEPS:
         _expect(stored, STEPS[kind], name)
         arrays = field_types(kind).items()
-        return kind(*(reader.take(f"{name}/{f}", whole=_is_whole(of)) for f, of in arrays))
-    if inside[:1] == (Curve,):
+        return kind(*(reader.take(f"{name}/{f}", whole=_cells(of) is np.int64) for f, of in arrays))
+    if inside[:1] == (curves.Curve,):
         return _read_curves(stored, name, reader)
     if origin in (list, tuple):
         require(type(stored) is list, f"{name} is not a list", "fields")
@@ -287,24 +232,7 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
     types = field_types(kind)
     given = take(stored, name, dict.fromkeys(types, object), later)
-    values = {f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()}
-    return kind(**values)
-
-
-def _is_written(kind: Any, field: str, value: Any) -> bool:
-    """Whether a field has a place in a file that is written now; older ones may have it."""
-    if is_typeddict(kind):
-        return True
-    written = kind.__dataclass_fields__[field].metadata.get("written", True)
-    return value is not None if written == "unless None" else bool(written)
-
-
-def _other_than_none(kind: object) -> Any:
-    return next(of for of in get_args(kind) if of is not NoneType)
-
-
-def _is_whole(kind: object) -> bool:
-    return get_args(get_args(_expanded(kind))[1])[0] is np.int64
+    return kind(**{f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()})
 
 
 def _expect(stored: object, word: str, name: str) -> None:
@@ -313,22 +241,48 @@ def _expect(stored: object, word: str, name: str) -> None:
     require(is_word, f"{name} is not declared as {word!r}", "fields")
 
 
-# Curves of many classes
+# Curves of many classes: of each a vector of its single numbers, if it has any, and its arrays
 
 
-def _check_number_of(curves: Any) -> None:
-    most = limits.MAX_MAPS
-    message = f"more than {most} binary maps; use a method with one map for all, such as 'na-fir'"
-    require(len(curves) <= most, message)
+def _has_fields(value: object) -> bool:
+    return hasattr(value, "__dataclass_fields__")
 
 
-def _write_curves(curves: tuple[object, ...], name: str, writer: Writer) -> str:
-    _check_number_of(curves)
-    kinds = [form.kind for form in FORMS]
-    for i, curve in enumerate(curves):
-        require(type(curve) in kinds, f"{name}/{i} is a {type(curve).__name__}")
-    places = [kinds.index(type(curve)) for curve in curves]
-    vectors = [v for i, c in zip(places, curves, strict=True) for v in FORMS[i].split(c)]
+@cache
+def _sizes(kind: Any) -> tuple[int, int]:
+    """Return how many single numbers a curve has, and how many arrays, with what it holds."""
+    sizes = [
+        _sizes(of) if _has_fields(of) else (int(of is float), int(of is not float))
+        for of in field_types(kind).values()
+    ]
+    return sum(n for n, _ in sizes), sum(n for _, n in sizes)
+
+
+def _flat(curve: object) -> list[Any]:
+    kind: type = type(curve)
+    values = [getattr(curve, field) for field in field_types(kind)]
+    return [leaf for one in values for leaf in (_flat(one) if _has_fields(one) else [one])]
+
+
+def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> Any:
+    """Undo ``_flat``."""
+    values = [
+        _join(of, numbers, arrays) if _has_fields(of) else next(numbers if of is float else arrays)
+        for of in field_types(kind).values()
+    ]
+    return kind(*values)
+
+
+def _write_curves(values: tuple[object, ...], name: str, writer: Writer) -> str:
+    _check_number_of(values)
+    vectors: list[Any] = []
+    for i, curve in enumerate(values):
+        require(type(curve) in CURVES, f"{name}/{i} is a {type(curve).__name__}")
+        leaves = _flat(curve)
+        numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
+        vectors += [numbers, *(leaf for leaf in leaves if not isinstance(leaf, float))]
+    vectors = [vector for vector in vectors if len(vector)]
+    places = [CURVES.index(type(curve)) for curve in values]
     writer.arrays[f"{name}/forms"] = np.array(places, dtype=np.int64)
     writer.arrays[f"{name}/lengths"] = np.array([len(v) for v in vectors], dtype=np.int64)
     writer.arrays[f"{name}/numbers"] = np.concatenate(vectors).astype(np.float64)
@@ -340,30 +294,38 @@ def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
     places, lengths = (reader.take(f"{name}/{n}", whole=True) for n in ("forms", "lengths"))
     numbers = reader.take(f"{name}/numbers")
     _check_number_of(places)
-    known = places.min() >= 0 and places.max() < len(FORMS)
+    known = places.min() >= 0 and places.max() < len(CURVES)
     require(known, f"{name} has a map of unknown form")
     ends = np.cumsum(lengths.astype(object))  # Python's integers do not overflow
     is_whole = lengths.min() >= 1 and ends[-1] == len(numbers)
     require(is_whole, f"{name}: vectors do not fill their numbers")
+    kinds = [CURVES[place] for place in places]
     vectors = np.split(numbers, ends[:-1].astype(np.int64))
-    forms = [FORMS[place] for place in places]
-    n_vectors = sum(form.n_vectors for form in forms)
+    n_vectors = sum(n_arrays + (n > 0) for n, n_arrays in map(_sizes, kinds))
     require(len(vectors) == n_vectors, f"{name}: vectors are missing")
-    in_order = iter(vectors)
-    try:
-        return tuple(form.join(*(next(in_order) for _ in range(form.n_vectors))) for form in forms)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise ParameterError(str(error)) from None
+    in_order, result = iter(vectors), []
+    for kind in kinds:
+        n, _ = _sizes(kind)
+        singles = next(in_order).tolist() if n else []
+        require(len(singles) == n, f"{name}: a map has {len(singles)} numbers, not {n}")
+        result.append(_join(kind, iter(singles), in_order))
+    return tuple(result)
+
+
+def _check_number_of(values: Sized) -> None:
+    most = limits.MAX_MAPS
+    message = f"more than {most} binary maps; use a method with one map for all, such as 'na-fir'"
+    require(len(values) <= most, message)
 
 
 # Class labels, names of columns, and other vectors of one type
 
 
-def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
+def pack_vector(vector: Labels) -> tuple[dict[str, Any], Array | None]:
     """Return the entry of the header, and the array if the values are numbers."""
     dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
     values = vector.tolist()
-    kinds = set(map(type, values))
+    kinds = {type(value) for value in values}
     kind: Any = kinds.pop() if len(kinds) == 1 else None
     require(
         dtype in VECTOR_DTYPES.get(kind, ()),
@@ -384,15 +346,17 @@ def pack_vector(vector: Labels) -> tuple[dict[str, Any], Labels | None]:
     return entry, array
 
 
-def unpack_vector(entry: object, where: str, array: Labels | None) -> Labels:
+def unpack_vector(entry: object, where: str, array: Array | None) -> Labels:
     """Build the vector that an entry of the header describes, if its dtype holds these values."""
     given = take(entry, where, {"type": str, "dtype": str, "values": list}, ["values"])
-    kind, dtype, values = _KINDS.get(given["type"]), given["dtype"], given.get("values", [])
-    if kind is None or dtype not in VECTOR_DTYPES[kind]:
-        raise ModelFileError(f"{where} is of unknown type, or dtype {dtype!r:.40}", "labels")
+    kind: Any = _KINDS.get(given["type"])
+    dtype, values = given["dtype"], given.get("values", [])
+    known = dtype in VECTOR_DTYPES.get(kind, ())
+    require(known, f"{where} is of unknown type, or dtype {dtype!r:.40}", "labels")
     if kind in _STORED:
-        if array is None or array.ndim != 1 or array.dtype != _STORED[kind] or values:
-            raise ModelFileError(f"{where} has no array of one dimension and its type", "labels")
+        is_own = array is not None and array.ndim == 1 and array.dtype == _STORED[kind]
+        no_array = f"{where} has no array of one dimension and its type"
+        require(is_own and not values, no_array, "labels")
         values = array
     n_values, most = len(values), limits.MAX_CLASSES
     require(0 < n_values <= most, f"{where} has {n_values} entries, 1 to {most} allowed", "labels")
@@ -401,30 +365,22 @@ def unpack_vector(entry: object, where: str, array: Labels | None) -> Labels:
             vector: Labels = (values.astype(bool) if kind is bool else values).astype(dtype)
         is_same = np.array_equal(vector, values)  # NaN is not
     else:
-        are_texts = all(type(value) is str for value in values)
-        require(are_texts, f"{where} has a label that is not text", "labels")
         try:
             values = [bytes.fromhex(value) for value in values] if kind is bytes else values
-        except ValueError:
-            raise ModelFileError(f"{where} has bytes that are not hexadecimal", "labels") from None
-        _check_width(dtype, values)
+            widest = max(len(v if kind is bytes else v.encode("utf-8")) for v in values)
+        except (AttributeError, TypeError, ValueError):
+            message = f"{where} has a label that is no text in Unicode, or no hexadecimal bytes"
+            raise ModelFileError(message, "labels") from None
+        # numpy makes every cell as wide as the widest: count before it does.
+        most = limits.MAX_LABEL
+        require(widest <= most, f"a label has {widest} bytes, {most} at most", "labels")
+        require(
+            dtype == "object" or 4 * n_values * widest <= limits.MAX_LABEL_TABLE,
+            f"{n_values} labels of up to {widest} bytes need more than {limits.MAX_LABEL_TABLE} "
+            "bytes; use an object array",
+            "labels",
+        )
         vector = np.array(values, dtype=_TEXTS.get(dtype, object))
         is_same = vector.tolist() == values  # numpy drops null characters at the end
     require(is_same, f"labels cannot be stored as {dtype}", "labels")
     return vector
-
-
-def _check_width(dtype: str, values: list[Any]) -> None:
-    """Refuse long labels; numpy makes every cell as wide as the widest: count before it does."""
-    try:
-        widest = max(len(v) if isinstance(v, bytes) else len(v.encode("utf-8")) for v in values)
-    except UnicodeEncodeError:
-        raise ModelFileError("a label is not valid Unicode", "labels") from None
-    most = limits.MAX_LABEL
-    require(widest <= most, f"a label has {widest} bytes, {most} at most", "labels")
-    require(
-        dtype == "object" or 4 * len(values) * widest <= limits.MAX_LABEL_TABLE,
-        f"{len(values)} labels of up to {widest} bytes need more than {limits.MAX_LABEL_TABLE} "
-        "bytes; use an object array",
-        "labels",
-    )

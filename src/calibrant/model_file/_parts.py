@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -41,9 +41,9 @@ from calibrant.model_file._fields import (
 from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
+    from calibrant._types import Array, Labels
 
 LOOSE_OPTIONS = {
     *("solver", "beta", "epsilon_change", "min_blocks", "n_iterations", "n_iterations_no_change"),
@@ -61,23 +61,24 @@ _PART = {
 """Fields of a part, and their types."""
 
 
-class Nesting:
-    """How deep each calibrator is nested, and how many cells it has, with those inside it."""
+class Size(NamedTuple):
+    """How deep a calibrator is nested, and how many cells it has, with those inside it."""
 
-    def __init__(self) -> None:
-        self._seen: list[tuple[int, int]] = []
+    depth: int
+    n_cells: int
 
-    def add(self, children: list[int], calibrator: Any, *, fitted: bool) -> None:
-        """Add a calibrator, with the places of those that it uses."""
-        depths, cells = zip((0, 0), *(self._seen[j] for j in children), strict=True)
-        depth, n_cells = 1 + max(depths), 1000 + sum(cells)
-        if fitted:
-            n_curves = len(getattr(calibrator.map_, "curves", ()))
-            n_cells += calibrator.n_features_in_ + 200 * n_curves
-        self._seen.append((depth, n_cells))
-        _check_depth(depth)
-        is_small = n_cells <= limits.MAX_CELLS
-        require(is_small, f"one row has {n_cells} cells (parts times classes)", "parts")
+
+def measure(calibrator: Calibrator, inside: list[Size], *, fitted: bool) -> Size:
+    """Return the size of a calibrator of those that it uses; refuse one that is too large."""
+    depth = 1 + max((part.depth for part in inside), default=0)
+    n_cells = 1000 + sum(part.n_cells for part in inside)
+    if fitted:
+        n_curves = len(getattr(calibrator.map_, "curves", ()))
+        n_cells += calibrator.n_features_in_ + 200 * n_curves
+    _check_depth(depth)
+    is_small = n_cells <= limits.MAX_CELLS
+    require(is_small, f"one row has {n_cells} cells (parts times classes)", "parts")
+    return Size(depth, n_cells)
 
 
 def _check_depth(depth: int) -> None:
@@ -89,14 +90,14 @@ class Writer:
     """Collects what goes into a file."""
 
     def __init__(self) -> None:
-        self.arrays: dict[str, NDArray[Any]] = {}
-        self.vectors: list[dict[str, Any]] = []
-        self.parts: list[dict[str, Any]] = []
-        self._vector_of: dict[Any, int] = {}
+        self.arrays: dict[str, Array] = {}
+        self.vectors: list[dict[str, object]] = []
+        self.parts: list[dict[str, object]] = []
+        self._sizes: list[Size] = []
+        self._vector_of: dict[tuple[object, ...], int] = {}
         self._part_of: dict[tuple[int, bool], int] = {}
-        self._nesting = Nesting()
 
-    def vector(self, values: NDArray[np.generic]) -> int:
+    def vector(self, values: Labels) -> int:
         """Add a vector, once however often it is used, and return its index."""
         entry, array = pack_vector(values)
         content = tuple(entry["values"]) if array is None else array.tobytes()
@@ -108,7 +109,7 @@ class Writer:
             self.vectors.append(entry)
         return self._vector_of[key]
 
-    def part(self, calibrator: Any, *, fitted: bool, depth: int = 0) -> int:
+    def part(self, calibrator: Calibrator, *, fitted: bool, depth: int = 0) -> int:
         """Add a calibrator and all inside it, once however often it is used."""
         key = (id(calibrator), fitted)
         if key not in self._part_of:
@@ -118,21 +119,22 @@ class Writer:
             is_ours = method is not None and find_method(method) is cls
             message = f"{cls.__name__} cannot be saved; only calibrators of this package can"
             require(is_ours, message, "savable")
-            entry = self._entry(calibrator, fitted=fitted, depth=depth)
+            entry = self._entry(take_state(calibrator), fitted=fitted, depth=depth + 1)
             self._part_of[key] = len(self.parts)
             self.parts.append(entry)
         return self._part_of[key]
 
-    def _entry(self, calibrator: Calibrator, *, fitted: bool, depth: int) -> dict[str, Any]:
-        calibrator = take_state(calibrator)  # whole, though another thread may fit it again
-        parameters = {n: getattr(calibrator, n) for n in stored_names(type(calibrator))}
+    def _entry(self, calibrator: Calibrator, *, fitted: bool, depth: int) -> dict[str, object]:
+        cls: type = type(calibrator)
+        parameters = {name: getattr(calibrator, name) for name in stored_names(cls)}
         # Parts come first, and are then found by their identity.
-        children = [self.part(c, fitted=False, depth=depth + 1) for c in parts_in(parameters)]
+        children = [self.part(c, fitted=False, depth=depth) for c in parts_in(parameters)]
+        values = {}
         if fitted:
             check_is_fitted(calibrator, "classes_")
             check_fitted(calibrator)
             values = stored_values(calibrator)
-            children += [self.part(c, fitted=True, depth=depth + 1) for c in parts_in(values)]
+            children += [self.part(c, fitted=True, depth=depth) for c in parts_in(values)]
         here = len(self.parts)
         entry: dict[str, object] = dict.fromkeys(_PART)
         entry["method"] = calibrator.method
@@ -141,13 +143,13 @@ class Writer:
             entry["classes"] = self.vector(calibrator.classes_)
             if hasattr(calibrator, "feature_names_in_"):
                 entry["feature_names"] = self.vector(calibrator.feature_names_in_)
-            cls: Any = type(calibrator)
+            types = stored_types(cls)
             entry["fitted"] = {
-                name: write(kind, values[name], f"{here}/{name}", self)
-                for name, kind in stored_types(cls).items()
-                if name in values
+                name: write(types[name], value, f"{here}/{name}", self)
+                for name, value in values.items()
             }
-        self._nesting.add(children, calibrator, fitted=fitted)
+        sizes = [self._sizes[child] for child in children]
+        self._sizes.append(measure(calibrator, sizes, fitted=fitted))
         return entry
 
     def summary(self, calibrator: Calibrator) -> dict[str, float]:
@@ -170,7 +172,7 @@ class Writer:
         self.arrays |= {f"sample/{field}": array for field, array in state.items()}
         return {"max_cells": int(sample.max_cells), "n_rows": sample.n_rows}
 
-    def _plain(self, value: object, name: str, depth: int = 0) -> Any:
+    def _plain(self, value: object, name: str, depth: int = 0) -> object:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
         most = limits.MAX_LISTS
         require(depth <= most, f"{name} has more than {most} lists in lists", "savable")
@@ -205,38 +207,35 @@ class Writer:
 class Reader:
     """Builds calibrators from what a checked file says."""
 
-    def __init__(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._arrays = arrays
-        self._nesting = Nesting()
-        self._children: list[int] = []
-        self._parts: list[tuple[Calibrator, bool]] = []
-        entries, parts = header["vectors"], header["parts"]
+    def __init__(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._header, self._arrays = header, arrays
         self._vectors = [
-            unpack_vector(e, f"vector {i}", self._arrays.pop(f"vector/{i}", None))
-            for i, e in enumerate(entries)
+            unpack_vector(entry, f"vector {i}", arrays.pop(f"vector/{i}", None))
+            for i, entry in enumerate(header["vectors"])
         ]
-        self._unused = {f"vector {i}" for i in range(len(entries))}
-        for i, entry in enumerate(parts):
+        self._unused = {f"vector {i}" for i in range(len(self._vectors))}
+        self._parts: list[tuple[Calibrator, bool]] = []
+        self._sizes: list[Size] = []
+        self._inside: list[Size] = []
+        for i, entry in enumerate(header["parts"]):
             self._parts.append(self._read_part(i, entry))
             self._unused.add(f"part {i}")
-        self._unused.discard(f"part {len(parts) - 1}")
-        self._summary, self._sample = header.get("summary"), header.get("sample")
 
     def outermost(self) -> Calibrator:
         """Return the calibrator that the file is about; everything in the file belongs to it."""
         has_fit = len(self._parts) > 0 and self._parts[-1][1]
         require(has_fit, "the file has no fitted calibrator", "parts")
-        calibrator = self._parts[-1][0]
-        if self._summary is not None:
-            calibrator.score_summary_ = self._read_summary(self._summary, calibrator)
-        if self._sample is not None:
-            calibrator.sample_ = self._read_sample(self._sample, calibrator)
+        calibrator = self.part(len(self._parts) - 1, "the file", fitted=True)
+        if "summary" in self._header:
+            calibrator.score_summary_ = self._read_summary(self._header["summary"], calibrator)
+        if "sample" in self._header:
+            calibrator.sample_ = self._read_sample(self._header["sample"], calibrator)
         unused, arrays = min(self._unused, default=""), min(self._arrays, default="")
         require(not self._unused, f"{unused} belongs to nothing", "parts")
         require(not self._arrays, f"array {arrays!r:.80} belongs to nothing", "arrays")
         return calibrator
 
-    def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> NDArray[Any]:
+    def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> Any:
         """Return an array, which nothing else may use."""
         require(name in self._arrays, f"there is no array {name!r:.80}", "arrays")
         array = self._arrays.pop(name)
@@ -245,21 +244,22 @@ class Reader:
         require(is_right, message, "arrays")
         return array
 
-    def vector(self, index: Any, where: str) -> NDArray[Any]:
+    def vector(self, index: object, where: str) -> Labels:
         """Return a vector by its index."""
-        is_index = type(index) is int and 0 <= index < len(self._vectors)
-        require(is_index, f"{where} refers to no vector", "fields")
+        # True is no index.
+        if type(index) is not int or not 0 <= index < len(self._vectors):
+            raise ModelFileError(f"{where} refers to no vector", "fields")
         self._unused.discard(f"vector {index}")
-        return self._vectors[int(index)]
+        return self._vectors[index]
 
-    def part(self, index: Any, where: str, *, fitted: bool) -> Calibrator:
+    def part(self, index: object, where: str, *, fitted: bool) -> Calibrator:
         """Return a calibrator that came earlier in the file."""
-        is_index = type(index) is int and 0 <= index < len(self._parts)
-        require(is_index, f"{where} refers to no part before it", "parts")
-        calibrator, is_fitted = self._parts[int(index)]
+        if type(index) is not int or not 0 <= index < len(self._parts):
+            raise ModelFileError(f"{where} refers to no part before it", "parts")
+        calibrator, is_fitted = self._parts[index]
         require(is_fitted == fitted, f"{where} refers to a part that is fitted, or is not", "parts")
         self._unused.discard(f"part {index}")
-        self._children.append(index)
+        self._inside.append(self._sizes[index])
         return calibrator
 
     def _read_part(self, index: int, entry: object) -> tuple[Calibrator, bool]:
@@ -271,7 +271,7 @@ class Reader:
         if cls is None:
             message = f"the method {method!r:.80} is not known to this version; update calibrant"
             raise ModelFileError(message, "method")
-        self._children = []
+        self._inside = []
         calibrator = self._build(cls, parameters, where)
         is_fitted = stored is not None
         if is_fitted:
@@ -283,7 +283,7 @@ class Reader:
         has_none = is_fitted or (classes, names) == (None, None)
         require(has_none, f"{where} has classes but is not fitted", "fields")
         # First what bounds the time of all other checks.
-        self._nesting.add(self._children, calibrator, fitted=is_fitted)
+        self._sizes.append(measure(calibrator, self._inside, fitted=is_fitted))
         if is_fitted:
             check_fitted(calibrator)
         return calibrator, is_fitted
@@ -303,21 +303,27 @@ class Reader:
         return calibrator
 
     def _fill(self, calibrator: Calibrator, index: int, stored: Mapping[str, object]) -> None:
-        cls: Any = type(calibrator)
+        cls: type = type(calibrator)
         types, where = stored_types(cls), f"part {index}: 'fitted'"
         given = take(stored, where, dict.fromkeys(types, object), optional_fields(cls))
         try:
             values = {n: read(types[n], v, f"{index}/{n}", self) for n, v in given.items()}
             set_fit(calibrator, values)
-        except ParameterError as error:  # what the constructors of maps raise
+        except ModelFileError:
+            raise
+        except (ArithmeticError, TypeError, ValueError) as error:  # of the constructors of maps
             raise ModelFileError(f"{where}: {error}", "fitted") from None
+
+    def _read_arrays(self, prefix: str, names: Iterable[str]) -> list[Any]:
+        return [
+            self.take(f"{prefix}/{name}", whole=name in WHOLE_ARRAYS, n_dimensions=None)
+            for name in names
+        ]
 
     def _read_summary(self, entry: Mapping[str, object], calibrator: Calibrator) -> ScoreSummary:
         """Undo ``Writer.summary``."""
         n_rows = take(entry, "'summary'", {"n_rows": float})["n_rows"]
-        arrays = [
-            self.take(f"summary/{f.name}", n_dimensions=None) for f in fields(ScoreSummary)[1:]
-        ]
+        arrays = self._read_arrays("summary", [field.name for field in fields(ScoreSummary)[1:]])
         try:
             summary = ScoreSummary(n_rows, *arrays)
         except (ParameterError, IndexError, TypeError) as error:
@@ -329,17 +335,11 @@ class Reader:
     def _read_sample(self, entry: Mapping[str, object], calibrator: Calibrator) -> RowSample:
         """Undo ``Writer.sample``; what no sample has is refused."""
         numbers = take(entry, "'sample'", {"max_cells": int, "n_rows": int})
-        arrays = [
-            self.take(f"sample/{field}", whole=field in WHOLE_ARRAYS, n_dimensions=None)
-            for field in SampleState._fields
-        ]
+        state = SampleState(*self._read_arrays("sample", SampleState._fields))
+        kind, normalize = calibrator.scores, calibrator.normalize
         try:
             return RowSample.from_state(
-                SampleState(*arrays),
-                calibrator.classes_,
-                scores=calibrator.scores,
-                normalize=calibrator.normalize,
-                **numbers,
+                state, calibrator.classes_, scores=kind, normalize=normalize, **numbers
             )
         except (DataError, ParameterError) as error:
             raise ModelFileError(f"'sample': {error!s:.300}", "fitted") from None
@@ -370,7 +370,7 @@ class Reader:
         raise ModelFileError(f"{where} has {stored!r:.80} for a parameter", "parameters")
 
 
-def _without_solver(parameters: Mapping[str, object], where: str) -> tuple[str, dict[str, Any]]:
+def _without_solver(parameters: Mapping[str, object], where: str) -> tuple[str, dict[str, object]]:
     """Return the method, and its parameters, of what files of 1.0.0 have as NA-FIR."""
     kept = {name: value for name, value in parameters.items() if name not in LOOSE_OPTIONS}
     match parameters.get("solver", "exact"):
@@ -385,7 +385,7 @@ def _without_solver(parameters: Mapping[str, object], where: str) -> tuple[str, 
             raise ModelFileError(f"{where} has {solver!r:.80} for a parameter", "parameters")
 
 
-def check_fitted(calibrator: Any) -> None:
+def check_fitted(calibrator: Calibrator) -> None:
     """Refuse a fitted calibrator that breaks a promise; its map was checked when it was made."""
     _check_labels(calibrator)
     k, map_, name = len(calibrator.classes_), calibrator.map_, type(calibrator).__name__
@@ -407,7 +407,7 @@ def check_fitted(calibrator: Any) -> None:
         require(not hasattr(part, "feature_names_in_"), f"a part of {name} has column names")
 
 
-def _check_labels(calibrator: Any) -> None:
+def _check_labels(calibrator: Calibrator) -> None:
     """Refuse class labels or names of columns that no fitted calibrator has."""
     classes, names = calibrator.classes_, getattr(calibrator, "feature_names_in_", None)
     is_vector = isinstance(classes, np.ndarray) and classes.ndim == 1

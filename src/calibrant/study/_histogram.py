@@ -18,14 +18,13 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.one_vs_rest import OneVsRestCalibrator, OneVsRestCounts
 from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._kernels.tables import TIED
-from calibrant._maps.cells import ClasswiseCurves
-from calibrant._maps.curves import AveragedHistogram
+from calibrant._maps.curves import AveragedHistogram, ClasswiseCurves
 from calibrant._maps.steps import Histogram
 from calibrant._row_order import GOLDEN, lay_thresholds, starts_of_runs
-from calibrant._solvers.flattened import pool_segments
 from calibrant._solvers.one_vs_rest import (
     BinaryProblem,
     binary_problem,
+    pool_segments,
     solve_each,
     solve_isotonic_steps,
 )
