@@ -38,6 +38,13 @@ def test_every_description_is_json(tmp_path):
         assert json.loads(json.dumps(describe(path)))["method"] == method
 
 
+def test_a_description_says_what_each_part_is_for(tmp_path):
+    save(fitted("auto"), tmp_path / "model.calibrant")
+    parts = describe(tmp_path / "model.calibrant")["parts"]
+    assert [part["role"] for part in parts[:4]] == ["paths_"] * 4
+    assert (parts[-1]["role"], parts[-1]["method"]) == ("shared_part_", "ts")
+
+
 @needs_pages
 def test_the_page_has_the_frame_and_the_limits_of_the_code():
     page = Path(__file__).parents[2] / "docs" / "reference" / "model-files.md"
