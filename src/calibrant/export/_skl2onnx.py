@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import skl2onnx
@@ -28,6 +28,12 @@ from calibrant.export._onnx import FIRST_OPSET, REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skl2onnx.common._container import ModelComponentContainer as Container
+    from skl2onnx.common._topology import Operator, Scope, Variable
+    from sklearn.base import BaseEstimator
+
     from calibrant._types import Labels
 
 OPTIONS = {
@@ -97,16 +103,22 @@ def register_skl2onnx() -> None:
     )
 
 
-def _parse(scope: object, model: object, inputs: object, custom_parsers: object = None) -> Any:
+def _parse(
+    scope: Scope,
+    model: CalibratedClassifier,
+    inputs: list[Variable],
+    custom_parsers: dict[type, Callable[..., list[Variable]]] | None = None,
+) -> list[Variable]:
     """Parse as a classifier."""
     check_is_fitted(model, "classes_")
     _labels(scope, model)  # refused before skl2onnx rounds them
-    return parsing._parse_sklearn_classifier(  # noqa: SLF001  (as its own parsers do)
+    variables: list[Variable] = parsing._parse_sklearn_classifier(  # noqa: SLF001  (as its own parsers do)
         scope, model, inputs, custom_parsers=custom_parsers
     )
+    return variables
 
 
-def _labels(scope: object, model: object) -> Labels:
+def _labels(scope: Scope, model: CalibratedClassifier) -> Labels:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
     classes: Labels = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
@@ -124,7 +136,7 @@ def _labels(scope: object, model: object) -> Labels:
     )
 
 
-def _set_types(operator: Any) -> None:
+def _set_types(operator: Operator) -> None:
     """Tell skl2onnx the types and shapes of both outputs."""
     n_rows = operator.inputs[0].get_first_dimension()
     labels = _labels(operator.scope_inst, operator.raw_operator)
@@ -133,7 +145,7 @@ def _set_types(operator: Any) -> None:
     operator.outputs[1].type.shape = [n_rows, len(labels)]
 
 
-def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:
     model = operator.raw_operator
     if container.target_opset < FIRST_OPSET:
         raise errors.ExportError(
@@ -191,7 +203,7 @@ def _write_top_columns(ops: OnnxOperations, probabilities: Tensor, scores: Tenso
 
 
 def _finish(
-    scope: Any, operator: Any, container: Any, probabilities: Tensor, scores: Tensor
+    scope: Scope, operator: Operator, container: Container, probabilities: Tensor, scores: Tensor
 ) -> None:
     """Write down labels, and give all nodes and constants to skl2onnx under names of its own."""
     ops, kept = probabilities.ops, guess_proto_type(operator.outputs[1].type)
@@ -222,7 +234,7 @@ def _finish(
 # The scores that a CalibratedClassifier calibrates, out of converters of skl2onnx
 
 
-def unwrap(estimator: object) -> Any:
+def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     """Return what predicts, of classifiers that only hold another one."""
     from sklearn.model_selection._search import BaseSearchCV  # a slow import
 
@@ -232,7 +244,7 @@ def unwrap(estimator: object) -> Any:
     return estimator
 
 
-def contains(estimator: object, kinds: tuple[type, ...]) -> bool:
+def contains(estimator: BaseEstimator, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
     parts: list[object] = [*getattr(estimator, "estimators_", [])]
@@ -244,7 +256,12 @@ def contains(estimator: object, kinds: tuple[type, ...]) -> bool:
 
 
 def declare_scores(
-    scope: Any, container: Any, estimator: Any, inputs: Any, *, is_margin: bool
+    scope: Scope,
+    container: Container,
+    estimator: BaseEstimator,
+    inputs: list[Variable],
+    *,
+    is_margin: bool,
 ) -> str:
     """Have skl2onnx convert a fitted classifier; return the name of its scores.
 
@@ -269,7 +286,7 @@ def declare_scores(
     return str(parsing._parse_sklearn(scope, estimator, inputs)[1].full_name)  # noqa: SLF001
 
 
-def _as_float(scope: Any, variable: Any) -> Any:
+def _as_float(scope: Scope, variable: Variable) -> Variable:
     """Cast features to float32: trees read them so, and skl2onnx mixes both types else."""
     if not isinstance(variable.type, DoubleTensorType):
         return variable
@@ -280,7 +297,7 @@ def _as_float(scope: Any, variable: Any) -> Any:
     return result
 
 
-def _refuse_lost_margins(container: Any, estimator: Any) -> None:
+def _refuse_lost_margins(container: Container, estimator: BaseEstimator) -> None:
     """Refuse a classifier whose ``decision_function`` skl2onnx does not convert.
 
     Its option ``raw_scores`` is accepted, and forgotten, by classifiers that hold others; those of

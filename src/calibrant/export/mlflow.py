@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Array, Floats
 
 __all__ = ["load_model", "log_model", "save_model"]
 
@@ -62,7 +63,7 @@ def save_model(
     input_example: object = None,
     pip_requirements: Sequence[str] | str | None = None,
     mlflow_model: Model | None = None,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Write a fitted calibrator as an MLflow model, a directory with a model file.
 
@@ -135,7 +136,7 @@ def save_model(
         )
 
 
-def log_model(calibrator: Calibrator, name: str | None = None, **options: Any) -> ModelInfo:
+def log_model(calibrator: Calibrator, name: str | None = None, **options: object) -> ModelInfo:
     """Log a fitted calibrator to MLflow, in the active run if there is one.
 
     Parameters
@@ -218,7 +219,7 @@ class _Served:
     def get_raw_model(self) -> Calibrator:
         return self._calibrator
 
-    def predict(self, data: object, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, data: object, params: dict[str, str] | None = None) -> Array | pd.DataFrame:
         """Return a data frame for one, with the classes as its columns, and else an array."""
         method = (params or {}).get("method", METHODS[0])
         gate.check_option("method", method, METHODS)
@@ -287,7 +288,7 @@ def _signature(calibrator: Calibrator) -> ModelSignature:
     return ModelSignature(inputs, outputs, params)
 
 
-def _example(calibrator: Calibrator) -> Any:
+def _example(calibrator: Calibrator) -> Floats | pd.DataFrame:
     """Return a row of equal scores, as the signature has it."""
     names, kind = _column_names(calibrator), check_input(calibrator, None)
     equal = 0.0 if calibrator.map_.kind == "logits" else 1.0 / len(calibrator.classes_)

@@ -112,7 +112,7 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     return {n: v for n, v in values.items() if v is not None or n not in optional_fields(cls)}
 
 
-def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
+def set_fit(calibrator: Calibrator, values: dict[str, object]) -> None:
     """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
     cls: type = type(calibrator)
     values = dict.fromkeys(optional_fields(cls)) | values
@@ -127,12 +127,12 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     calibrator.__dict__ |= values | {"map_": map_}
 
 
-def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, Any]:
+def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of a map that are parameters: rows of one number became two columns."""
     names = [field for field in map_fields if hasattr(calibrator, GIVEN.get(field, ""))]
     values = {field: getattr(calibrator, GIVEN[field]) for field in names}
     if "kind" in values:
-        values["kind"] = two_column_kind(values["kind"])
+        values["kind"] = two_column_kind(calibrator.scores)
     return values
 
 
@@ -255,7 +255,7 @@ def _paths(kind: type, before: str = "") -> Iterator[tuple[str, object]]:
 
 
 @cache
-def _getters(kind: type) -> tuple[list[attrgetter[Any]], list[attrgetter[Any]]]:
+def _getters(kind: type) -> tuple[list[attrgetter[float]], list[attrgetter[Array]]]:
     """Return what gets each number of a curve, and what gets each array."""
     paths = dict(_paths(kind)).items()
     return (
@@ -264,7 +264,7 @@ def _getters(kind: type) -> tuple[list[attrgetter[Any]], list[attrgetter[Any]]]:
     )
 
 
-def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> Any:
+def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> object:
     """Make a curve of its numbers and arrays, in order."""
     values = [
         next(numbers)
@@ -279,7 +279,7 @@ def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> Any:
 
 def _write_curves(values: tuple[object, ...], name: str, writer: Writer) -> str:
     _check_number_of(values)
-    vectors: list[Any] = []
+    vectors: list[list[float] | Array] = []
     for i, curve in enumerate(values):
         kind: type = type(curve)
         require(kind in CURVES, f"{name}/{i} is a {kind.__name__}")
@@ -293,7 +293,7 @@ def _write_curves(values: tuple[object, ...], name: str, writer: Writer) -> str:
     return "maps"
 
 
-def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
+def _read_curves(stored: object, name: str, reader: Reader) -> tuple[object, ...]:
     _expect(stored, "maps", name)
     places, lengths = (reader.take(f"{name}/{n}", whole=True) for n in ("forms", "lengths"))
     numbers = reader.take(f"{name}/numbers")
@@ -305,7 +305,7 @@ def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
     require(is_whole, f"{name}: vectors do not fill their numbers")
     kinds = [CURVES[place] for place in places]
     vectors = np.split(numbers, ends[:-1].astype(np.int64))
-    sizes = [tuple(map(len, _getters(kind))) for kind in kinds]
+    sizes = [(len(one), len(other)) for one, other in map(_getters, kinds)]
     n_vectors = sum((n > 0) + n_arrays for n, n_arrays in sizes)
     require(len(vectors) == n_vectors, f"{name}: vectors are missing")
     in_order, result = iter(vectors), []
