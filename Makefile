@@ -69,8 +69,9 @@ test-export: build/export/.ready kernels  ## export to other runtimes, which nee
 	  tests/export tests/cli/test_export.py src/calibrant/export tests/hooks src/calibrant/hooks \
 	  docs/guides/into-production.md docs/evidence/calarena.md
 
-test-data: build/export/.ready kernels  ## of both, what reads real predictions beyond tests/data
-	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
+test-data: build/export/.ready kernels  ## of both, what reads more real predictions, those in DATA
+	CALIBRANT_DATA='$(or $(DATA),../shared/data)' $(TOOLS) OMP_NUM_THREADS=1 \
+	  MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
 	  -n $(WORKERS) --dist worksteal --durations 10 -m 'collection and not slow'
 
 bench-export: build/export/.ready kernels  ## exported calibrators beside predict_proba

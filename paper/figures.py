@@ -23,8 +23,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullFormatter
 
-from calibrant.metrics import confidence_ece
-from calibrant.plots import compute_reliability_grid, draw_reliability_grid
+from calibrant.metrics import confidence_ece, reliability_curve
+from calibrant.plots import draw_reliability_grid
 from calibrant.study._cell import Cell, _prepare
 from calibrant.study._files import look_at
 from calibrant.study._methods import PAPER_ESTIMATORS
@@ -62,7 +62,9 @@ def fit_all(path: Path) -> tuple[NDArray[Any], dict[str, Matrix], Any]:
 def figure_1(labels: NDArray[Any], found: dict[str, Matrix]) -> tuple[Figure, list[str]]:
     """Draw the reliability diagrams; return them and a table of p-values."""
     titles = {method_title(m): rows for m, rows in found.items()}
-    curves = compute_reliability_grid(labels, titles, kind="confidence")
+    curves = {
+        name: reliability_curve(labels, rows, kind="confidence") for name, rows in titles.items()
+    }
     lines = ["| method | conf-ECE % | p-value |", "|---|---:|---:|"]
     for name, curve in curves.items():
         error = 100 * confidence_ece(labels, titles[name])

@@ -37,9 +37,8 @@ settings.load_profile(
 collect_ignore = ["calibrators/toy_method.py", "kernels/every_number.py"]
 
 HERE = Path(__file__).parent
-COLLECTION = HERE.parents[1] / "shared" / "data"
 SMALL = HERE / "data"
-DATA = Path(os.environ.get("CALIBRANT_DATA", COLLECTION if COLLECTION.exists() else SMALL))
+DATA = Path(os.environ.get("CALIBRANT_DATA", SMALL))
 REAL_FILES = sorted(path.stem for path in DATA.glob("*.npz"))
 if not REAL_FILES:
     raise FileNotFoundError(f"{DATA} has no *.npz files; unset CALIBRANT_DATA")
@@ -138,6 +137,9 @@ def nll(probabilities, y, floor=1e-12):
     return -np.mean(np.log(np.maximum(probabilities[np.arange(len(y)), y], floor)))
 
 
-def refuses(argument):
-    """Expect that the value of a parameter is refused, whatever the words are."""
-    return pytest.raises(ParameterError, check=lambda error: error.argument == argument)
+def refuses(argument, error=ParameterError, **facts):
+    """Expect that an argument is refused, whatever the words are; facts are a row, a value, ..."""
+    facts = {"argument": argument, **facts}
+    return pytest.raises(
+        error, check=lambda raised: {name: getattr(raised, name) for name in facts} == facts
+    )

@@ -106,7 +106,7 @@ STEPS = (
         "intervals",
         "evidence/intervals.md",
         ("tools/measure_intervals.py", "500"),
-        ("metrics._intervals", "metrics._null", "metrics._significance"),
+        ("metrics._intervals", "metrics._significance"),
     ),
     Step(
         "classifiers",

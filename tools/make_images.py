@@ -34,7 +34,6 @@ from calibrant.monitor import CalibrationMonitor
 from calibrant.plots import (
     compute_classwise,
     compute_map,
-    compute_reliability_grid,
     draw_classwise,
     draw_decisions,
     draw_map,
@@ -77,7 +76,7 @@ def draw_all(data):
     for name, calibrator in fitted.items():
         found[name] = calibrator.fit(scores, y).predict_proba(new_scores)
     notes = {name: [f"NLL {negative_log_likelihood(new_y, p):.3f}"] for name, p in found.items()}
-    curves = compute_reliability_grid(new_y, found)
+    curves = {name: reliability_curve(new_y, p) for name, p in found.items()}
     save(draw_reliability_grid(curves, notes=notes), "reliability-grid")
 
     save(draw_classwise(compute_classwise(new_y, new_scores, n_worst=5)), "classwise")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant import MonotoneSpline, NormalizationAwareIsotonic, SortedCumulativeIsotonic
-from calibrant._solvers import merged_rows
+from calibrant._solvers import rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -26,7 +26,7 @@ ALL = 1 << 62
 
 def losses(method, n_rows, p, y, held):
     """NLL of each held-out row, where a choice looks at so many rows."""
-    merged_rows.CHOICE_CELLS, merged_rows.LEAST_CHOICE_ROWS = 1, n_rows
+    rows.CHOICE_CELLS, rows.LEAST_CHOICE_ROWS = 1, n_rows
     fitted = method(classes=np.arange(p.shape[1])).fit(p[~held], y[~held])
     own = fitted.predict_proba(p[held])[np.arange(held.sum()), y[held]]
     return -np.log(np.maximum(own, 1e-12))

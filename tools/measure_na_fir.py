@@ -18,8 +18,8 @@ from evidence import fill
 
 from calibrant import NormalizationAwareIsotonic
 from calibrant import _gate as gate
-from calibrant._solvers.flattened import solve_flattened
-from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.normalization_aware import build_likelihood
+from calibrant._solvers.one_vs_rest import solve_flattened
 from calibrant.study import (
     SLSQP,
     Annealing,

@@ -120,7 +120,7 @@ def index():
         "All public names, by module. Each has a page with its parameters, what it returns and"
     ]
     found += ["an example. Modules that begin with an underscore are private and may change"]
-    found += ["([CONTRIBUTING](../../CONTRIBUTING.md#what-a-release-may-change)).", ""]
+    found += ["([stability](stability.md)).", ""]
     for module in MODULES:
         about = first_sentence(tree(source(module)))
         found.append(f"- [`{module}`]({path_of(module).name}): {about}")

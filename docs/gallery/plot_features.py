@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 
 from calibrant import AutoCalibrator, FeatureCalibrator
 from calibrant.metrics import calibration_segments
-from calibrant.plots import SegmentDisplay
+from calibrant.plots import draw_segments
 
 rng = np.random.default_rng(0)
 n = 20_000
@@ -45,7 +45,7 @@ print(both.report_)
 # all others less often.
 
 before = calibration_segments(churned[new], alone.predict_proba(score[new]), table[new])
-SegmentDisplay(before).plot()
+draw_segments(before)
 plt.show()
 
 # %%

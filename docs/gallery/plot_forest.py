@@ -13,7 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from calibrant import CalibratedClassifier
-from calibrant.plots import compute_reliability_grid, draw_reliability_grid
+from calibrant.metrics import reliability_curve
+from calibrant.plots import draw_reliability_grid
 
 X, y = load_digits(return_X_y=True)
 X, new_X, y, new_y = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
@@ -26,5 +27,5 @@ calibrated = CalibratedClassifier(RandomForestClassifier(100, random_state=0)).f
 # the diagonal than chance would have them; the p-value says the same of all points together.
 
 found = {"forest": forest.predict_proba(new_X), "calibrated": calibrated.predict_proba(new_X)}
-curves = compute_reliability_grid(new_y, found)
+curves = {name: reliability_curve(new_y, p) for name, p in found.items()}
 draw_reliability_grid(curves, title="A forest knows more than it says")

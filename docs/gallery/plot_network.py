@@ -12,8 +12,8 @@ import numpy as np
 
 from calibrant import AutoCalibrator, TemperatureScaling
 from calibrant.datasets import overconfident_digits
-from calibrant.metrics import negative_log_likelihood
-from calibrant.plots import compute_reliability_grid, draw_reliability_grid
+from calibrant.metrics import negative_log_likelihood, reliability_curve
+from calibrant.plots import draw_reliability_grid
 
 scores, y, new_scores, new_y = overconfident_digits()
 logits, new_logits = np.log(scores), np.log(new_scores)
@@ -37,5 +37,5 @@ gain = own[2] - own[1]
 print(f"AutoCalibrator gains {gain.mean():.3f} ± {gain.std() / len(gain) ** 0.5:.3f} in NLL")
 
 notes = {name: [f"NLL {negative_log_likelihood(new_y, p):.3f}"] for name, p in found.items()}
-curves = compute_reliability_grid(new_y, found)
+curves = {name: reliability_curve(new_y, p) for name, p in found.items()}
 draw_reliability_grid(curves, notes=notes, title="A network that is too sure, and two remedies")

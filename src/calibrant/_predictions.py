@@ -381,6 +381,6 @@ def column_of(classes: Labels, kind: object) -> int | None:
     return int(matches[0])
 
 
-def name_of(classes: Labels, column: int | None) -> Any:
+def name_of(classes: Labels, column: int | None) -> Label:
     """Label of a column, "confidence" for None."""
     return "confidence" if column is None else classes[column : column + 1].tolist()[0]

@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
+from calibrant._extras import needed
 from calibrant._text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    import pandas as pd
 
 Class = TypeVar("Class", bound=type)
-ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
+ARRAYS = dict.fromkeys(("Floats", "Labels", "Array", "NDArray[Any]"), "ndarray") | {
+    "Wholes": "ndarray of int",
+    "Bools": "ndarray of bool",
+    "Label": "object",
+}
 
 
 def doc(text: str, default: object = MISSING) -> Any:
@@ -28,13 +35,13 @@ def result(*, eq: bool = True, repr: bool = True) -> Callable[[Class], Class]:  
     """Return a decorator that makes a frozen dataclass, whose docstring lists its fields."""
 
     def decorate(cls: Class) -> Class:
-        made: Any = dataclass(frozen=True, slots=True, eq=eq, repr=repr)(cls)
+        made: type = dataclass(frozen=True, slots=True, eq=eq, repr=repr)(cls)
         entries = ["Attributes", "----------"]
         for own in fields(made):
             entries.append(f"{own.name} : {ARRAYS.get(str(own.type), own.type)}")
             entries += [f"    {own.metadata['doc']}"] if own.metadata else []
         made.__doc__ = "\n".join([cleandoc(made.__doc__ or ""), "", *entries, ""])
-        return made  # type: ignore[no-any-return]
+        return cast("Class", made)
 
     return decorate
 
@@ -50,13 +57,22 @@ class Result:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as plain numbers and lists."""
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
     def _repr_html_(self) -> str:
         """Return what ``print`` shows."""
         return f'<pre style="white-space:pre-wrap">{escape(self)}</pre>'
+
+
+def data_frame(rows: Iterable[dict[str, object]], columns: list[str] | None = None) -> pd.DataFrame:
+    """Return a data frame with these rows."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise needed(error, "to_frame", "cli") from error
+    return pd.DataFrame(list(rows), columns=columns)
 
 
 class Estimate(NamedTuple):
@@ -67,7 +83,7 @@ class Estimate(NamedTuple):
     high: float = math.nan
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Estimate):
         return value._asdict()
     if isinstance(value, Result):

@@ -13,7 +13,7 @@ from calibrant import (
 from calibrant._calibrators import auto_search
 from calibrant._calibrators.auto import NAMES, NAMES_OF_TWO
 from calibrant._gate._simplex import check_batch
-from calibrant._maps.compositions import lift
+from calibrant._maps.base import lift
 from calibrant.errors import MissingClassWarning, ParameterError
 from calibrant.metrics import negative_log_likelihood
 from calibrant.model_file import dumps, loads

@@ -5,7 +5,7 @@ import pytest
 
 from calibrant._calibrators.scaling import TemperatureScaling
 from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
-from calibrant._maps import cells
+from calibrant._maps import steps
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -55,7 +55,7 @@ def test_keys_of_64_bits_sort_rows_as_those_of_32_do(monkeypatch):
     scores, y = simulate(300, 30)
     calibrator = SortedCumulativeIsotonic(prior_share=0.1).fit(scores, y)
     expected = calibrator.predict_proba(scores)
-    monkeypatch.setattr(cells, "MOST_SHORT_KEYS", 2)
+    monkeypatch.setattr(steps, "MOST_SHORT_KEYS", 2)
     assert calibrator.predict_proba(scores).tobytes() == expected.tobytes()
 
 

@@ -9,8 +9,8 @@ from contextlib import redirect_stdout
 import numpy as np
 import pytest
 
-from calibrant._cli.demo import COMMANDS
 from calibrant._cli.main import run
+from calibrant._cli.studies import COMMANDS
 from calibrant.datasets import naive_bayes
 
 

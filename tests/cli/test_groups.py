@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import GroupedCalibrator, TemperatureScaling, model_file
 from calibrant._cli.measuring import apply_lines
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 
 N_ROWS = 600
 SCORES = ["no", "yes"]

@@ -3,7 +3,7 @@
 import numpy as np
 
 import calibrant
-from calibrant._cli.showing import outline
+from calibrant._cli.reading import outline
 from calibrant.model_file import describe, save
 from conftest import simulate
 

@@ -164,7 +164,7 @@ def test_a_promise_is_not_changed(call):
 
 KILL = """
 import os, signal, sys
-import calibrant.monitor._page as page
+import calibrant.monitor._results as page
 page.replace_file = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 from calibrant._cli.main import run
 run(sys.argv[1:])

@@ -6,7 +6,7 @@ from calibrant import FlattenedIsotonic, GroupedCalibrator, TemperatureScaling
 from calibrant._bad_rows import bad_rows
 from calibrant._files import apply
 from calibrant._files.formats import read_prediction_file
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant.errors import NonFiniteError, ParameterError, PredictionFileError
 from conftest import simulate
 

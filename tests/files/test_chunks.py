@@ -14,7 +14,7 @@ from calibrant._files import formats, tables
 from calibrant._files.align import align
 from calibrant._files.chunks import FileChunks
 from calibrant._files.formats import is_large, read_prediction_file
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant.datasets import simulated_scores
 
 NAMES = np.array(["ant", "bee", "cow"])

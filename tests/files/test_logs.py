@@ -17,7 +17,7 @@ import pytest
 from calibrant import model_file
 from calibrant._cli import main
 from calibrant._files.formats import open_source, read_prediction_file
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant.errors import PredictionFileError
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -256,7 +256,7 @@ def test_repeated_samples_agree_or_not(tmp_path):
         np.testing.assert_allclose(log.scores[:, 1], [2 / 3, 2 / 3, 1 / 3, 1.0])
         assert log.labels.tolist() == ["true", "true", "false", "false"]
     partial = inspect[0] | {"scores": {"match": {"value": 0.5, "answer": "B"}}}
-    with pytest.raises(PredictionFileError, match=r"line 1: whether the answer is right is 0\.5"):
+    with pytest.raises(PredictionFileError, match=r"line 1: the label 0\.5 is neither"):
         log_of(tmp_path, partial, *inspect[1:])
 
 

@@ -10,7 +10,7 @@ import pytest
 from calibrant._files import tables
 from calibrant._files.align import align
 from calibrant._files.formats import read_prediction_file
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant.errors import NonFiniteError, PredictionFileError
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])

@@ -23,7 +23,7 @@ import numpy as np
 from calibrant import errors, metrics, model_file
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._files.apply import apply_file
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant.datasets import simulated_scores
 from calibrant.monitor import CalibrationMonitor, write_page
 from calibrant.report import compare, write_report

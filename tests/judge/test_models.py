@@ -9,7 +9,8 @@ from scipy.special import log_expit
 from calibrant import errors
 from calibrant._result import Estimate
 from calibrant.judge import calibrate_judge, compare_judged, judge_pairs, plan_labels
-from calibrant.judge._groups import subtract
+from calibrant.judge._models import subtract
+from conftest import refuses
 
 
 def draw_models(seed=0, n_items=400, share=0.25):
@@ -87,12 +88,12 @@ def test_a_difference_of_equal_means_with_perfect_correlation_is_certain():
 
 def test_groups_and_items_that_cannot_be_compared_are_refused():
     human, judged, model, item, _ = draw_models()
-    with pytest.raises(errors.ShapeError, match="items has shape"):
+    with refuses("items", errors.ShapeError):
         compare_judged(human, judged, model, items=item[1:])
-    with pytest.raises(errors.ShapeError, match="human has shape"):
+    with refuses("human", errors.ShapeError):
         compare_judged(human[1:], judged, model)
     human[np.flatnonzero(model == "b")[5:]] = np.nan
-    with pytest.raises(errors.ShapeError, match=r"group 'b' has . human grades?; grade at least"):
+    with refuses("human", errors.ShapeError, value="b"):
         compare_judged(human, judged, model)
 
 
@@ -164,18 +165,17 @@ def test_probabilities_of_the_judge_and_both_orders():
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    ("argument", "change"),
     [
-        (lambda f, _, h, j: (f, f, h, j), "drop rows in which a model is compared with itself"),
-        (lambda f, s, h, j: (f[1:], s, h, j), "first has shape"),
-        (lambda f, s, h, j: (f, s, h, np.full(len(j), "X")), "use 'first', 'second' and 'tie'"),
-        (lambda f, s, h, j: (f, s, h, np.full((len(j), 2), 0.5)), "2 columns; pass the prob"),
+        ("first", lambda f, _, h, j: (f, f, h, j)),
+        ("first", lambda f, s, h, j: (f[1:], s, h, j)),
+        ("judged", lambda f, s, h, j: (f, s, h, np.full(len(j), "X"))),
+        ("judged", lambda f, s, h, j: (f, s, h, np.full((len(j), 2), 0.5))),
     ],
 )
-def test_pairs_that_cannot_be_read_are_refused(change, match):
-    first, second, truth, judged = draw_pairs(n_rows=60)
-    with pytest.raises(errors.DataError, match=match):
-        judge_pairs(*change(first, second, truth, judged))
+def test_pairs_that_cannot_be_read_are_refused(argument, change):
+    with refuses(argument, errors.DataError):
+        judge_pairs(*change(*draw_pairs(n_rows=60)))
 
 
 # Plans

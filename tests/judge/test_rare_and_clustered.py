@@ -9,6 +9,7 @@ from scipy import stats
 
 from calibrant.errors import LabelError, ShapeError
 from calibrant.judge import calibrate_judge
+from conftest import refuses
 from judge.test_judge import run, width
 
 
@@ -52,7 +53,7 @@ def test_grades_that_the_labels_lack_are_within_the_interval(n_labels):
 
 
 def test_a_scale_of_one_grade_is_refused():
-    with pytest.raises(LabelError, match=r"single grade 0.*classes= \(--classes\) with all grades"):
+    with refuses("human", LabelError):
         calibrate_judge([0] * 30, [0] * 30, [0] * 100)
     result = calibrate_judge([0] * 30, [0] * 30, [0] * 100, classes=[0, 1])
     assert result.mean.high > 0.08
@@ -102,15 +103,15 @@ def test_folds_have_whole_clusters():
 
 
 @pytest.mark.parametrize(
-    ("clusters", "error", "words"),
+    ("clusters", "error", "argument"),
     [
-        (np.arange(9), ShapeError, r"clusters has shape \(9,\); pass one for each of the 40"),
-        (["a"] * 40, ShapeError, "clusters has the single value 'a'.*several clusters"),
-        ([None, *range(39)], LabelError, r"clusters\[0\] is None.*a cluster of their own"),
+        (np.arange(9), ShapeError, "clusters"),
+        (["a"] * 40, ShapeError, "clusters"),
+        ([None, *range(39)], LabelError, "y"),
     ],
 )
-def test_clusters_that_are_refused(clusters, error, words):
-    with pytest.raises(error, match=words):
+def test_clusters_that_are_refused(clusters, error, argument):
+    with refuses(argument, error):
         calibrate_judge([1, 2] * 20, [1, 2] * 20, [1, 2] * 20, clusters=clusters)
 
 

@@ -58,7 +58,7 @@ from calibrant import (  # noqa: E402
     model_file,
 )
 from calibrant._cli.main import run  # noqa: E402
-from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
+from calibrant._solvers import normalization_aware as na_fit  # noqa: E402
 from calibrant.metrics import _null as null  # noqa: E402
 from calibrant.scale import RowSample  # noqa: E402
 from calibrant.study import Annealing  # noqa: E402

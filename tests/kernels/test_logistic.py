@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from calibrant._kernels.logistic import bounded_logs
-from calibrant._solvers.logistic import RIDGE, minimise_logistic
+from calibrant._solvers.one_vs_rest import RIDGE, minimise_logistic
 
 FREE = -np.inf
 

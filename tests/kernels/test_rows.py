@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._kernels import rows as kernels
-from calibrant._maps.compositions import lift
+from calibrant._maps.base import lift
 
 masses = st.lists(st.floats(0, 1), min_size=2, max_size=30).filter(lambda v: sum(v) > 1e-3)
 

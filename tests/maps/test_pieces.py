@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._maps import Histogram
-from calibrant._maps.cells import ClasswiseCurves
-from calibrant._maps.curves import IDENTITY, AveragedHistogram, PiecewiseLinear
+from calibrant._maps.curves import IDENTITY, AveragedHistogram, ClasswiseCurves, PiecewiseLinear
 from calibrant._maps.steps import StepFunction
 
 place = st.one_of(st.sampled_from([0.0, 5e-324, 1e-300, 0.25, 1.0]), st.floats(0, 1))

@@ -5,7 +5,7 @@ import pytest
 
 from calibrant._kernels import tables
 from calibrant._kernels.ranked_lookup import MIXED
-from calibrant._maps import RankedStepFunction, RankedSteps, cells
+from calibrant._maps import RankedStepFunction, RankedSteps, steps
 
 
 def make():
@@ -87,7 +87,7 @@ def test_the_table_of_many_ranks_is_no_larger_than_the_function_allows():
     check_table(step, q, ranks=1)
 
 
-@pytest.mark.parametrize("n_classes", [3, cells.MOST_SHORT_KEYS + 1])
+@pytest.mark.parametrize("n_classes", [3, steps.MOST_SHORT_KEYS + 1])
 def test_zeros_of_either_sign_come_last_and_more_than_one_first(n_classes):
     """The order comes from the bits, where -0.0 is a negative number."""
     rows = np.zeros((2, n_classes))

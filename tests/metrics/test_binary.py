@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 
 from array_chunks import ArrayChunks
 from calibrant import errors
-from calibrant.metrics import _null as null
-from calibrant.metrics import _recalibration as recalibration
+from calibrant.metrics import _binary as recalibration
+from calibrant.metrics import _significance as null
 from calibrant.metrics import (
     binary_summary,
     calibration_test,

@@ -76,7 +76,6 @@ def test_bad_weights_are_refused(w):
         lambda: metrics.evaluate(Y, PROBA, confidence_level=95),
         lambda: metrics.reliability_curve(Y, PROBA, kind="unknown"),
         lambda: metrics.reliability_curve(Y, PROBA, kind=4),
-        lambda: metrics.reliability_curve(Y, PROBA, consistency_level=2.0),
     ],
 )
 def test_bad_parameters_are_refused(call):

@@ -6,9 +6,9 @@ from scipy.stats import kstest
 
 from array_chunks import ArrayChunks
 from calibrant import metrics
-from calibrant.metrics import _null as null
+from calibrant.metrics import _significance as null
 from calibrant.metrics import calibration_test
-from calibrant.metrics._null import Draws
+from calibrant.metrics._significance import Draws
 from conftest import simulate
 from metrics.cases import weighted
 

@@ -10,7 +10,7 @@ import pytest
 
 from calibrant.monitor import CalibrationMonitor
 from calibrant.monitor._evidence import Bet, Evidence, make_bets, make_block
-from conftest import COLLECTION
+from conftest import DATA
 from monitor.streams import honest, shifted
 
 
@@ -107,10 +107,11 @@ class Given(Bet):
         return np.log(self.told[rows][np.arange(len(block.label)), block.label]) - block.of_label
 
 
-PUBLISHED = COLLECTION / "time" / "precip_evalues_lag1.csv.gz"
+PUBLISHED = DATA / "time" / "precip_evalues_lag1.csv.gz"
 FORECASTS = {"HCLR": "pop_hclr", "HCLR['-']": "pop_hclr_noscale", "IDR": "pop_idr"}
 
 
+@pytest.mark.collection
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="published e-values are not here")
 def test_published_e_values_are_reproduced():
     """Henzi and Ziegel bet on 0.75 a + 0.25 b against the mean of two rain forecasts a and b."""

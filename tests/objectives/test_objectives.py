@@ -13,7 +13,7 @@ from calibrant._objectives.base import projected_gradient
 from calibrant._objectives.two_class import N_FEATURES, ROWS_AT_ONCE, Base, TwoClassRows
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
-from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.normalization_aware import build_likelihood
 from calibrant._solvers.structured import solve_structured
 from calibrant._solvers.temperature import solve_temperature
 from conftest import simulate

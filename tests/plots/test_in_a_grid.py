@@ -14,7 +14,6 @@ from calibrant.decisions import decision_curve
 from calibrant.metrics import calibration_segments, reliability_curve
 from calibrant.plots import (
     ReliabilityDisplay,
-    SegmentDisplay,
     compute_classwise,
     compute_map,
     draw_classwise,
@@ -22,6 +21,7 @@ from calibrant.plots import (
     draw_map,
     draw_reliability,
     draw_reliability_grid,
+    draw_segments,
 )
 from conftest import simulate
 
@@ -111,8 +111,8 @@ def curves_of_decisions(k, ax):
 def segments(k, ax):
     scores, y, _ = data(k)
     features = {"age": np.arange(len(y)) % 60, "plan": (scores[:, 0] > 0.4).astype(str)}
-    result = calibration_segments(y, scores**3 / (scores**3).sum(axis=1, keepdims=True), features)
-    SegmentDisplay(result).plot(ax)
+    bold = scores**3 / (scores**3).sum(axis=1, keepdims=True)
+    draw_segments(calibration_segments(y, bold, features), ax)
 
 
 @pytest.mark.parametrize("n_classes", [2, 10])

@@ -19,9 +19,9 @@ from calibrant.decisions import expected_cost, value_of_calibration
 from calibrant.errors import LabelError, ParameterError, RangeError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.metrics._cumulative import holm
-from calibrant.report import build_report, compare
+from calibrant.report import compare
 from calibrant.report._judge import paired_differences
-from calibrant.report._page import python_lines
+from calibrant.report._page import page_of, python_lines
 from conftest import simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
@@ -278,10 +278,10 @@ def test_groups_are_judged_and_a_grouped_calibrator_is_fitted_by_them(parts):
     row = next(row for row in table if row.group == 1)
     assert row.n_rows == alone.n_rows
     assert row.estimates["negative_log_likelihood"] == alone.negative_log_likelihood
-    page = build_report(found)
+    page = page_of(found)
     assert '<section id="groups"' in page
     assert "<bdi>2</bdi></th>" in page
-    assert "Groups" not in build_report(quick(parts))
+    assert "Groups" not in page_of(quick(parts))
     assert "fit(scores, y, sample_weight, groups=groups)" in python_lines(found, "grouped")
     assert "predict_proba(new_scores, groups=new_groups)" in python_lines(found, "grouped")
 

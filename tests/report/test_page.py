@@ -18,8 +18,8 @@ from calibrant import Chain, FlattenedIsotonic, TemperatureScaling, VectorScalin
 from calibrant._drawing import to_svg
 from calibrant._extras import advice
 from calibrant._text import printable
-from calibrant.report import build_report, compare, write_report
-from calibrant.report._page import lower_end, python_lines
+from calibrant.report import compare, write_report
+from calibrant.report._page import lower_end, page_of, python_lines
 from conftest import simulate
 from report.names import HOSTILE
 
@@ -123,11 +123,11 @@ def test_with_nothing_to_do_the_page_says_whose_the_second_diagram_is(parts):
     told = y[:800], honest[:800], y[800:], honest[800:]
     found = compare(*told, "ts", n_resamples=20)
     assert found.verdict.chosen == "uncalibrated"
-    assert "those of <bdi>ts</bdi>, for comparison" in build_report(found)
+    assert "those of <bdi>ts</bdi>, for comparison" in page_of(found)
     scores, y, new_scores, new_y = parts
     broken = {"ts": TemperatureScaling(tol=-1.0)}
     alone = compare(y, scores, new_y, new_scores, broken, n_resamples=0)
-    alone = build_report(alone)
+    alone = page_of(alone)
     first = alone[alone.index('<section id="verdict"') : alone.index("<table")]
     assert first.count("<figure>") == 1
     assert "becomes" not in first
@@ -139,7 +139,7 @@ def test_the_table_of_classes_has_the_worst_first(page, hostile):
     names = [html.unescape(name) for name in rows_of(page, "classes-table")]
     assert names == [printable(HOSTILE[j]) for j in order]
     scores, y = simulate(150, 1000, seed=3)
-    few = build_report(compare(y, scores, y, scores, "ts", n_resamples=0))
+    few = page_of(compare(y, scores, y, scores, "ts", n_resamples=0))
     assert len(rows_of(few, "classes-table")) == 20
     assert "The worst 20 of 1,000." in few
     assert len(few) < 200_000
@@ -187,20 +187,20 @@ def test_code_runs_for_any_calibrator_and_is_on_the_page(parts, calibrator):
     exec(python_lines(found, "own"), names)
     after = found.result("own").calibrator.predict_proba(new_scores)
     assert np.array_equal(names["probabilities"], after)
-    page = build_report(found)
+    page = page_of(found)
     code = re.search(r"<h3>In Python</h3>\n<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)[1]
     assert html.unescape(code) == python_lines(found, found.verdict.applied)
 
 
 def test_commands_are_shown_where_there_are_any(long_comparison):
-    page = build_report(long_comparison, commands=["calibrant fit <x>"])
+    page = page_of(long_comparison, commands=["calibrant fit <x>"])
     assert "<code>calibrant fit &lt;x&gt;</code>" in page
-    assert "On the command line" not in build_report(long_comparison)
+    assert "On the command line" not in page_of(long_comparison)
 
 
 def test_without_resamples_the_page_has_no_intervals(parts):
     scores, y, new_scores, new_y = parts
-    page = build_report(compare(y, scores, new_y, new_scores, "ts", n_resamples=0))
+    page = page_of(compare(y, scores, new_y, new_scores, "ts", n_resamples=0))
     parse(page)
     text = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
     assert "Nothing was resampled" in text
@@ -289,7 +289,7 @@ def test_a_rare_class_is_drawn_on_logarithmic_axes_that_hold_its_points():
     low = lower_end(comparison)
     after = comparison.result("auto").curve
     assert 0 < low <= after.mean_probability.min()
-    page = build_report(comparison)
+    page = page_of(comparison)
     assert "Both axes are logarithmic" in page
     diagram = re.findall(r"<svg.*?</svg>", page, re.DOTALL)[1]
     assert all(f">{tick}<" in diagram for tick in ("0.01", "0.1", "1"))
@@ -297,7 +297,7 @@ def test_a_rare_class_is_drawn_on_logarithmic_axes_that_hold_its_points():
     (scores, y), (new_scores, new_y) = common
     comparison = compare(y, scores, new_y, new_scores, ["ts"], n_resamples=20)
     assert lower_end(comparison) == 0.0
-    page = build_report(comparison)
+    page = page_of(comparison)
     assert "logarithmic" not in page
     heads = re.findall(r'<th scope="col" class="number">([^<]*)</th>', page)
     assert heads.count("pos-ECE, %") == 1  # and no other calibration error

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from calibrant import TemperatureScaling, VectorScaling
-from calibrant.report import build_report, compare
+from calibrant.report import compare
+from calibrant.report._page import page_of
 from conftest import simulate
 
 
@@ -186,13 +187,13 @@ def test_two_classes_have_one_diagram():
     (scores, y), (new_scores, new_y) = parts
     names = np.array(["no", "yes"])
     comparison = compare(names[y], scores, names[new_y], new_scores, "ts", n_resamples=20)
-    page = build_report(comparison)
+    page = page_of(comparison)
     assert comparison.results[0].curve.ece == comparison.results[0].evaluation.positive_ece.value
     assert "Calibration maps of class <bdi>yes</bdi>" in page
     assert "pos-ECE, %" in page
     assert " % for class yes on average, and " in page
     three = [honest(300, 3, seed) for seed in (1, 2)]
-    page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
+    page = page_of(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
     assert "pos-ECE" not in page
 
 

@@ -10,7 +10,7 @@ from calibrant._maps import RankedSteps
 from calibrant._solvers import sorted_cumulative as prior_share
 from calibrant._solvers import sorted_cumulative as solver
 from calibrant._solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
-from calibrant._solvers.pseudo_rows import IN_CHOICES
+from calibrant._solvers.rows import IN_CHOICES
 from conftest import simulate
 from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
 

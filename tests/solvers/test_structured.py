@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from calibrant._gate._simplex import check_batch
-from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant._solvers.rows import AT_TEMPERATURE
 from calibrant._solvers.structured import PENALTIES, solve_structured
 from calibrant._solvers.temperature import solve_temperature
 from conftest import load_real, real_files, simulate

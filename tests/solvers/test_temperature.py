@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 
 from calibrant._gate._simplex import check_batch
 from calibrant._objectives.temperature import LOWEST_ZERO
-from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
+from calibrant._solvers.rows import AT_SCORES, REWEIGHTINGS
 from calibrant._solvers.temperature import ZERO_LABELS, read_zero, solve_temperature
 from conftest import each_real_file, load_real, simulate
 

@@ -10,7 +10,7 @@ from calibrant._gate._simplex import check_batch
 from calibrant._maps.curves import BoundedLogs
 from calibrant._objectives.two_class import BOUND, N_FEATURES, Base, TwoClassRows
 from calibrant._solvers import two_class
-from calibrant._solvers.pseudo_rows import AT_SCORES
+from calibrant._solvers.rows import AT_SCORES
 from calibrant._solvers.two_class import (
     LINE_OF,
     MEMBERS,

@@ -14,8 +14,7 @@ from sklearn.base import clone
 from calibrant import NormalizationAwareIsotonic, model_file
 from calibrant._gate import _simplex as simplex
 from calibrant._kernels.annealing import anneal
-from calibrant._solvers.normalization_aware import minimise_likelihood
-from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.normalization_aware import build_likelihood, minimise_likelihood
 from calibrant.study import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
 from calibrant.study._searches import pool_blocks, split_blocks
 from conftest import simulate

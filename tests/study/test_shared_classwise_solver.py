@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._gate._simplex import check_batch
-from calibrant._solvers.flattened import pool_segments
-from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
+from calibrant._solvers.one_vs_rest import binary_problem, pool_segments, solve_isotonic_steps
 from calibrant.study._histogram import solve_histogram
 from calibrant.study._shared_classwise import (
     group_classes,

@@ -20,10 +20,10 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number, take_state
 from calibrant._kernels.curves import floor_rows
-from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
+from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
-from calibrant._solvers.pseudo_rows import share_of_few_errors
+from calibrant._solvers.rows import share_of_few_errors
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from calibrant._calibrators.structured import StructuredScaling
 from calibrant._gate import SimplexBatch
 from calibrant._row_order import sample_rows
 from calibrant._solvers.monotone_spline import STRENGTH
-from calibrant._solvers.points import to_points
-from calibrant._solvers.pseudo_rows import AT_SCORES
+from calibrant._solvers.rows import AT_SCORES, to_points
 from calibrant._solvers.temperature import HELD
 
 if TYPE_CHECKING:

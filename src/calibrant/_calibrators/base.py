@@ -25,11 +25,10 @@ from calibrant._calibrators.parameters import (
 )
 from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck, summarise
 from calibrant._kernels.rows import top_columns
-from calibrant._maps.base import CalibrationMap
-from calibrant._maps.compositions import Stage, lift
+from calibrant._maps.base import CalibrationMap, Stage, lift
 from calibrant._row_sample import RowSample
-from calibrant._solvers.points import MOST_POINTS, to_points
 from calibrant._solvers.report import SolverReport
+from calibrant._solvers.rows import MOST_POINTS, to_points
 from calibrant.scale import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:

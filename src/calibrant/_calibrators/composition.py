@@ -17,7 +17,7 @@ from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
 from calibrant._calibrators.prior_shift import PriorShift, checked_rows
-from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
+from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
 from calibrant._types import Floats, Wholes

@@ -18,8 +18,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import fitted, number, replace_state, take_state
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
-from calibrant._maps.base import ensure
-from calibrant._maps.compositions import GroupedMap
+from calibrant._maps.base import GroupedMap, ensure
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
 from calibrant._types import Floats, Labels, Wholes
@@ -114,7 +113,7 @@ class GroupedCalibrator(AroundWithColumns):
     cv: int = number(default=5, low=2, whole=True)
     min_rows: int = number(default=300, low=1, whole=True)
     prior_rows: float = number(default=2.0)
-    groups_: NDArray[Any] = fitted()
+    groups_: Labels = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
     weights_: Floats = fitted()

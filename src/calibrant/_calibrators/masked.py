@@ -13,7 +13,7 @@ from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import fit_part, stage_of
 from calibrant._calibrators.parameters import fitted, number
 from calibrant._gate import two_column_kind
-from calibrant._maps.compositions import MaskedMap, fill_absent
+from calibrant._maps.base import MaskedMap, fill_absent
 from calibrant.errors import LabelError, ParameterError, in_words
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, fitted, number
-from calibrant._maps.cells import SharedSteps
-from calibrant._solvers.flattened import solve_flattened
+from calibrant._maps.steps import SharedSteps
 from calibrant._solvers.normalization_aware import solve_normalization_aware
+from calibrant._solvers.one_vs_rest import solve_flattened
 from calibrant._types import Floats
 
 if TYPE_CHECKING:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
-from calibrant._maps.cells import ClasswiseCurves
-from calibrant._solvers.logistic import solve_beta, solve_platt
-from calibrant._solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
+from calibrant._maps.curves import ClasswiseCurves
+from calibrant._solvers.one_vs_rest import (
+    solve_beta,
+    solve_isotonic,
+    solve_one_vs_rest,
+    solve_platt,
+)
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:

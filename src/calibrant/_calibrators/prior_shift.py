@@ -14,7 +14,7 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, fitted, number, replace_state
-from calibrant._maps.priors import PriorMap
+from calibrant._maps.logits import PriorMap
 from calibrant._solvers.prior_shift import (
     prior_interval,
     prior_shift_test,

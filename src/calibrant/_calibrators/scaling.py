@@ -13,8 +13,7 @@ from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, Temperatu
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
-from calibrant._solvers.points import SMOOTH_POINTS
-from calibrant._solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
+from calibrant._solvers.rows import AT_SCORES, AT_TEMPERATURE, SMOOTH_POINTS
 from calibrant._solvers.temperature import HELD, solve_temperature
 
 if TYPE_CHECKING:

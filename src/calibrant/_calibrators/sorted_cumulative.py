@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
-from calibrant._maps.cells import RankedSteps
+from calibrant._maps.steps import RankedSteps
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.sorted_cumulative import solve_sorted_cumulative
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.logits import StructuredMap
-from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant._solvers.rows import AT_TEMPERATURE
 from calibrant._solvers.structured import refit_structured, solve_structured
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.one_vs_rest import OneVsRestLogistic
 from calibrant._calibrators.parameters import number
-from calibrant._solvers.points import SMOOTH_POINTS
+from calibrant._solvers.rows import SMOOTH_POINTS
 from calibrant._solvers.two_class import solve_two_class
 
 if TYPE_CHECKING:

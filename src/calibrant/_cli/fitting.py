@@ -1,4 +1,4 @@
-"""``calibrant fit``, ``apply``, ``inspect`` and ``export``: what there is to do with a model."""
+"""``calibrant fit``, ``inspect`` and ``export``: a model file is made, shown and exported."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import click
 from calibrant._cli.options import (
     PATH,
     SCORES,
-    SERVED,
     command,
     model_argument,
     output_option,
     shared,
     split_names,
 )
-from calibrant._cli.reading import load_calibrator, read_any
-from calibrant._cli.showing import naming_file, outline, show, tell
+from calibrant._cli.reading import naming_file, outline, read_any, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
 
 
 @command()
@@ -41,9 +39,7 @@ if TYPE_CHECKING:
     "--priors", metavar="CLASS=SHARE,...", help="Class frequencies of new rows, if they differ."
 )
 @shared("jobs", "as_json")
-def fit(
-    val: Path, method: str, output: Path, request: Request, priors: str | None, as_json: bool
-) -> None:
+def fit(val: Path, method: str, output: Path, request: Request, priors: str | None) -> None:
     """Fit a calibrator to the predictions and labels in VAL.
 
     VAL is a file or a directory of tables. If not all rows fit into memory, the fit is to a sample.
@@ -99,7 +95,7 @@ def fit(
             "importances": {one.feature: one.loss for one in report.importances},
         }
         fitted, why = f"{method} and {', '.join(request.features)}", f". {report.why}"
-    show(result, as_json, f"{output}: {fitted} fitted to {of_all}{why}")
+    show(result, f"{output}: {fitted} fitted to {of_all}{why}")
 
 
 def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibrator:
@@ -137,68 +133,10 @@ def _read_priors(text: str, classes: Sequence[object]) -> dict[Any, float]:
     return priors
 
 
-@command(name="apply")
-@model_argument
-@click.argument("file", type=PATH)
-@output_option("File to write, or directory.")
-@shared(*SERVED)
-@click.option(
-    "--on-bad-row",
-    type=click.Choice(["raise", "skip", "nan"]),
-    default="raise",
-    help="If a row is not a distribution.",
-)
-@click.option("--check", is_flag=True, help="Test whether the scores look like those of the fit.")
-@shared("jobs", "as_json")
-def apply_command(
-    model: Path,
-    file: Path,
-    output: Path,
-    request: Request,
-    on_bad_row: str,
-    check: bool,
-    as_json: bool,
-) -> None:
-    """Calibrate the predictions in FILE with MODEL.
-
-    FILE may be a directory of tables; OUTPUT is then a directory, too.
-
-    \b
-    Example:
-      calibrant apply model.calibrant test.npz -o calibrated.npz
-    """  # noqa: D301
-    from calibrant._files.apply import apply_file
-
-    calibrator = load_calibrator(model, request)
-    request = replace(request, usual_part="test")
-    with progress_bar(f"calibrating {file}") as advance:
-        done = apply_file(
-            calibrator,
-            file,
-            output,
-            request,
-            on_bad_row=on_bad_row,
-            is_checked=check,
-            progress=advance,
-        )
-    if done.note:
-        tell(done.note)
-    if done.n_bad_rows:
-        marked = "left out" if on_bad_row == "skip" else "marked with NaN"
-        more = "; ..." if done.n_bad_rows > len(done.where) else ""
-        tell(f"bad rows {marked}: {done.n_bad_rows:,}; {'; '.join(done.where)}{more}")
-    result: dict[str, object] = {"output": str(output), "rows": done.n_rows}
-    result["bad_rows"], lines = done.n_bad_rows, [f"{output}: {done.n_rows:,} rows"]
-    if check:
-        result["check"] = None if done.check is None else done.check.to_dict()
-        lines.append("too few rows to check" if done.check is None else repr(done.check))
-    show(result, as_json, "\n".join(lines))
-
-
 @command()
 @model_argument
 @shared("as_json")
-def inspect(model: Path, as_json: bool) -> None:
+def inspect(model: Path) -> None:
     """Show what the file MODEL contains.
 
     \b
@@ -209,7 +147,7 @@ def inspect(model: Path, as_json: bool) -> None:
 
     with naming_file(model):
         facts = model_file.describe(model)
-    show(facts, as_json, "\n".join(outline(facts)))
+    show(facts, "\n".join(outline(facts)))
 
 
 @command()
@@ -229,9 +167,7 @@ def inspect(model: Path, as_json: bool) -> None:
 )
 @click.option("--behind", type=PATH, help="ONNX file of a classifier to merge with.")
 @shared("as_json")
-def export(
-    model: Path, output: Path, kind: str | None, dtype: str, behind: Path | None, as_json: bool
-) -> None:
+def export(model: Path, output: Path, kind: str | None, dtype: str, behind: Path | None) -> None:
     """Export MODEL to ONNX or PyTorch, to run without calibrant.
 
     \b
@@ -272,4 +208,4 @@ def export(
         f"{output}: {calibrator.title} of {n_classes:,} classes, from {result['input']} to "
         f"calibrated probabilities, {n_bytes:,} bytes"
     )
-    show(result, as_json, text)
+    show(result, text)

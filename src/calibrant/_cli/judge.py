@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
 from calibrant._cli.options import PATH, command, output_option, shared, split_names
-from calibrant._cli.showing import show, write_columns
+from calibrant._cli.reading import show, write_columns
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from calibrant._files.source import Request, Rows
+    from calibrant._result import Result
+    from calibrant._types import Array, Bools, Labels
 
-    from calibrant._files.align import Aligned
-    from calibrant._files.request import Request
+Target = Literal["rows", "population"]
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -72,11 +72,10 @@ def judge(
     plan: float | None,
     request: Request,
     values: tuple[float, ...] | None,
-    target: Literal["rows", "population"],
+    target: Target,
     level: float,
     seed: int,
     output: Path | None,
-    as_json: bool,
 ) -> None:
     """Calibrate a judge to human grades and estimate their mean.
 
@@ -91,69 +90,78 @@ def judge(
     """  # noqa: D301
     from calibrant._files.formats import copy_rows
 
-    _check_options(unlabelled, clusters, items, pairs, plan, request)
-    asked = Asked(labelled, values, target, level, seed, request.groups, clusters, items)
-    more = dict.fromkeys(pairs or (), "--pairs")
-    more |= {clusters: "--clusters"} if clusters else {}
-    more |= {items: "--items"} if items else {}
-    given = _read(labelled, unlabelled, grade, request, more)
-    columns: dict[str, Any] = {}
-    with given.explained or nullcontext():
-        if pairs is not None:
-            result, columns = _compare_pairs(given, asked, *pairs)
-        elif request.groups is not None:
-            result, columns = _compare_groups(given, asked)
-        elif plan is not None:
-            result = _plan(given, asked, plan)
-        else:
-            result, columns = _estimate_mean(given, asked)
+    asked = Asked(request.groups, clusters, items, pairs, plan, values, target, level, seed)
+    asked.check(unlabelled)
+    given = _read(labelled, unlabelled, grade, request, asked.columns)
+    with given.explained:
+        result, columns = _answer(given, asked)
+    facts = result.to_dict()
     if output is not None and plan is not None:
-        copy_rows(labelled, result.rows, output)
+        copy_rows(labelled, cast("list[int]", facts["rows"]), output)
     elif output is not None:
         write_columns(output, columns)
-    facts = result.to_dict()
     for name in ("probabilities", "win_probability"):  # which -o writes
         facts.pop(name, None)
     sources = [str(path) for path in (labelled, unlabelled) if path is not None]
-    show({"sources": sources, **facts}, as_json, repr(result))
+    show({"sources": sources, **facts}, repr(result))
 
 
-def _check_options(
-    unlabelled: Path | None,
-    clusters: str | None,
-    items: str | None,
-    pairs: tuple[str, ...] | None,
-    plan: float | None,
-    request: Request,
-) -> None:
-    """Refuse options that do not go together."""
-    chosen = {"--pairs": pairs, "--groups": request.groups, "--plan": plan}
-    asked = [name for name, value in chosen.items() if value is not None]
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} answer different questions; give one")
-    if asked and unlabelled is not None:
-        raise click.UsageError(f"{asked[0]} is for one file, whose other rows have a blank label")
-    if clusters is not None and asked:
-        raise click.UsageError(f"--clusters is not for {asked[0]}; --items names what is alike")
-    if items is not None and asked not in (["--pairs"], ["--groups"]):
-        raise click.UsageError("--items is for --groups and --pairs")
-    if pairs is not None and len(pairs) != 2:
-        raise click.UsageError("--pairs names two columns: --pairs first,second")
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the rows of a file."""
+
+    groups: str | None
+    clusters: str | None
+    items: str | None
+    pairs: tuple[str, ...] | None
+    plan: float | None
+    values: tuple[float, ...] | None
+    target: Target
+    level: float
+    seed: int
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Columns of the labelled file beside grades and groups, and the option of each."""
+        named = dict.fromkeys(self.pairs or (), "--pairs")
+        named |= {self.clusters: "--clusters"} if self.clusters else {}
+        return named | ({self.items: "--items"} if self.items else {})
+
+    def check(self, unlabelled: Path | None) -> None:
+        """Refuse options that do not go together."""
+        chosen = {"--pairs": self.pairs, "--groups": self.groups, "--plan": self.plan}
+        asked = [name for name, value in chosen.items() if value is not None]
+        if len(asked) > 1:
+            raise click.UsageError(f"{' and '.join(asked)} answer different questions; give one")
+        if asked and unlabelled is not None:
+            raise click.UsageError(
+                f"{asked[0]} is for one file, whose other rows have a blank label"
+            )
+        if self.clusters is not None and asked:
+            raise click.UsageError(f"--clusters is not for {asked[0]}; --items names what is alike")
+        if self.items is not None and asked not in (["--pairs"], ["--groups"]):
+            raise click.UsageError("--items is for --groups and --pairs")
+        if self.pairs is not None and len(self.pairs) != 2:
+            raise click.UsageError("--pairs names two columns: --pairs first,second")
 
 
 @dataclass(frozen=True)
 class Given:
-    """Grades or scores of a judge for all rows, and human grades of those that have one."""
+    """Rows of the labelled file, human grades of those that have one, and what the judge says.
 
-    grades: NDArray[Any]
-    is_graded: NDArray[Any]
-    judged: NDArray[Any]
-    classes: list[Any] | None = None
+    The judge's grades or scores are those of all rows, also of another file.
+    """
+
+    rows: Rows
+    grades: Array
+    is_graded: Bools
+    judged: Array
+    classes: Labels | None
     kind: str = "probabilities"
-    explained: AbstractContextManager[None] | None = None
+    explained: AbstractContextManager[None] = field(default_factory=nullcontext)
 
     @property
-    def human(self) -> NDArray[Any]:
+    def human(self) -> Array:
         """Human grade of each row, None where there is none."""
         import numpy as np
 
@@ -161,38 +169,75 @@ class Given:
         human[self.is_graded] = self.grades
         return human
 
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of the rows of a file."""
-
-    file: Path
-    values: tuple[float, ...] | None
-    target: Literal["rows", "population"]
-    level: float
-    seed: int
-    groups: str | None
-    clusters: str | None
-    items: str | None
-
-    def column(self, name: str, option: str) -> NDArray[Any]:
+    def column(self, name: str, option: str) -> Labels:
         """Return a column of names."""
-        from calibrant._files.formats import read_group_column
+        from calibrant._files.align import groups_of
 
-        return read_group_column(self.file, name, option)
-
-    def question(self) -> NDArray[Any] | None:
-        """Return the question of each row, if there are any."""
-        return None if self.items is None else self.column(self.items, "--items")
+        return groups_of(self.rows.column(name), self.rows.place, option)
 
 
-def _estimate_mean(given: Given, asked: Asked) -> tuple[Any, dict[str, Any]]:
+def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, object]]:
+    """Return what is asked for, and a table to write: nothing for a plan."""
+    from calibrant import judge as judges
+
+    items = None if asked.items is None else given.column(asked.items, "--items")
+    if asked.pairs is not None:
+        first, second = (given.column(name, "--pairs") for name in asked.pairs)
+        pairs = judges.judge_pairs(
+            first,
+            second,
+            given.human,
+            _in_order_of_words(given),
+            items=items,
+            confidence_level=asked.level,
+            random_state=asked.seed,
+        )
+        return pairs, {"win_probability": pairs.win_probability}
+    if asked.groups is not None:
+        compared = judges.compare_judged(
+            given.human,
+            given.judged,
+            given.column(asked.groups, "--groups"),
+            items=items,
+            classes=given.classes,
+            values=asked.values,
+            scores=given.kind,
+            target=asked.target,
+            confidence_level=asked.level,
+            random_state=asked.seed,
+        )
+        means, lows, highs = zip(*compared.means, strict=True)
+        return compared, {"group": compared.groups, "mean": means, "low": lows, "high": highs}
+    if asked.plan is not None:
+        plan = judges.plan_labels(
+            given.human,
+            given.judged,
+            asked.plan,
+            classes=given.classes,
+            values=asked.values,
+            scores=given.kind,
+            confidence_level=asked.level,
+            random_state=asked.seed,
+        )
+        return plan, {}
+    return _estimate_mean(given, asked)
+
+
+def _in_order_of_words(given: Given) -> Array:
+    """Return scores of A, B and tie in this order, which that of the columns need not be."""
+    if given.judged.ndim == 1 or given.classes is None:
+        return given.judged
+    texts = [str(verdict) for verdict in given.classes]
+    return given.judged[:, sorted(range(len(texts)), key=texts.__getitem__)]
+
+
+def _estimate_mean(given: Given, asked: Asked) -> tuple[Result, dict[str, object]]:
     """Estimate the mean of all rows; return it, and calibrated probabilities of the others."""
     from calibrant.judge import calibrate_judge
 
     documents = None
     if asked.clusters is not None:
-        documents = asked.column(asked.clusters, "--clusters")
+        documents = given.column(asked.clusters, "--clusters")
         documents = documents[given.is_graded[: len(documents)]]
     result = calibrate_judge(
         given.grades,
@@ -210,65 +255,6 @@ def _estimate_mean(given: Given, asked: Asked) -> tuple[Any, dict[str, Any]]:
     return result, columns | {"mean": result.probabilities @ result.values}
 
 
-def _compare_groups(given: Given, asked: Asked) -> tuple[Any, dict[str, Any]]:
-    """Compare groups, such as models; return the result, and a table of means."""
-    from calibrant.judge import compare_judged
-
-    result = compare_judged(
-        given.human,
-        given.judged,
-        asked.column(str(asked.groups), "--groups"),
-        items=asked.question(),
-        classes=given.classes,
-        values=asked.values,
-        scores=given.kind,
-        target=asked.target,
-        confidence_level=asked.level,
-        random_state=asked.seed,
-    )
-    means, lows, highs = zip(*result.means, strict=True)
-    return result, {"group": result.groups, "mean": means, "low": lows, "high": highs}
-
-
-def _compare_pairs(
-    given: Given, asked: Asked, first: str, second: str
-) -> tuple[Any, dict[str, Any]]:
-    """Compare models by pairs of answers; return the result, and the chance of each first one."""
-    import numpy as np
-
-    from calibrant.judge import judge_pairs
-
-    judged, classes = given.judged, given.classes
-    if judged.ndim == 2 and classes is not None:  # A, B and tie are in the order of the words
-        judged = judged[:, np.argsort([str(verdict) for verdict in classes])]
-    result = judge_pairs(
-        asked.column(first, "--pairs"),
-        asked.column(second, "--pairs"),
-        given.human,
-        judged,
-        items=asked.question(),
-        confidence_level=asked.level,
-        random_state=asked.seed,
-    )
-    return result, {"win_probability": result.win_probability}
-
-
-def _plan(given: Given, asked: Asked, width: float) -> Any:
-    """Plan which rows to grade."""
-    from calibrant.judge import plan_labels
-
-    return plan_labels(
-        given.human,
-        given.judged,
-        width,
-        classes=given.classes,
-        values=asked.values,
-        scores=given.kind,
-        confidence_level=asked.level,
-        random_state=asked.seed,
-    )
-
-
 def _read(
     labelled: Path,
     unlabelled: Path | None,
@@ -279,13 +265,13 @@ def _read(
     """Read one file with blank labels, or two; ``more`` names columns of the first one."""
     import numpy as np
 
-    from calibrant._files.formats import grades_of, read_grades, read_some_grades
+    from calibrant._files.align import are_known, grades_of
+    from calibrant._files.formats import read_columns
     from calibrant._files.source import Place
+    from calibrant.errors import PredictionFileError
 
     if grade is None:
-        first, is_graded, judged = _read_scores(labelled, unlabelled, request, more)
-        kind = first.rows.kind
-        return Given(first.y, is_graded, judged, first.classes, kind, first.explained())
+        return _read_scores(labelled, unlabelled, replace(request, more=more))
     if request.kind or request.normalize or request.columns or request.ignore:
         raise click.UsageError(
             "--scores, --normalize, --columns and --ignore describe scores; with --grade there "
@@ -294,50 +280,58 @@ def _read(
     label, classes = request.label or "label", None
     if request.classes is not None:
         named = np.array(request.classes, dtype=object)
-        classes = np.unique(grades_of(named, Place("--classes"))).tolist()
+        classes = np.unique(grades_of(named, Place("--classes")))
+    columns = {label: "--label-column", grade: "--grade", **replace(request, more=more).beside}
+    rows = read_columns(labelled, columns, label if unlabelled is None else None)
+    stored, judged = rows.column(label), grades_of(rows.column(grade), rows.place)
     if unlabelled is None:
-        is_graded, human = read_some_grades(labelled, label, "--label-column")
-        return Given(human, is_graded, read_grades(labelled, grade, "--grade"), classes)
-    human = read_grades(labelled, label, "--label-column")
-    own, others = (read_grades(path, grade, "--grade") for path in (labelled, unlabelled))
-    is_graded = np.arange(len(own) + len(others)) < len(own)
-    return Given(human, is_graded, np.concatenate([own, others]), classes)
+        is_graded = are_known(stored)
+        if not is_graded.any():
+            fault = f"no row has a grade in {label!r} (--label-column)"
+            raise PredictionFileError(f"{labelled}: {fault}")
+        stored, place = stored[is_graded], rows.place.take(np.flatnonzero(is_graded))
+        return Given(rows, grades_of(stored, place), is_graded, judged, classes)
+    others = read_columns(unlabelled, {grade: "--grade"})
+    judged = np.concatenate([judged, grades_of(others.column(grade), others.place)])
+    is_graded = np.arange(len(judged)) < len(stored)
+    return Given(rows, grades_of(stored, rows.place), is_graded, judged, classes)
 
 
-def _read_scores(
-    labelled: Path, unlabelled: Path | None, request: Request, more: dict[str, str]
-) -> tuple[Aligned, NDArray[Any], NDArray[Any]]:
+def _read_scores(labelled: Path, unlabelled: Path | None, request: Request) -> Given:
     """Read scores; columns of two files are matched by their names."""
     import numpy as np
 
     from calibrant._cli.reading import check_normalize, read_file
-    from calibrant._files.align import align
-    from calibrant._files.formats import are_known, open_source, read_prediction_file
+    from calibrant._files.align import align, are_known
+    from calibrant._files.formats import open_source, read_prediction_file
     from calibrant._gate import column_order
     from calibrant.errors import PredictionFileError, naming
 
     if unlabelled is None:
-        source = open_source(labelled, replace(request, may_lack_labels=True, more=more))
+        source = open_source(labelled, replace(request, may_lack_labels=True))
         check_normalize(labelled, request, source.kind)
         rows = source.read()
         is_graded = np.zeros(0, bool) if rows.labels is None else are_known(rows.labels)
         if not is_graded.any():
             raise PredictionFileError(f"{labelled}: no row has a label, its human grade")
-        places = np.flatnonzero(is_graded)
-        some = replace(rows.take(places), place=rows.place.take(places))
+        some = rows.take(np.flatnonzero(is_graded))
         if some.labels is not None and some.labels.dtype == object:
             some = replace(some, labels=np.array(some.labels.tolist()))
-        return align(some, request), is_graded, rows.scores
-    first = read_file(labelled, replace(request, more=more))
-    # The scores of the labelled rows name those of the others, which may have clusters, too.
-    fitted = first.rows.place.names or ()
-    second = read_prediction_file(
-        unlabelled, replace(request, known_classes=first.classes, fitted=fitted)
-    )
-    others = second.scores
-    if first.classes is not None:
-        with naming(second.place):
-            order = column_order(second.place.names, np.array(first.classes))
-        others = others if order is None else others[:, order]
-    is_graded = np.arange(len(first.y) + len(others)) < len(first.y)
-    return first, is_graded, np.concatenate([first.rows.scores, others])
+        first, judged = align(some, request), rows.scores
+    else:
+        first = read_file(labelled, request)
+        rows = first.rows
+        # The scores of the labelled rows name those of the others, which may have clusters, too.
+        of_others = replace(
+            request, more={}, known_classes=first.classes, fitted=rows.place.names or ()
+        )
+        second = read_prediction_file(unlabelled, of_others)
+        others = second.scores
+        if first.classes is not None:
+            with naming(second.place):
+                order = column_order(second.place.names, np.array(first.classes))
+            others = others if order is None else others[:, order]
+        judged = np.concatenate([rows.scores, others])
+        is_graded = np.arange(len(judged)) < len(first.y)
+    classes = None if first.classes is None else np.array(first.classes)
+    return Given(rows, first.y, is_graded, judged, classes, rows.kind, first.explained())

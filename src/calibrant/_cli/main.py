@@ -12,23 +12,20 @@ from typing import Any
 import click
 
 from calibrant import __version__
-from calibrant._cli.deciding import decide
-from calibrant._cli.demo import demo
-from calibrant._cli.fitting import apply_command, export, fit, inspect
+from calibrant._cli.fitting import export, fit, inspect
 from calibrant._cli.judge import judge
 from calibrant._cli.measuring import compare, evaluate
-from calibrant._cli.models import compare_models
-from calibrant._cli.monitor import monitor_command
-from calibrant._cli.showing import tell, to_json
-from calibrant._cli.study import study
+from calibrant._cli.reading import tell, to_json
+from calibrant._cli.serving import apply, decide, monitor
+from calibrant._cli.studies import compare_models, demo, study
 from calibrant._extras import advice, missing
 
 EXIT_DATA = 3
 """Something is wrong with the data, the model file, the disk or the memory."""
 
 COMMANDS = (
-    *(evaluate, fit, apply_command, compare, compare_models, decide, judge, inspect, export),
-    *(demo, study, monitor_command),
+    *(evaluate, fit, apply, compare, compare_models, decide),
+    *(judge, inspect, export, demo, study, monitor),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from calibrant._cli.options import PATH, SCORES, OutputPath, command, is_same, shared, words
-from calibrant._cli.reading import read_any, read_file
-from calibrant._cli.showing import show, tell
+from calibrant._cli.reading import read_any, read_file, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
     from calibrant.metrics import CalibrationTest
     from calibrant.report._results import Comparison
 
@@ -62,7 +61,6 @@ def evaluate(
     seed: int,
     ordered: bool,
     costs: Path | None,
-    as_json: bool,
 ) -> None:
     """Measure the calibration of the probabilities in FILE.
 
@@ -117,7 +115,7 @@ def evaluate(
     for name, (value, text) in further.items():
         numbers[name] = value.to_dict()
         lines.append(text)
-    show(numbers, as_json, "\n".join(lines))
+    show(numbers, "\n".join(lines))
 
 
 def _measure_further(
@@ -172,7 +170,6 @@ def compare(
     test_labels: Path | None,
     seed: int,
     costs: Path | None,
-    as_json: bool,
 ) -> None:
     """Fit every method to VAL and compare them on TEST.
 
@@ -222,9 +219,7 @@ def compare(
     if report is not None:
         lines = apply_lines(comparison.verdict.applied, val, test, request)
         reports.write_report(report, comparison, commands=lines)
-    show(comparison.to_dict(), as_json, describe(comparison))
-    if report is not None and not as_json:
-        click.echo(f"Report: {report.resolve().as_uri()}")
+    show(comparison.to_dict(), describe(comparison), report)
 
 
 def read_two(val: Path, test: Path | None, request: Request, test_labels: Path | None) -> Two:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import csv
 import os
-from contextlib import nullcontext
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant._files.request import Request
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    Run = Callable[..., Any]
+    from calibrant._files.source import Request
+
+    Run = Callable[..., int | None]
 
 PATH = click.Path(path_type=Path)
 
@@ -127,6 +126,7 @@ SHARED: dict[str, Callable[[Run], Run]] = {
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
 }
+NOT_OF_FILES = ("costs", "level", "seed", "jobs", "as_json")
 SCORES = ("kind", "positive", "normalize", "label", "labels", "columns", "ignore", "classes")
 SERVED = ("part", "normalize", "label", "columns", "ignore", "groups")
 """Options of files of labelled scores, and of files that a model calibrates."""
@@ -134,16 +134,23 @@ SERVED = ("part", "normalize", "label", "columns", "ignore", "groups")
 
 def shared(*chosen: str) -> Callable[[Run], Run]:
     """Give a command some shared options: those about files as one argument ``request``."""
-    of_files = [name for name in chosen if name in Request.__dataclass_fields__]
+    of_files = [name for name in chosen if name not in NOT_OF_FILES]
 
     def decorate(run: Run) -> Run:
         @wraps(run)
-        def prepared(**arguments: Any) -> Any:
+        def prepared(**arguments: Any) -> int | None:
             if of_files:
+                from calibrant._files.source import Request  # not where only help is shown
+
                 given = {name: arguments.pop(name) for name in of_files}
                 given = {name: value for name, value in given.items() if value is not None}
                 arguments["request"] = Request(**given)
-            with _threads(arguments.pop("jobs")) if "jobs" in chosen else nullcontext():
+            arguments.pop("as_json", None)  # which ``show`` asks for
+            if "jobs" not in chosen:
+                return run(**arguments)
+            from calibrant import _threads as threads
+
+            with threads.jobs(arguments.pop("jobs")):
                 return run(**arguments)
 
         decorated: Run = prepared
@@ -152,12 +159,6 @@ def shared(*chosen: str) -> Callable[[Run], Run]:
         return decorated
 
     return decorate
-
-
-def _threads(jobs: int) -> Any:
-    from calibrant import _threads as threads
-
-    return threads.jobs(jobs)
 
 
 def words(request: Request, chosen: Sequence[str]) -> list[str]:

@@ -1,16 +1,18 @@
-"""Files of predictions and models, as commands read them."""
+"""What commands read, how they show results, and what they write: as JSON, text or a table."""
 
 from __future__ import annotations
 
+import json
+import math
+import reprlib
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from calibrant._cli.showing import naming_file, tell
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
@@ -18,7 +20,27 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
     from calibrant._files.chunks import FileChunks
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
+
+JSON_VERSION = 1
+"""Of what ``--json`` prints; docs/guides/cli.md has the fields. New fields do not change it."""
+
+SHORT = reprlib.Repr()
+SHORT.maxlist = SHORT.maxtuple = 8
+SHORT.maxstring = SHORT.maxother = 100
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Put a path before what is wrong with what a file holds, unless it is named there."""
+    from calibrant.errors import DataError, ModelFileError, ParameterError
+
+    try:
+        yield
+    except (DataError, ModelFileError, ParameterError) as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from error
 
 
 def read_file(
@@ -30,8 +52,7 @@ def read_file(
 
     known = None if like is None else like.classes
     source = open_source(path, replace(request, known_classes=known))
-    if source.note:
-        tell(source.note)
+    tell(source.note)
     check_normalize(path, request, source.kind)
     return align(source.read(), request, like=like, positive_last=positive_last)
 
@@ -54,8 +75,7 @@ def read_any(
     if needs_all or request.beside or not is_large(path):
         return read_file(path, request, positive_last=positive_last)
     chunks = FileChunks(path, request, positive_last=positive_last, progress=progress)
-    if chunks.note:
-        tell(chunks.note)
+    tell(chunks.note)
     check_normalize(path, request, chunks.rows.kind)
     return chunks
 
@@ -91,6 +111,71 @@ def serve(
 
     with naming_file(path):
         served = calibrate_file(calibrator, path, request, sums)
-    if note := served.calibration.source.note:
-        tell(note)
+    tell(served.calibration.source.note)
     return served
+
+
+def tell(note: str) -> None:
+    """Print a note, if there is one, as one line on standard error."""
+    if note:
+        click.echo(f"calibrant: {' '.join(note.split())}", err=True)
+
+
+def to_json(result: Mapping[str, object]) -> str:
+    """Return a result as one line of JSON, with its version; what is not finite is null."""
+    return json.dumps(_finite({"version": JSON_VERSION, **result}), allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def show(result: Mapping[str, object], text: str, page: Path | None = None) -> None:
+    """Print a result as JSON, if that is asked for, or else a text, and where its page is."""
+    if click.get_current_context().params.get("as_json"):
+        click.echo(to_json(result))
+        return
+    click.echo(text)
+    if page is not None:
+        click.echo(f"Report: {page.resolve().as_uri()}")
+
+
+def in_columns(title: str, facts: Mapping[str, str]) -> str:
+    """Return facts in two columns, under a title."""
+    width = max(map(len, facts), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {fact}" for name, fact in facts.items())])
+
+
+def write_columns(out: Path, table: object) -> None:
+    """Write a table of Arrow, or a dictionary of columns, whole or not at all."""
+    import pyarrow as pa
+
+    from calibrant._files.formats import holds, save_table
+
+    if not holds(out, "table"):
+        raise click.UsageError(f"{out}: this is a table; write it to .csv, .tsv or .parquet")
+    save_table(out, pa.table(table))
+
+
+def outline(facts: Mapping[str, object], indent: str = "") -> list[str]:
+    """Return a fact in a line, and facts inside of others indented; what is empty is left out."""
+    lines = []
+    for key, value in facts.items():
+        if isinstance(value, dict) and value:
+            lines += [f"{indent}{key}", *outline(value, f"{indent}  ")]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+            for place, row in enumerate(value, start=1):  # parts, or rows of a table
+                lines += [f"{indent}{key} {place}", *outline(row, f"{indent}  ")]
+        elif value == value and value not in (None, (), [], {}):  # noqa: PLR0124  (NaN)
+            lines.append(f"{indent}{key}: {_brief(value)}")
+    return lines
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, str) and value.isprintable():
+        return value
+    return f"{value:.6g}" if isinstance(value, float) else SHORT.repr(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant._files.tables import MISSING
 from calibrant._gate import (
     NamedMatrix,
@@ -28,11 +28,12 @@ from calibrant.errors import some_in_words as some
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from calibrant._files.source import Place, Rows
     from calibrant._gate import FeatureColumn, SimplexBatch
-    from calibrant._types import Labels, Wholes
+    from calibrant._types import Array, Bools, Labels, Wholes
+
+    Classes = list[str | int]
+    """Classes of columns, as labels are."""
 
 LABEL_TYPES = {str, bytes, bool, int, float, type(None)}
 LONGEST_TEXT = 1024
@@ -48,7 +49,7 @@ class Aligned:
 
     rows: Rows
     y: Labels
-    classes: list[Any] | None
+    classes: Classes | None
     request: Request
 
     @property
@@ -74,7 +75,7 @@ class Aligned:
         return None if name is None else groups_of(self.rows.column(name), self.rows.place)
 
     @property
-    def features(self) -> dict[str, NDArray[Any]] | None:
+    def features(self) -> dict[str, Array] | None:
         """Columns of features by name, if there are any."""
         return features_of(self.rows, self.request.features) if self.request.features else None
 
@@ -86,7 +87,7 @@ class Aligned:
         """Return what ``fit`` takes."""
         return self.scores, self.y
 
-    def to_measure(self) -> tuple[Any, list[Any] | None]:
+    def to_measure(self) -> tuple[Any, Classes | None]:
         """Return predictions that are checked once, for every metric; they know their classes."""
         from calibrant.metrics import Predictions  # which ``apply`` needs not
 
@@ -131,7 +132,7 @@ def align(
     request: Request | None = None,
     *,
     like: Aligned | None = None,
-    labels: Sequence[object] | None = None,
+    labels: Sequence[str | int] | None = None,
     positive_last: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
@@ -166,13 +167,13 @@ def align(
     if request.positive is None:
         if not positive_last or request.classes is not None or rows.names_are_classes or not names:
             return aligned
-        two = two if like is not None else sorted(two)
+        two = two if like is not None else np.unique(two).tolist()
     return _with_positive_last(aligned, two)
 
 
 def _find_classes(
-    rows: Rows, y: Labels, labels: Sequence[object], request: Request, like: Aligned | None
-) -> list[Any] | None:
+    rows: Rows, y: Labels, labels: Sequence[str | int], request: Request, like: Aligned | None
+) -> Classes | None:
     """Return the class of each column, where something tells it."""
     place, names, n_columns = rows.place, rows.place.names, rows.scores.shape[1]
     is_single, n_classes = rows.is_single, n_classes_of(rows.kind, n_columns)
@@ -199,8 +200,8 @@ def _find_classes(
 
 
 def _classes_by_name(
-    rows: Rows, names: list[str], y: Labels, labels: Sequence[object], *, is_normalized: bool
-) -> list[Any] | None:
+    rows: Rows, names: list[str], y: Labels, labels: Sequence[str | int], *, is_normalized: bool
+) -> Classes | None:
     """Return the classes of the columns of a table, if names tell them: all columns hold scores.
 
     ``y`` are the labels of these rows, ``labels`` the distinct ones of all rows. Rows of
@@ -235,11 +236,11 @@ def _classes_by_name(
     return match.classes
 
 
-def _two_classes(rows: Rows, y: Labels, known: Sequence[object], positive: str) -> list[Any]:
+def _two_classes(rows: Rows, y: Labels, known: Sequence[str | int], positive: str) -> Classes:
     """Return two classes, the positive one last."""
     (own,) = _typed([positive], y)
     others = [label for label in known if label != own]
-    if not others and own in (0, 1):
+    if not others and isinstance(own, int) and own in (0, 1):
         others = [1 - own]
     if len(others) != 1 or rows.scores.shape[1] > 2:
         raise PredictionFileError(
@@ -249,12 +250,12 @@ def _two_classes(rows: Rows, y: Labels, known: Sequence[object], positive: str) 
     return [*others, own]
 
 
-def _with_positive_last(aligned: Aligned, two: list[Any]) -> Aligned:
+def _with_positive_last(aligned: Aligned, two: Classes) -> Aligned:
     """Exchange two columns unless the second one is of the second class; names alone tell it."""
     rows, place = aligned.rows, aligned.rows.place
     with naming(place):
         match = match_columns(place.names or [], two)
-    own = sorted(two) if aligned.classes is None else aligned.classes
+    own = np.unique(two).tolist() if aligned.classes is None else aligned.classes
     if match is None and own != two:  # whoever applies a model could not know of an exchange
         raise PredictionFileError(
             f"{place.source}: the first column is for {two[1]!r}, the class of --positive, and "
@@ -344,14 +345,14 @@ def refuse_unknown(y: Labels, known: Sequence[object], place: Place) -> None:
         )
 
 
-def _typed(classes: Sequence[str], y: Labels) -> list[Any]:
+def _typed(classes: Sequence[str], y: Labels) -> Classes:
     """Classes as the labels are: whole numbers or text."""
     if y.dtype.kind in "iu" and are_whole(classes):
         return [int(key(c)) for c in classes]
     return list(classes)
 
 
-def texts_of(values: NDArray[np.generic]) -> list[str]:
+def texts_of(values: Array) -> list[str]:
     """Return values as text; what is missing is empty."""
     if values.dtype.kind == "M":
         values = values.astype(str)
@@ -369,7 +370,7 @@ def _fault_of(text: str) -> str:
     return has if len(text) > LONGEST_TEXT else ""
 
 
-def groups_of(values: NDArray[np.generic], place: Place, option: str = "--groups") -> Labels:
+def groups_of(values: Array, place: Place, option: str = "--groups") -> Labels:
     """Return the group of each row, always as text: no name depends on what else is there."""
     texts = texts_of(values)
     for text in dict.fromkeys(texts):
@@ -379,7 +380,20 @@ def groups_of(values: NDArray[np.generic], place: Place, option: str = "--groups
     return np.array(texts, dtype=str)
 
 
-def values_of(values: NDArray[np.generic]) -> NDArray[Any]:
+def are_known(stored: Labels) -> Bools:
+    """Return which labels are there: neither blank nor a word for none, such as NA."""
+    return np.array([MISSING.fullmatch(text) is None for text in texts_of(stored)], dtype=bool)
+
+
+def grades_of(stored: Array, place: Place) -> Array:
+    """Return grades: numbers with fractions as they are, others as labels."""
+    values = values_of(stored)
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1).any():
+        return values
+    return labels_of(np.array(texts_of(stored), dtype=object), place)
+
+
+def values_of(values: Array) -> Array:
     """Return texts as the first of these that all of them are: whole numbers, numbers or times.
 
     None is a text that is missing.
@@ -398,7 +412,7 @@ def values_of(values: NDArray[np.generic]) -> NDArray[Any]:
 
 def features_of(
     rows: Rows, names: Iterable[str], known: Sequence[FeatureColumn] = ()
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Return columns that stand beside the scores; text where a model was fitted to text."""
     are_text = {column.name for column in known if not column.is_number}
     result = {}

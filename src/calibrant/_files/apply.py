@@ -16,14 +16,15 @@ from calibrant._atomic_file import new_directory
 from calibrant._bad_rows import ON_BAD_ROW, predict_good
 from calibrant._files.align import features_of, groups_of, refuse_other_columns, refuse_unknown
 from calibrant._files.formats import (
+    calibrated_table,
     files_below,
     find_format,
+    labels_of_model,
     name_others,
+    open_output,
     open_source,
     unknown_format,
 )
-from calibrant._files.logs import leave_out_absent
-from calibrant._files.writers import calibrated_table, labels_of_model, open_output
 from calibrant._gate import NamedMatrix, is_single
 from calibrant.errors import some_in_words as some
 
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck
-    from calibrant._files.request import Request
-    from calibrant._files.source import Rows, Source
-    from calibrant._files.writers import Chunks
+    from calibrant._files.formats import Chunks
+    from calibrant._files.source import Request, Rows, Source
     from calibrant._types import Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
@@ -243,7 +243,10 @@ class RowCalibration:
             how = "raise" if on_bad_row == "raise" else "nan"
             calibrated, good = predict_good(predict, scores, calibrator, how)
         if rows.has_absent:
-            calibrated = leave_out_absent(calibrated, scores, rows.kind)
+            # What absent options got is for the others, where the model knows of no absent ones.
+            absent = -np.inf if rows.kind == "logits" else 0.0
+            calibrated = np.where(scores == absent, 0.0, calibrated)
+            calibrated /= calibrated.sum(axis=1, keepdims=True)
         return calibrated, good
 
 

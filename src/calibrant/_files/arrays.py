@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
     from calibrant._types import Labels
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}

@@ -16,7 +16,7 @@ from calibrant import _extras as extras
 from calibrant import _notices as notices
 from calibrant._files.align import align, read_labels, values_of
 from calibrant._files.formats import files_below, join_tables, open_source
-from calibrant._files.request import Request
+from calibrant._files.source import Request
 from calibrant._gate import NamedMatrix, fitted_names
 from calibrant.errors import LabelError, PredictionFileError, ShapeError
 from calibrant.scale import Chunks, located

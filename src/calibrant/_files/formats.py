@@ -1,41 +1,170 @@
-"""Formats of files of predictions: one registry, and the door through which all are opened."""
+"""Formats of files of predictions: one registry, how all are opened, and how each is written."""
 
 from __future__ import annotations
 
+import gzip
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import numpy as np
 
-from calibrant._files import writers
-from calibrant._files.align import groups_of, labels_of, texts_of, values_of
+from calibrant._atomic_file import replace_file
+from calibrant._files.align import read_labels
 from calibrant._files.arrays import Archive, read_npy, read_npz
-from calibrant._files.logs import LINES, read_field, read_log, read_logs, read_records
-from calibrant._files.request import Request
-from calibrant._files.source import Place, Rows, Source, check_file, decoding
+from calibrant._files.logs import LINES, read_fields, read_log, read_logs, read_records
+from calibrant._files.source import Place, Request, Rows, Source, check_file, decoding
 from calibrant._files.tables import (
     ARROW,
-    MISSING,
     PARQUET,
     TEXT,
+    is_zipped,
     open_table,
-    read_table_column,
+    read_table_columns,
     read_table_file,
+    suffix_of,
 )
+from calibrant._gate import output_dtype
 from calibrant.errors import PredictionFileError, number_of, some_in_words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    import pyarrow as pa
 
-    from calibrant._types import Bools, Labels, Wholes
+    from calibrant._files.apply import RowCalibration
+    from calibrant._types import Floats, Labels
+
+    Chunks = Iterator[tuple[Floats, Rows]]
+    """Calibrated rows, and the rows that they were made of."""
+
+    Writer = Callable[[IO[bytes], Path, RowCalibration, Chunks], None]
+    """Write calibrated rows to a file, whose path tells its format."""
 
 LARGE_BYTES = 2 << 30
 """Size of a file above which it is read in chunks, and sampled if its rows are too many."""
+
+
+def labels_of_model(rows: Rows, classes: Labels) -> Labels:
+    """Return the labels of a file as a model has them."""
+    return read_labels(rows, as_text=classes.dtype.kind in "OTU")
+
+
+def write_arrays(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
+    """Write an npy file, or an npz file with ``probs``, ``classes`` and ``labels``.
+
+    The rows are held until all of them are known.
+    """
+    classes, source = calibration.classes, calibration.source
+    dtype = output_dtype(np.empty(0, source.dtype))
+    probs, labels = [np.empty((0, len(classes)), dtype)], []
+    for calibrated, rows in chunks:
+        probs.append(calibrated.astype(dtype, copy=False))
+        if rows.labels is not None:
+            # Of a table they are read as the model's; of arrays they stay as they are.
+            is_table = source.columns is not None
+            labels.append(labels_of_model(rows, classes) if is_table else rows.labels)
+    if path.suffix.lower() == ".npy":
+        np.save(file, np.concatenate(probs))
+        return
+    names = classes.astype(str) if classes.dtype.kind in "OT" else classes
+    own = {"labels": np.concatenate(labels)} if labels else {}
+    np.savez(file, probs=np.concatenate(probs), classes=names, **own)  # type: ignore[arg-type]
+
+
+def write_lines(file: IO[bytes], _: Path, calibration: RowCalibration, chunks: Chunks) -> None:
+    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
+    names = [str(c) for c in calibration.classes]
+    for calibrated, rows in chunks:
+        labels = [None] * len(calibrated) if rows.labels is None else rows.labels.tolist()
+        for row, label in zip(calibrated.tolist(), labels, strict=True):
+            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
+            probs = {name: p for name, p in zip(names, row, strict=True) if p}
+            record = {"probs": probs} | ({} if label is None else {"label": label})
+            file.write(json.dumps(record).encode() + b"\n")
+
+
+def write_table(file: IO[bytes], path: Path, calibration: RowCalibration, chunks: Chunks) -> None:
+    """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
+    tables = (calibrated_table(calibration, *chunk) for chunk in chunks)
+    for first in tables:
+        writer = _open_writer(suffix_of(path), file, first.schema)
+        try:
+            for table in (first, *tables):
+                writer.write(table)
+        except BaseException:
+            if hasattr(writer, "is_open"):  # Parquet's would write once more when it is deleted
+                writer.is_open = False
+            raise
+        writer.close()
+        return
+    raise PredictionFileError(f"{calibration.source.place.source} has no rows to write")
+
+
+def calibrated_table(calibration: RowCalibration, calibrated: Floats, rows: Rows) -> pa.Table:
+    """Return the columns of a chunk, with calibrated rows in place of its scores.
+
+    Of arrays these are the labels, if there are any, and a column for each class.
+    """
+    import pyarrow as pa
+
+    # Of a single column, which is that of the positive class, the last one is written.
+    last = calibrated.astype(np.float64).T[-len(calibration.names) :]
+    scores = zip(calibration.names, last, strict=True)
+    columns = calibration.source.columns
+    if columns is None:
+        labels = {} if rows.labels is None else {"label": rows.labels}
+        return pa.table(labels | {name: pa.array(p) for name, p in scores})
+    table = pa.table({name: rows.beside[name] for name in columns.names})
+    for place, name in enumerate(columns.names):
+        if name in columns.scores:
+            own, values = next(scores)
+            table = table.set_column(place, own, pa.array(values))
+    # By its metadata pandas knows that __index_level_0__ is the index, and no column.
+    schema = getattr(rows.beside, "schema", table.schema)
+    return table.replace_schema_metadata(schema.metadata)
+
+
+def _open_writer(
+    suffix: str, file: IO[bytes], schema: pa.Schema
+) -> pa.ipc.RecordBatchFileWriter | pa.csv.CSVWriter:
+    """Open a writer of record batches, of the format of a suffix."""
+    if suffix in PARQUET:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(file, schema)
+    if suffix in ARROW:
+        from pyarrow import ipc
+
+        return ipc.new_file(file, schema)
+    import pyarrow as pa
+    from pyarrow import csv
+
+    for field in schema:
+        if pa.types.is_nested(field.type):
+            raise PredictionFileError(f"text cannot hold column {field.name!r}; write .parquet")
+    options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
+    return csv.CSVWriter(file, schema, write_options=options)
+
+
+def save_table(path: Path, table: pa.Table) -> None:
+    """Write a table, whole or not at all."""
+    with open_output(path) as file, _open_writer(suffix_of(path), file, table.schema) as writer:
+        writer.write(table)
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears whole or not at all."""
+    with replace_file(path) as file:
+        if not is_zipped(path):
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+            yield zipped  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +178,15 @@ class Format:
     suffixes: tuple[str, ...]
     holds: Literal["table", "array", "archive", "log"]
     open: Callable[[Path, Request], Source]
-    write: writers.Writer | None = None
+    write: Writer | None = None
 
 
 FORMATS = (
-    Format((".npz",), "archive", read_npz, writers.write_arrays),
-    Format((".npy",), "array", read_npy, writers.write_arrays),
-    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, writers.write_table_file),
-    Format((*PARQUET, *ARROW), "table", read_table_file, writers.write_table_file),
-    Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_log, writers.write_lines),
+    Format((".npz",), "archive", read_npz, write_arrays),
+    Format((".npy",), "array", read_npy, write_arrays),
+    Format((*TEXT, *(f"{s}.gz" for s in TEXT)), "table", read_table_file, write_table),
+    Format((*PARQUET, *ARROW), "table", read_table_file, write_table),
+    Format((*LINES, *(f"{s}.gz" for s in LINES)), "log", read_log, write_lines),
     Format((".json", ".eval"), "log", read_log),
 )
 """Every format; a new one is a row here. The first that knows a suffix is taken."""
@@ -181,49 +310,27 @@ def join_tables(files: Sequence[Path], name: str, request: Request) -> Source:
     return replace(first, place=Place(name, columns.scores), stream=read())
 
 
-def _read_column(
-    path: Path, name: str, option: str, *, may_lack: bool = False
-) -> tuple[NDArray[Any], Place]:
-    """Return a column of a table, a field of records or an array of an npz file.
+def read_columns(path: Path, named: Mapping[str, str], may_lack: str | None = None) -> Rows:
+    """Read columns of a table, fields of records or arrays of an npz file, without any scores.
 
-    The file may have no scores. ``option`` is what names the column.
+    ``named`` has the option that names each; records may lack one of them in some rows.
     """
     check_file(path)
     with decoding(path):
         if holds(path, "log"):
-            return read_field(path, name, option, may_lack=may_lack)
-        if holds(path, "archive"):
-            return Archive(path).load_column(name, option), Place(str(path))
-        if holds(path, "table"):
-            return read_table_column(path, name, option)
-    raise PredictionFileError(f"{path} is not a file with a column {name!r} ({option})")
+            place, columns = read_fields(path, named, may_lack)
+        elif holds(path, "table"):
+            place, columns = read_table_columns(path, named)
+        elif holds(path, "archive"):
+            archive, place = Archive(path), Place(str(path))
+            columns = {name: archive.load_column(name, option) for name, option in named.items()}
+        else:
+            name, option = next(iter(named.items()))
+            raise PredictionFileError(f"{path} is not a file with a column {name!r} ({option})")
+    return Rows(np.empty((0, 0)), "", None, place, columns)
 
 
-def read_group_column(path: Path, name: str, option: str) -> Labels:
-    """Return a column of groups, such as documents, as text."""
-    return groups_of(*_read_column(path, name, option), option)
-
-
-def read_grades(path: Path, name: str, option: str) -> NDArray[Any]:
-    """Return a column of grades."""
-    return grades_of(*_read_column(path, name, option))
-
-
-def read_some_grades(path: Path, name: str, option: str) -> tuple[Bools, Labels]:
-    """Return which rows have a grade in a column that may be blank, and these grades."""
-    stored, place = _read_column(path, name, option, may_lack=True)
-    is_graded = are_known(stored)
-    if not is_graded.any():
-        raise PredictionFileError(f"{path}: no row has a grade in {name!r} ({option})")
-    return is_graded, grades_of(stored[is_graded], place.take(np.flatnonzero(is_graded)))
-
-
-def are_known(stored: Labels) -> Bools:
-    """Return which labels are there: neither blank nor a word for none, such as NA."""
-    return np.array([MISSING.fullmatch(text) is None for text in texts_of(stored)], dtype=bool)
-
-
-def copy_rows(path: Path, rows: Wholes, out: Path) -> None:
+def copy_rows(path: Path, rows: Sequence[int], out: Path) -> None:
     """Write some rows of a table or a log as they are, to a file of the same kind."""
     is_log = holds(path, "log")
     if not holds(out, "log" if is_log else "table"):
@@ -231,18 +338,11 @@ def copy_rows(path: Path, rows: Wholes, out: Path) -> None:
         raise PredictionFileError(f"{out}: rows of {path} can be written to {kind}")
     if is_log:
         records = read_records(path)
-        with writers.open_output(out) as file:
+        with open_output(out) as file:
             file.writelines(json.dumps(records[row].fields).encode() + b"\n" for row in rows)
         return
     import pyarrow as pa
 
     table = open_table(path)
-    writers.save_table(out, pa.Table.from_batches(table.batches(table.names, ())).take(rows))
-
-
-def grades_of(stored: Labels, place: Place) -> NDArray[Any]:
-    """Return grades: numbers with fractions as they are, others as labels."""
-    values = values_of(stored)
-    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1).any():
-        return values
-    return labels_of(np.array(texts_of(stored), dtype=object), place)
+    whole = pa.Table.from_batches(table.batches(table.names, ()))
+    save_table(out, whole.take(pa.array(rows, pa.int64())))

@@ -8,31 +8,45 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
-from typing import IO, TYPE_CHECKING, Any
-from zipfile import ZipFile
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from calibrant._files.readers import ID_FIELDS, SMALLEST_MASS, Log, Record, describe
+from calibrant._files.readers import (
+    ID_FIELDS,
+    SMALLEST_MASS,
+    Log,
+    Record,
+    describe,
+    fields_of,
+    items_of,
+)
 from calibrant._files.source import Place, Rows, Source
-from calibrant._files.tables import open_table, open_text, read_table_column, suffix_of
+from calibrant._files.tables import open_table, open_text, read_table_columns, suffix_of
 from calibrant.errors import PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from zipfile import ZipInfo
 
-    from numpy.typing import NDArray
-
     from calibrant._files.readers import Question
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
+    from calibrant._types import Array, Floats
 
 LINES = (".jsonl", ".ndjson")
 ZSTANDARD = 93
 """Method of compression of Inspect, which zipfile knows from Python 3.14 on."""
+
+SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+"""Name of a file of lm-evaluation-harness: the task and the time."""
+
+OF_HELM = "per_instance_stats.json"
 
 
 def read_log(path: Path, request: Request) -> Source:
@@ -42,15 +56,15 @@ def read_log(path: Path, request: Request) -> Source:
 
 def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     """Read logs as one set of rows: a file, or all those that lie below a directory."""
-    found = {}
+    read = {}
     for file in files:
         records = _of_one_filter(read_records(file, path))
-        found[file] = Log(_with_labels(records, request), request)
-    logs = [log for log in found.values() if log.records]
+        read[file] = Log(_with_labels(records, request), request)
+    logs = [log for log in read.values() if log.records]
     if not logs:
         raise PredictionFileError(f"{path} has no records; write one JSON object per line")
     records = [record for log in logs for record in log.records]
-    questions = [question for log in logs for question in log.questions()]
+    questions = [log.reader.read(record, log) for log in logs for record in log.records]
     kind, is_stated = questions[0].kind, all(log.reader.is_stated for log in logs)
     for record, question in zip(records, questions, strict=True):
         if question.kind != kind:
@@ -70,7 +84,7 @@ def read_logs(path: Path, files: list[Path], request: Request) -> Source:
     if n_narrow:
         note += f"; {n_narrow:,} of {len(records):,} rows have fewer options, and 0 for the others"
     if path.is_dir():
-        ignored = [str(file.relative_to(path)) for file, log in found.items() if not log.records]
+        ignored = [str(file.relative_to(path)) for file, log in read.items() if not log.records]
         note += f"; {number_of(len(logs), 'log')} read"
         note += f"; ignored {some(ignored)}" if ignored else ""
     rows = Rows(
@@ -113,8 +127,9 @@ def _with_labels(records: list[Record], request: Request) -> list[Record]:
         ids = [own for own in ID_FIELDS if own in open_table(path).names]
         if not ids:
             raise PredictionFileError(f"{path} has no column {some(ID_FIELDS)}; name the records")
-        columns = (read_table_column(path, own, "--labels")[0] for own in (ids[0], name))
-        known = {str(own): label for own, label in zip(*map(list, columns), strict=True)}
+        _, columns = read_table_columns(path, {ids[0]: "--labels", name: "--labels"})
+        pairs = zip(columns[ids[0]].to_pylist(), columns[name].to_pylist(), strict=True)
+        known = {str(own): label for own, label in pairs}
     for record in records:
         if record.question not in known:
             raise record.error(f": {path} has no label of {record.question!r:.60} (--labels)")
@@ -123,7 +138,7 @@ def _with_labels(records: list[Record], request: Request) -> list[Record]:
 
 def _to_matrix(
     questions: list[Question], columns: list[str], *, by_name: bool
-) -> tuple[NDArray[np.float64], list[str | None], int]:
+) -> tuple[Floats, list[str | None], int]:
     """Return scores with a column for each class, the labels, and how many rows lack options."""
     n_narrow = sum(len(question.names) < len(columns) for question in questions)
     kind = questions[0].kind
@@ -171,27 +186,20 @@ def _find_classes(
     )
 
 
-def leave_out_absent(rows: NDArray[Any], scores: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Give what absent options got to the others, where the model knows of no absent ones."""
-    kept: NDArray[Any] = np.where(scores == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
-    kept /= kept.sum(axis=1, keepdims=True)
-    return kept
-
-
 def read_records(path: Path, home: Path | None = None) -> list[Record]:
     """Return the records of a file; none of JSON that is no log, where it lies below ``home``."""
-    suffix = suffix_of(path)
-    if suffix in LINES:
+    is_alone = home in (None, path)
+    if suffix_of(path) in LINES:
         contents = _read_lines(path)
-    elif suffix == ".eval":
+    elif suffix_of(path) == ".eval":
         contents = _read_samples(path)
     else:
-        contents = _read_list(path, is_alone=home in (None, path))
-    name = path.name if home in (None, path) else str(path.relative_to(home))
+        contents = _read_list(path, is_alone=is_alone)
+    name = path.name if is_alone or home is None else str(path.relative_to(home))
     return [_to_record(content, where, name) for content, where in contents]
 
 
-def _to_record(content: Any, where: str, file: str) -> Record:
+def _to_record(content: object, where: str, file: str) -> Record:
     """Return a record out of its bytes, or out of a value of JSON."""
     fields = _parse(content, where) if isinstance(content, bytes) else content
     if not isinstance(fields, dict):
@@ -202,17 +210,18 @@ def _to_record(content: Any, where: str, file: str) -> Record:
     return Record(fields, where, file)
 
 
-def _parse(raw: bytes, where: str) -> Any:
+def _parse(raw: bytes, where: str) -> object:
     """Return a value of JSON."""
     try:
-        return json.loads(raw)
+        value: object = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise PredictionFileError(
             f"{where} is not JSON: {error}; write one complete JSON object per line, in UTF-8"
         ) from error
+    return value
 
 
-def _read_lines(path: Path) -> Iterator[tuple[Any, str]]:
+def _read_lines(path: Path) -> Iterator[tuple[object, str]]:
     """Yield the lines of a file that are not empty, and where they are."""
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
@@ -220,7 +229,7 @@ def _read_lines(path: Path) -> Iterator[tuple[Any, str]]:
                 yield line, f"{path}, line {number}"
 
 
-def _read_list(path: Path, *, is_alone: bool) -> Iterator[tuple[Any, str]]:
+def _read_list(path: Path, *, is_alone: bool) -> Iterator[tuple[object, str]]:
     """Yield the samples of an Inspect log in JSON, or the objects of a list."""
     with open_text(path) as file:
         whole = _parse(file.read(), str(path))
@@ -235,17 +244,16 @@ def _read_list(path: Path, *, is_alone: bool) -> Iterator[tuple[Any, str]]:
     yield from ((fields, f"{path}, record {i} (from 0)") for i, fields in enumerate(records))
 
 
-def _read_samples(path: Path) -> Iterator[tuple[Any, str]]:
+def _read_samples(path: Path) -> Iterator[tuple[object, str]]:
     """Yield the samples of an Inspect log, a zip file, in its order."""
     with path.open("rb") as file:
         archive = ZipFile(file)
         for member in archive.infolist():
             if member.filename.startswith("samples/"):
-                raw = unzip(archive, file, member)
-                yield raw, f"{path}, sample {member.filename[8:]!r}"
+                yield _unzip(archive, file, member), f"{path}, sample {member.filename[8:]!r}"
 
 
-def unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
+def _unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
     """Return the bytes of a member."""
     if member.compress_type != ZSTANDARD:
         return archive.read(member)
@@ -260,17 +268,93 @@ def unzip(archive: ZipFile, file: IO[bytes], member: ZipInfo) -> bytes:
         return unpacked
 
 
-def read_field(
-    path: Path, name: str, option: str, *, may_lack: bool = False
-) -> tuple[NDArray[Any], Place]:
-    """Return a field of the records of a file, which may have no scores."""
-    records = read_records(path)
+def read_fields(
+    path: Path, named: Mapping[str, str], may_lack: str | None = None
+) -> tuple[Place, dict[str, Array]]:
+    """Return fields of the records of a file, which may have no scores.
+
+    ``named`` has the option of each. One of them may lack in some records, where it is None.
+    """
+    records, columns = read_records(path), {}
     wheres = [record.where for record in records]
-    is_known = [record.fields.get(name) is not None for record in records]
-    values = np.array(
-        [
-            record.value(name, option) if known or not (may_lack and any(is_known)) else None
-            for record, known in zip(records, is_known, strict=True)
-        ]
-    )
-    return values, Place(str(path), locate=lambda rows: [wheres[row] for row in rows])
+    for name, option in named.items():
+        are_there = [record.fields.get(name) is not None for record in records]
+        if name != may_lack or not any(are_there):
+            are_there = [True] * len(records)  # what is missing is refused
+        values = zip(records, are_there, strict=True)
+        columns[name] = np.array([own.value(name, option) if is_ else None for own, is_ in values])
+    return Place(str(path), locate=lambda rows: [wheres[row] for row in rows]), columns
+
+
+class Run(NamedTuple):
+    """Answers of a model to a task; ``part`` is the task of a file in a group of tasks."""
+
+    model: str
+    task: str
+    part: str
+    created: str
+    file: Path
+
+
+def find_runs(home: Path, files: Iterable[Path]) -> tuple[list[Run], list[Run]]:
+    """Return the newest run of every model and task in the logs of a directory, and older ones."""
+    read = (_read_run(file, home) for file in files)
+    runs = [run for run in read if run is not None]
+    runs.sort(key=lambda run: (run.created, str(run.file)))
+    newest = {(run.model, run.task, run.part): run for run in runs}
+    return list(newest.values()), [run for run in runs if run not in newest.values()]
+
+
+def _read_run(file: Path, home: Path) -> Run | None:
+    """Return what a file holds, by its name, its header or what lies beside it."""
+    samples = SAMPLES.fullmatch(file.name)
+    if samples is not None:
+        task, created = samples.groups()
+        results = _read_object(file.with_name(f"results_{created}.json"))
+        model = results.get("model_name") or file.parent.name
+        return Run(str(model), _group_of(task, results), task, created, file)
+    if (file.parent / OF_HELM).exists():
+        spec = _read_object(file.with_name("run_spec.json"))
+        model = fields_of(spec.get("adapter_spec")).get("model") or file.parent.parent.name
+        name = re.sub(r",?model=[^,]*", "", str(spec.get("name", file.parent.name))).rstrip(":")
+        return Run(str(model), name, name, "", file) if file.name == OF_HELM else None
+    header = _read_header(file)
+    if header:
+        task = str(header.get("task"))
+        return Run(str(header.get("model")), task, task, str(header.get("created")), file)
+    if file.suffix == ".json":  # results, which tools write beside their samples
+        return None
+    name = re.sub(r"\.(jsonl|ndjson|eval)(\.gz)?$", "", file.relative_to(home).as_posix())
+    model, _, task = name.partition("/")
+    return Run(model, task, task, "", file)
+
+
+def _read_object(file: Path) -> dict[str, object]:
+    """Return an object of JSON; an empty one where there is none."""
+    with suppress(OSError, ValueError, RecursionError):
+        return fields_of(json.loads(file.read_bytes()))
+    return {}
+
+
+def _group_of(task: str, results: dict[str, object]) -> str:
+    """Return the outermost group of a task of lm-evaluation-harness, such as mmlu."""
+    groups = fields_of(results.get("group_subtasks")).items()
+    homes = {str(own): group for group, tasks in groups for own in items_of(tasks) if own != group}
+    seen = set()
+    while task in homes and task not in seen:
+        seen.add(task)
+        task = homes[task]
+    return task
+
+
+def _read_header(file: Path) -> dict[str, object]:
+    """Return what an Inspect log says about its evaluation; nothing if it is no such log."""
+    whole: object = {}
+    if file.suffix == ".json":
+        whole = _read_object(file)
+    elif file.suffix == ".eval":
+        with suppress(OSError, ValueError, KeyError, BadZipFile), file.open("rb") as stored:
+            archive = ZipFile(stored)
+            name = "header.json" if "header.json" in archive.namelist() else "_journal/start.json"
+            whole = json.loads(_unzip(archive, stored, archive.getinfo(name)))
+    return fields_of(fields_of(whole).get("eval"))

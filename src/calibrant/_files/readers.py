@@ -11,15 +11,15 @@ import string
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
 
 FILE, QUESTION = "file", "question id"
 """Columns with the file of each row, and with its question, unless records have these fields."""
@@ -43,10 +43,30 @@ SMALLEST_MASS = 1e-12
 """Mass of an option that is not listed, at least."""
 
 
+def fields_of(value: object) -> dict[str, object]:
+    """Return an object of JSON; an empty one of all else."""
+    return value if isinstance(value, dict) else {}
+
+
+def items_of(value: object) -> list[object]:
+    """Return a list of JSON; an empty one of all else."""
+    return value if isinstance(value, list) else []
+
+
+def is_score(value: object) -> TypeGuard[float]:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def describe(value: object) -> str:
+    """Name a value of JSON for a message, in a few words."""
+    return "missing" if value is None else f"{json.dumps(value):.60}"
+
+
 class Record(NamedTuple):
     """An object of JSON, where it stands, and the name of its file."""
 
-    fields: dict[str, Any]
+    fields: dict[str, object]
     where: str
     file: str
 
@@ -58,9 +78,8 @@ class Record(NamedTuple):
         """Return a text or number beside the scores."""
         value = self.fields.get(name)
         for inner in DETAILS:  # of the task, in samples of lm-evaluation-harness and Inspect
-            details = self.fields.get(inner)
-            if value is None and isinstance(details, dict):
-                value = details.get(name)
+            if value is None:
+                value = fields_of(self.fields.get(inner)).get(name)
         if value is None and name in (FILE, QUESTION):
             value = self.file if name == FILE else self.question
         if not isinstance(value, str | int | float):
@@ -93,11 +112,9 @@ class Record(NamedTuple):
         return str(self.scorer.get("answer", self.fields.get("answer", ""))).strip()
 
     @property
-    def scorer(self) -> dict[str, Any]:
+    def scorer(self) -> dict[str, object]:
         """What the first scorer of Inspect says; nothing of other records."""
-        scores = self.fields.get("scores")
-        own = next(iter(scores.values()), None) if isinstance(scores, dict) else None
-        return own if isinstance(own, dict) else {}
+        return fields_of(next(iter(fields_of(self.fields.get("scores")).values()), None))
 
     @property
     def options(self) -> list[str] | None:
@@ -143,10 +160,6 @@ class Log:
         is_percent = self.reader.read is read_confidence and self.is_percent
         return self.reader.title + (" in percent" if is_percent else "")
 
-    def questions(self) -> list[Question]:
-        """Return what every record holds."""
-        return [self.reader.read(record, self) for record in self.records]
-
     @cached_property
     def field(self) -> str | None:
         """Field of the scores, or of a confidence, of plain records; None if not one was found."""
@@ -159,7 +172,7 @@ class Log:
     @cached_property
     def is_percent(self) -> bool:
         """Whether confidences are in percent: a file has all of them so, as 0.9 is hardly 0.9 %."""
-        values: list[Any] = [record.fields.get(str(self.field)) for record in self.records]
+        values = [record.fields.get(str(self.field)) for record in self.records]
         return max((value for value in values if is_score(value)), default=0.0) > 1.0
 
     @cached_property
@@ -169,10 +182,8 @@ class Log:
             return self.request.log_classes
         labels = (record.label(self.request.label or "label") for record in self.records)
         said = {str(label).strip() for label in labels if label is not None}
-        if not said:
-            return None
-        if not all(text in LETTERS for text in said):
-            return sorted(said)
+        if not said or not said <= {*LETTERS}:
+            return sorted(said) or None
         n_options = max(len(record.options or ()) for record in self.records)
         return LETTERS[: max(1 + LETTERS.index(max(said)), n_options)]
 
@@ -188,18 +199,8 @@ class Log:
         return max(self.agreement[0].values()) > 1
 
 
-def describe(value: Any) -> str:
-    """Name a value of JSON for a message, in a few words."""
-    return "missing" if value is None else f"{json.dumps(value):.60}"
-
-
-def is_score(value: Any) -> TypeGuard[float]:
-    """Whether a value of JSON is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def to_question(
-    record: Record, values: Iterable[Any], names: Sequence[str], label: str | int | None = None
+    record: Record, values: Iterable[object], names: Sequence[str], label: str | int | None = None
 ) -> Question:
     """Check a question: two options or more, each with a name of its own and a finite number.
 
@@ -255,33 +256,31 @@ def read_plain(record: Record, log: Log) -> Question:
 
 def read_confidence(record: Record, log: Log) -> Question:
     """Read how sure a model says to be of its answer, and whether that was right."""
-    value: Any = record.fields.get(str(log.field))
+    value = record.fields.get(str(log.field))
     scale, remedy = 1.0, "; write 0 to 1"
     if log.is_percent:
         scale = 100.0
         remedy = ", but others are larger than 1; write all as percent, or all from 0 to 1"
     if not is_score(value) or not 0.0 <= value <= scale or (log.is_percent and 0 < value < 1):
         raise record.error(f": {log.field!r} is {describe(value)}{remedy}")
-    usual = next((field for field in TRUTH_FIELDS if field in record.fields), "label")
-    said = record.label(log.request.label or usual)
-    truth = None if said is None else TRUTH.get(str(said).strip().casefold(), -1)
-    if truth == -1:
-        raise record.error(f": the label {said!r:.200} is neither true nor false")
-    return _stated(value / scale, truth)
+    return _stated(value / scale, _truth_of(record, log))
 
 
 def read_repeated(record: Record, log: Log) -> Question:
     """Read a sample of a question that was asked several times: how many give the same answer."""
     n_samples, n_alike = log.agreement
     share = n_alike[record.question, record.answer] / n_samples[record.question]
-    value = record.scorer.get("value")
-    if value is None:
+    return _stated(share, _truth_of(record, log, record.scorer.get("value")))
+
+
+def _truth_of(record: Record, log: Log, said: object = None) -> int | None:
+    """Return whether an answer was right, as a scorer or the label says; None if nothing does."""
+    if said is None:
         usual = next((field for field in TRUTH_FIELDS if field in record.fields), "label")
-        value = record.label(log.request.label or usual)
-    truth = TRUTH.get(str(value).strip().casefold())
-    if truth is None:
-        raise record.error(f": whether the answer is right is {describe(value)}, not true or false")
-    return _stated(share, truth)
+        said = record.label(log.request.label or usual)
+    if said is not None and str(said).strip().casefold() not in TRUTH:
+        raise record.error(f": the label {said!r:.200} is neither true nor false")
+    return None if said is None else TRUTH[str(said).strip().casefold()]
 
 
 def _stated(sure: float, truth: int | None) -> Question:
@@ -291,11 +290,8 @@ def _stated(sure: float, truth: int | None) -> Question:
 
 def read_helm(record: Record, _: Log) -> Question:
     """Read the statistics of an instance of HELM: ``max_prob``, and whether it matched exactly."""
-    means = {
-        own["name"].get("name"): own.get("mean")
-        for own in record.fields["stats"]
-        if isinstance(own, dict) and isinstance(own.get("name"), dict)
-    }
+    statistics = [fields_of(own) for own in items_of(record.fields["stats"])]
+    means = {fields_of(own.get("name")).get("name"): own.get("mean") for own in statistics}
     sure, right = means.get("max_prob"), means.get("exact_match")
     if not is_score(sure) or not 0.0 <= sure <= 1.0 + 1e-9 or not is_score(right):
         raise record.error(
@@ -308,8 +304,8 @@ def read_helm(record: Record, _: Log) -> Question:
 def read_lm_eval(record: Record, _: Log) -> Question:
     """Read a sample of lm-evaluation-harness: log-likelihoods of the options, and ``target``."""
     fields = record.fields
-    values: list[Any] = []
-    for answer in fields.get("filtered_resps") or fields.get("resps") or []:
+    values: list[object] = []
+    for answer in items_of(fields.get("filtered_resps") or fields.get("resps")):
         pair = answer
         while isinstance(pair, list) and pair and isinstance(pair[0], list):
             pair = pair[0]
@@ -340,21 +336,20 @@ def read_lm_eval(record: Record, _: Log) -> Question:
     return question._replace(label=agreeing[0])
 
 
-def _continuations(arguments: Any, n_options: int) -> list[str]:
+def _continuations(arguments: object, n_options: int) -> list[str]:
     """Texts of the options: what follows the question in each request."""
-    asked = list(arguments.values()) if isinstance(arguments, dict) else arguments
     texts = []
-    for one in asked if isinstance(asked, list) else []:
-        pair = list(one.values()) if isinstance(one, dict) else one
-        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str):
+    for one in [*arguments.values()] if isinstance(arguments, dict) else items_of(arguments):
+        pair = [*one.values()] if isinstance(one, dict) else items_of(one)
+        if len(pair) == 2 and isinstance(pair[1], str):
             texts.append(pair[1].strip())
     return texts if len(texts) == n_options else [str(j) for j in range(n_options)]
 
 
 def read_inspect(record: Record, _: Log) -> Question:
     """Read a sample of Inspect: letters of its ``choices``, ``target``, and log-probabilities."""
-    choices = record.fields.get("choices")
-    if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
+    choices = items_of(record.fields.get("choices"))
+    if not 2 <= len(choices) <= 26:
         raise record.error(" has no choices; only samples of multiple_choice() can be read")
     target = record.fields["target"]
     if isinstance(target, list) and len(target) == 1:
@@ -377,8 +372,8 @@ def _read_tokens(record: Record, names: list[str], label: str | int | None) -> Q
 
     Tokens with and without a space are one option.
     """
-    content = _logprobs_of(record.fields) or []
-    tokens = [token for token in content if isinstance(token, dict) and token.get("top_logprobs")]
+    tokens = [fields_of(token) for token in _logprobs_of(record.fields) or []]
+    tokens = [token for token in tokens if token.get("top_logprobs")]
     if not tokens:
         raise record.error(
             " has no top_logprobs, which the model or its provider did not return; request them "
@@ -386,20 +381,23 @@ def _read_tokens(record: Record, names: list[str], label: str | int | None) -> Q
         )
     # A model that reasons first names its answer last, and other options before; where Inspect has
     # read the answer, it is the last token that says so.
-    options = [token for token in tokens if clean(str(token.get("token"))) in names]
-    said = [token for token in options if clean(str(token.get("token"))) == record.answer]
+    options = [token for token in tokens if clean(token.get("token")) in names]
+    said = [token for token in options if clean(token.get("token")) == record.answer]
     if not options:
         raise record.error(
             f": no token is among {some(names, 8)}; request only the option (max_tokens=1), or use "
             "--classes"
         )
     answer = (said or options)[-1]
-    listed = {own.get("token"): own.get("logprob") for own in answer["top_logprobs"]}
+    tops = [fields_of(own) for own in items_of(answer["top_logprobs"])]
+    listed = {own.get("token"): own.get("logprob") for own in tops}
     listed.setdefault(answer.get("token"), answer.get("logprob"))
     return to_question(record, _log_masses(record, listed, names), names, label)
 
 
-def _log_masses(record: Record, listed: dict[Any, Any], names: list[str]) -> list[float]:
+def _log_masses(
+    record: Record, listed: Mapping[object, object], names: list[str]
+) -> Iterable[float]:
     """Return the logarithm of the probability of each option, out of those of listed tokens.
 
     Options that are not listed share what the listed tokens leave, each at most as much as the
@@ -408,26 +406,24 @@ def _log_masses(record: Record, listed: dict[Any, Any], names: list[str]) -> lis
     masses, least, total = dict.fromkeys(names, 0.0), 1.0, 0.0
     for token, logprob in listed.items():
         if not is_score(logprob) or not logprob < 1e-3:  # NaN is not
-            raise record.error(
-                f": the logprob of {token!r:.60} is {describe(logprob)}; write a number of at most "
-                "0"
-            )
+            fault = f"the logprob of {token!r:.60} is {describe(logprob)}"
+            raise record.error(f": {fault}; write a number of at most 0")
         mass = math.exp(logprob)
         least, total = min(least, mass), total + mass
-        if clean(str(token)) in masses:
-            masses[clean(str(token))] += mass
+        if clean(token) in masses:
+            masses[clean(token)] += mass
     absent = [name for name, mass in masses.items() if mass == 0.0]
     for name in absent:
         masses[name] = max(min((1.0 - total) / len(absent), least), SMALLEST_MASS)
-    return [math.log(mass) for mass in masses.values()]
+    return map(math.log, masses.values())
 
 
-def clean(token: str) -> str:
+def clean(token: object) -> str:
     """Return the option of a token, without the signs around it."""
-    return token.lstrip(BEFORE_OPTION).rstrip(AFTER_OPTION)
+    return str(token).lstrip(BEFORE_OPTION).rstrip(AFTER_OPTION)
 
 
-def _logprobs_of(fields: dict[str, Any]) -> list[Any] | None:
+def _logprobs_of(fields: dict[str, object]) -> Sequence[object] | None:
     """Return the tokens of a response with their log-probabilities; None if it is no response.
 
     Chat completions of OpenAI and vLLM hold them, and its Responses; they stand alone, under
@@ -436,48 +432,44 @@ def _logprobs_of(fields: dict[str, Any]) -> list[Any] | None:
     """
     for name in ("response", "body", "output"):
         if isinstance(fields.get(name), dict):
-            return _logprobs_of(fields[name])
+            return _logprobs_of(fields_of(fields[name]))
     if isinstance(fields.get("output"), list):  # Responses: items, of which some are messages
-        parts = [part for item in fields["output"] for part in _parts_of(item)]
-        return [token for part in parts for token in part.get("logprobs") or []]
+        parts = [part for item in items_of(fields["output"]) for part in _parts_of(item)]
+        return [token for part in parts for token in items_of(part.get("logprobs"))]
     if isinstance(fields.get("completion_probabilities"), list):
-        return [_of_llama(token) for token in fields["completion_probabilities"]]
-    choices = fields.get("choices")
-    if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+        return [_of_llama(fields_of(own)) for own in items_of(fields["completion_probabilities"])]
+    choices = items_of(fields.get("choices"))
+    if not (choices and isinstance(choices[0], dict)):
         return None
-    logprobs = choices[0].get("logprobs")
-    if not isinstance(logprobs, dict):
-        return []
+    logprobs = fields_of(choices[0].get("logprobs"))
     if isinstance(logprobs.get("tokens"), list):  # completions that are no chats
-        rows = (logprobs.get(name) or [] for name in ("tokens", "token_logprobs", "top_logprobs"))
+        names = ("tokens", "token_logprobs", "top_logprobs")
         return [
-            {"token": token, "logprob": own, "top_logprobs": _listed(top or {})}
-            for token, own, top in zip(*rows, strict=False)
+            {"token": token, "logprob": own, "top_logprobs": _listed(fields_of(top))}
+            for token, own, top in zip(*(items_of(logprobs.get(n)) for n in names), strict=False)
         ]
-    content = logprobs.get("content")
-    return content if isinstance(content, list) else []
+    return items_of(logprobs.get("content"))
 
 
-def _parts_of(item: Any) -> list[dict[str, Any]]:
+def _parts_of(item: object) -> list[dict[str, object]]:
     """Return the parts of a message of a Response; none of reasoning and calls of tools."""
-    content = item.get("content") if isinstance(item, dict) else None
-    return [part for part in content or [] if isinstance(part, dict)]
+    return [fields_of(part) for part in items_of(fields_of(item).get("content"))]
 
 
-def _of_llama(token: Any) -> Any:
+def _of_llama(token: dict[str, object]) -> dict[str, object]:
     """Return a token of llama.cpp's server, in its layouts of before and of probabilities."""
-    if not isinstance(token, dict) or "top_logprobs" in token:
+    if "top_logprobs" in token:
         return token
-    listed = token.get("top_probs") or token.get("probs") or []
-    probs = {own.get("token", own.get("tok_str")): own.get("prob") for own in listed}
+    listed = [fields_of(own) for own in items_of(token.get("top_probs") or token.get("probs"))]
+    probs = {str(own.get("token", own.get("tok_str"))): own.get("prob") for own in listed}
     name = token.get("token", token.get("content"))
     logs = {t: math.log(p) for t, p in probs.items() if is_score(p) and p > 0.0}
     own = token.get("prob")
-    logprob = math.log(own) if is_score(own) and own > 0.0 else logs.get(name)
+    logprob = math.log(own) if is_score(own) and own > 0.0 else logs.get(str(name))
     return {"token": name, "logprob": logprob, "top_logprobs": _listed(logs)}
 
 
-def _listed(logprobs: dict[str, Any]) -> list[dict[str, Any]]:
+def _listed(logprobs: Mapping[str, object]) -> list[dict[str, object]]:
     return [{"token": token, "logprob": own} for token, own in logprobs.items()]
 
 
@@ -485,7 +477,7 @@ class LogReader(NamedTuple):
     """A layout of records: its name, how the first one tells it, and the reader of each."""
 
     title: str
-    recognises: Callable[[dict[str, Any], Log], bool]
+    recognises: Callable[[dict[str, object], Log], bool]
     read: Callable[[Record, Log], Question]
     is_stated: bool = False
 

@@ -1,4 +1,4 @@
-"""What a file of predictions holds: rows, whole or some at a time, and where each stands."""
+"""What is asked of a file of predictions, the rows that it holds, and where each of them stands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from calibrant._gate import is_single, single_kind
 from calibrant.errors import Arguments, DataError, MemoryLimitError, PredictionFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    import pyarrow as pa
 
     from calibrant._files.tables import Columns
-    from calibrant._types import Labels, Wholes
+    from calibrant._types import Array, Label, Labels, Wholes
 
     Locate = Callable[[Sequence[int]], list[str]]
 
@@ -63,6 +63,65 @@ def check_file(path: Path) -> None:
         raise PredictionFileError(f"{path} is {what}; name a file")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a file: first what the options of the command say, each in one field.
+
+    ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files. An
+    npz file tells the kind of its scores by the names of its arrays; others hold probabilities
+    unless ``kind`` says otherwise. ``labels`` is a npy file with the labels of a npy file;
+    ``label`` names the column of labels of a table, ``columns`` and ``ignore`` are names or
+    patterns of columns that hold scores, and that hold none. ``groups`` and ``features`` are
+    columns beside the scores.
+    """
+
+    part: str | None = None
+    kind: str | None = None
+    positive: str | None = None
+    normalize: bool = False
+    label: str | None = None
+    labels: Path | None = None
+    columns: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    classes: Sequence[str] | None = None
+    groups: str | None = None
+    features: Sequence[str] = ()
+
+    usual_part: str | None = None
+    """Part of an npz file that is read where none is asked for."""
+
+    known_classes: Sequence[Label] | None = None
+    """Classes of a model, or of another part of the same data, by which logs are read."""
+
+    fitted: Sequence[str] = ()
+    """Columns that a model was fitted to: a table that has them all may have other numbers."""
+
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Further columns to read, and the option that names each."""
+
+    may_lack_labels: bool = False
+    """Whether some rows of a log may have no label."""
+
+    reads_scores: bool = True
+    reads_others: bool = False
+    """Whether scores are read, and whether columns that nobody names are: they are copied."""
+
+    options: tuple[str, str] = ("--columns", "--label-column")
+    """What names the columns of scores and of labels, for messages."""
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """Columns beside the scores that are read, and the option that names each."""
+        named = {} if self.groups is None else {self.groups: "--groups"}
+        return named | dict.fromkeys(self.features, "--features") | dict(self.more)
+
+    @property
+    def log_classes(self) -> list[str] | None:
+        """Classes by which a log is read, if they are known."""
+        known = self.classes or self.known_classes
+        return None if known is None else [str(c) for c in known]
+
+
 @dataclass(frozen=True)
 class Place(Arguments):
     """Where rows stand, for messages in the words of the command.
@@ -102,8 +161,10 @@ class Place(Arguments):
 
     y = scores
 
-    def take(self, rows: Wholes) -> Place:
+    def take(self, rows: slice | Wholes) -> Place:
         """Return where some of the rows stand."""
+        if isinstance(rows, slice):
+            return replace(self, first_row=rows.start)
         return replace(
             self, locate=lambda own: self.where([int(rows[row]) for row in own]), first_row=0
         )
@@ -144,11 +205,11 @@ class Rows:
     that a model stated (``is_stated``).
     """
 
-    scores: NDArray[Any]
+    scores: Array
     kind: str
     labels: Labels | None
     place: Place
-    beside: Any = field(default_factory=dict)
+    beside: dict[str, Array] | pa.RecordBatch = field(default_factory=dict)
     are_columns_sure: bool = True
     names_are_classes: bool = False
     has_absent: bool = False
@@ -159,12 +220,12 @@ class Rows:
         """Whether the scores are one number for each row, of two classes."""
         return is_single(self.kind)
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> Array:
         """Return a column beside the scores."""
-        return column_to_array(self.beside[name])
+        return to_array(self.beside[name])
 
-    def take(self, rows: slice | Wholes, first_row: int = 0) -> Rows:
-        """Return some of the rows; those of a slice, of arrays, know where they are."""
+    def take(self, rows: slice | Wholes) -> Rows:
+        """Return some of the rows, which know where they are; a slice is of arrays alone."""
         beside = self.beside
         if isinstance(beside, dict):
             beside = {name: values[rows] for name, values in beside.items()}
@@ -174,12 +235,12 @@ class Rows:
             self,
             scores=self.scores[rows],
             labels=None if self.labels is None else self.labels[rows],
-            place=replace(self.place, first_row=first_row),
+            place=self.place.take(rows),
             beside=beside,
         )
 
 
-def column_to_array(column: Any) -> NDArray[Any]:
+def to_array(column: pa.ChunkedArray | Array) -> Array:
     """Return a column of Arrow, or an array, as an array; text is objects, None where missing."""
     return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
 
@@ -194,7 +255,7 @@ class Source:
     place: Place
     kind: str
     n_columns: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     whole: Rows | None = None
     stream: Iterator[Rows] | None = None
     columns: Columns | None = None
@@ -214,7 +275,7 @@ class Source:
             return
         step = max(1, CHUNK_BYTES // (self.dtype.itemsize * self.n_columns))
         for start in range(0, len(self.whole.scores), step):
-            yield self.whole.take(slice(start, start + step), start)
+            yield self.whole.take(slice(start, start + step))
 
     def read(self) -> Rows:
         """Read all rows."""
@@ -224,12 +285,12 @@ class Source:
 
         parts = list(self.chunks)
         labels = [part.labels for part in parts if part.labels is not None]
-        batches, beside = [part.beside for part in parts], {}
+        batches = [part.beside for part in parts if not isinstance(part.beside, dict)]
         if all(batch.schema.equals(batches[0].schema) for batch in batches):
             beside = pa.Table.from_batches(batches)
         else:  # files of a directory may store a column in several types
-            for name in batches[0].schema.names:
-                beside[name] = np.concatenate([part.column(name) for part in parts])
+            names = batches[0].schema.names
+            beside = {name: np.concatenate([part.column(name) for part in parts]) for name in names}
         places = [part.place for part in parts]
         starts = [0, *accumulate(len(part.scores) for part in parts)]
 

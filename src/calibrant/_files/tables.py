@@ -17,17 +17,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.source import Place, Rows, Source, column_to_array, kind_of
+from calibrant._files.source import Place, Rows, Source, kind_of, to_array
 from calibrant._gate import are_whole
 from calibrant.errors import PredictionFileError, some_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    import pyarrow as pa
 
-    from calibrant._files.request import Request
+    from calibrant._files.source import Request
     from calibrant._types import Floats
 
 TEXT = {".csv": ",", ".tsv": "\t"}
@@ -170,7 +170,7 @@ def read_table_file(path: Path, request: Request) -> Source:
             yield Rows(
                 _scores_of(batch, names if request.reads_scores else [], path),
                 kind,
-                None if label is None else column_to_array(batch[label]),
+                None if label is None else to_array(batch[label]),
                 replace(place, first_row=n_done),
                 batch,
                 are_columns_sure=columns.are_chosen,
@@ -181,12 +181,15 @@ def read_table_file(path: Path, request: Request) -> Source:
     return Source(place, kind, len(names), np.dtype(float), stream=read(), columns=columns)
 
 
-def read_table_column(path: Path, name: str, option: str) -> tuple[NDArray[Any], Place]:
-    """Return a column of a table, which may have no scores."""
+def read_table_columns(path: Path, named: Mapping[str, str]) -> tuple[Place, pa.Table]:
+    """Return columns of a table, which may have no scores; ``named`` has the option of each."""
+    import pyarrow as pa
+
     table = open_table(path)
-    _check_column(table, name, option)
-    parts = [column_to_array(batch[name]) for batch in table.batches([name], ())]
-    return np.concatenate(parts), Place(str(path), locate=table.locate)
+    for name, option in named.items():
+        _check_column(table, name, option)
+    columns = pa.Table.from_batches(table.batches([*named], ()))
+    return Place(str(path), locate=table.locate), columns
 
 
 def _scores_of(batch: Any, names: list[str], path: Path) -> Floats:
@@ -198,7 +201,7 @@ def _scores_of(batch: Any, names: list[str], path: Path) -> Floats:
                 f"{path}, column {name!r} is of type {batch[name].type}; scores must be numbers: "
                 "name the labels with --label-column, or leave the column out with --ignore"
             )
-        scores[:, j] = column_to_array(batch[name])
+        scores[:, j] = to_array(batch[name])
     return scores
 
 

@@ -1,19 +1,31 @@
 """What a fit is: one frozen class for each kind of map, checked once, when it is made."""
 
-from calibrant._maps.base import CalibrationMap
-from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps, TopLabelMap
-from calibrant._maps.compositions import ChainMap, GroupedMap, MaskedMap, MixtureMap, Stage
+from calibrant._maps.base import CalibrationMap, ChainMap, GroupedMap, MaskedMap, MixtureMap, Stage
 from calibrant._maps.curves import (
     AveragedHistogram,
     BetaMap,
+    ClasswiseCurves,
     Curve,
     LogOddsCurve,
     PiecewiseLinear,
     Sigmoid,
+    TopLabelMap,
 )
-from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, StructuredMap, TemperatureMap
-from calibrant._maps.priors import PriorMap
-from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
+from calibrant._maps.logits import (
+    AffineMap,
+    DirichletMap,
+    PriorMap,
+    SplineMap,
+    StructuredMap,
+    TemperatureMap,
+)
+from calibrant._maps.steps import (
+    Histogram,
+    RankedStepFunction,
+    RankedSteps,
+    SharedSteps,
+    StepFunction,
+)
 
 __all__ = [
     "AffineMap",

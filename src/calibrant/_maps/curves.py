@@ -1,16 +1,20 @@
-"""Curves of one binary problem: probability in, probability out."""
+"""Curves of one binary problem, probability in and out; and the maps made of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from calibrant._kernels.curves import apply_pieces, share_rest
 from calibrant._kernels.logistic import bounded_logs
-from calibrant._kernels.tables import build_lookup
-from calibrant._maps.base import LARGEST, check_field, ensure, freeze, frozen
+from calibrant._kernels.rows import divide_by_sums
+from calibrant._kernels.tables import TIED, build_lookup
+from calibrant._maps.base import LARGEST, CalibrationMap, check_field, ensure, freeze, frozen
 from calibrant._maps.steps import Histogram, Pieces, StepFunction
 from calibrant._types import Floats, Wholes
 
@@ -275,3 +279,137 @@ def join_pieces(curves: tuple[Curve, ...]) -> PieceTable | None:
         np.concatenate([part.values for part in parts]),
         np.concatenate([part.slopes for part in parts]),
     )
+
+
+@frozen
+class ClasswiseCurves(CalibrationMap):
+    """A curve for each class, or for each of the ``groups`` of classes, if there are any.
+
+    Rows are divided by their sums, or cells are left as they are without ``normalize_output``.
+    """
+
+    groups: Wholes | None
+    curves: tuple[Curve, ...]
+    normalize_output: bool = True
+    kind: str = "probabilities"
+
+    def __post_init__(self) -> None:
+        self._check_kind()
+        check_curves(self.curves)
+        if self.groups is not None:
+            freeze(self, "groups", dtype=np.int64)
+            g, n = self.groups, len(self.curves)
+            ensure(g.ndim == 1 and g.size > 0, "groups must be 1-D and not empty")
+            one_each = g.min() >= 0 and g.max() == n - 1
+            ensure(one_each, f"there are {n} curves, but each group needs exactly one")
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.curves if self.groups is None else self.groups)
+
+    @property
+    def same_for_all_classes(self) -> bool:  # type: ignore[override]
+        """Whether there is one curve."""
+        return len(self.curves) == 1
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether rows are divided by their sums."""
+        return self.normalize_output
+
+    @cached_property
+    def curve_of(self) -> Wholes:
+        """Curve of each class."""
+        return np.arange(len(self.curves), dtype=np.int64) if self.groups is None else self.groups
+
+    @cached_property
+    def are_of_two(self) -> bool:
+        """Whether these are curves of the log-odds of two classes."""
+        each = self.groups is None and len(self.curves) == 2
+        return each and all(isinstance(curve, LogOddsCurve) for curve in self.curves)
+
+    @cached_property
+    def _pieces(self) -> PieceTable | None:
+        return join_pieces(self.curves)
+
+    @cached_property
+    def _terms(self) -> Terms | None:
+        return join_terms(self.curves) if self.groups is None else None
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._probabilities(rows)
+        if self._pieces is not None:
+            out = np.empty_like(rows)
+            apply_pieces(rows, rows.view(np.int64), self.curve_of, *self._pieces, out)
+        elif self._terms is not None:
+            out = apply_terms(rows, self._terms)
+        elif self.are_of_two:
+            second = self.curves[1].of_two(rows[:, 1], rows[:, 0])  # type: ignore[attr-defined]
+            first = self.curves[0].of_two(rows[:, 0], rows[:, 1])  # type: ignore[attr-defined]
+            out = np.stack([first, second], axis=1)
+        else:
+            out = np.empty_like(rows)
+            for columns, curve in zip(self._columns(), self.curves, strict=True):
+                out[:, columns] = curve(rows[:, columns])
+        if self.normalize_output:
+            divide_by_sums(out, rows)
+        return out
+
+    def _columns(self) -> Iterable[Any]:
+        """Columns of each curve."""
+        if self.groups is None:
+            return range(len(self.curves))
+        order = np.argsort(self.groups, kind="stable")
+        starts = np.searchsorted(self.groups[order], np.arange(1, len(self.curves)))
+        return np.split(order, starts)
+
+
+@frozen
+class TopLabelMap(CalibrationMap):
+    """A curve of the largest probability of a row, shared or for each class.
+
+    The others share what is left in proportion to their scores, or stay as they are without
+    ``normalize_output``. Tied classes are each the top one in turn, and the results are averaged.
+    """
+
+    curves: tuple[Curve, ...]
+    per_class: bool = False
+    normalize_output: bool = True
+    kind: str = "probabilities"
+
+    def __post_init__(self) -> None:
+        self._check_kind()
+        check_curves(self.curves)
+        shared = self.per_class or len(self.curves) == 1
+        ensure(shared, f"there are {len(self.curves)} curves, but all classes share one")
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; any if they share a curve."""
+        return len(self.curves) if self.per_class else None
+
+    @property
+    def same_for_all_classes(self) -> bool:  # type: ignore[override]
+        """Whether there is one curve."""
+        return not self.per_class
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether the other classes share what is left."""
+        return self.normalize_output
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._probabilities(rows)
+        top = rows.max(axis=1, keepdims=True)
+        if self.per_class:
+            values = np.zeros_like(rows)  # of a class while it is the top one
+            for j, curve in enumerate(self.curves):
+                here = rows[:, j] >= TIED * top[:, 0]
+                values[here, j] = curve(top[here, 0])
+        else:
+            values = np.repeat(self.curves[0](top), rows.shape[1], axis=1)
+        share_rest(rows, top[:, 0], TIED, self.normalize_output, values)
+        return values

@@ -10,8 +10,15 @@ from scipy.special import expit
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.trees import add_trees
-from calibrant._maps.base import CalibrationMap, check_array, check_field, ensure, freeze, frozen
-from calibrant._maps.compositions import _ComposedMap
+from calibrant._maps.base import (
+    CalibrationMap,
+    _ComposedMap,
+    check_array,
+    check_field,
+    ensure,
+    freeze,
+    frozen,
+)
 from calibrant._types import Floats, Wholes
 
 LEAST = 1e-6

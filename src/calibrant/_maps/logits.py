@@ -1,4 +1,4 @@
-"""Softmax of a function of the logits: temperature, affine, structured, spline."""
+"""Softmax of a function of the logits: temperature, affine, structured, spline; class priors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from scipy.special import log_softmax
 
 from calibrant._gate import softmax
 from calibrant._kernels.monotone_spline import spline_softmax
-from calibrant._kernels.rows import bounded_logs
+from calibrant._kernels.rows import bounded_logs, divide_by_sums
 from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax
 from calibrant._maps.base import (
     DEEPEST_LOGIT,
+    LARGEST,
     LARGEST_PRODUCT,
     CalibrationMap,
     check_array,
@@ -218,3 +219,49 @@ def log_probabilities(logits: Floats, kind: str) -> Floats:
         logits -= logits.max(axis=1, keepdims=True)
         logits += np.log(softmax(logits).max(axis=1, keepdims=True))  # of 1 over the sum
     return logits
+
+
+@frozen
+class PriorMap(CalibrationMap):
+    """p_c ratio_c, divided by the sum of the row: exact zeros stay.
+
+    A row that only has classes of ratio 0 becomes the ratios, divided by their sum: the limit of
+    rows with equal small probabilities of the other classes.
+    """
+
+    ratio: Floats
+    kind: str = "probabilities"
+
+    changes_shares = True
+
+    def __post_init__(self) -> None:
+        self._check_kind()
+        freeze(self, "ratio")
+        check_array(self, "ratio", [(self.ratio.size,)], low=0.0)
+        positive = self.ratio[self.ratio > 0.0]
+        ensure(positive.size, "ratio is 0 for every class")
+        smallest = float(positive.min())
+        ensure(smallest >= 1.0 / LARGEST, f"ratio has the entry {smallest}, below {1.0 / LARGEST}")
+
+    @property
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        """Whether nothing is shifted."""
+        return bool(np.ptp(self.ratio) == 0.0)
+
+    same_for_all_classes = keeps_order
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.ratio)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._probabilities(rows)
+        if self.keeps_order:  # no bit changes
+            return rows
+        out = rows * self.ratio
+        # Classes that never come keep no probability, also where a row has no other class.
+        out[~out.any(axis=1)] = self.ratio
+        divide_by_sums(out, rows)
+        return out

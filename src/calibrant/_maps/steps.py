@@ -1,21 +1,38 @@
-"""Step functions of one variable, and of one variable and a rank."""
+"""Step functions of one variable, and of one variable and a rank; and the maps made of one."""
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant._kernels.ranked_lookup import rises_with_rank
-from calibrant._kernels.tables import build_ranked_lookup
-from calibrant._maps.base import ensure, freeze, frozen
+from calibrant._kernels.lookup import apply_step
+from calibrant._kernels.ranked_lookup import apply_ranked, pack_rows, rises_with_rank
+from calibrant._kernels.tables import (
+    TIED,
+    Lookup,
+    PowerTable,
+    RankedLookup,
+    build_lookup,
+    build_powers,
+    build_ranked_lookup,
+)
+from calibrant._maps.base import DEEPEST_LOGIT, CalibrationMap, check_field, ensure, freeze, frozen
 from calibrant._types import Floats, Wholes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant._kernels.tables import RankedLookup
+CELLS_AT_ONCE = 1 << 15
+"""Cells mapped at once: what the second-level cache holds."""
+
+FEW_CELLS = 1 << 12
+"""Cells below which the lock of the interpreter is kept; see ``_kernels.lock``."""
+
+MOST_SHORT_KEYS = 1 << 15
+"""Classes up to which 32 bits are enough to sort a row by."""
 
 
 class Pieces(NamedTuple):
@@ -140,3 +157,86 @@ class RankedStepFunction:
     def n_blocks(self) -> int:
         """Number of distinct values."""
         return len(np.unique(self.values))
+
+
+@frozen
+class SharedSteps(CalibrationMap):
+    """One step function for every class, then division by the sum of the row."""
+
+    step_function: StepFunction
+    kind: str = "probabilities"
+
+    keeps_order = same_for_all_classes = True
+
+    def __post_init__(self) -> None:
+        self._check_kind()
+        ensure(type(self.step_function) is StepFunction, "step_function is not a StepFunction")
+        top = self.step_function.values[-1]
+        ensure(0 < top <= 1, f"step_function: the largest value is {top}")
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return build_lookup(self.step_function.thresholds)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._probabilities(rows)
+        out = np.empty_like(rows)
+        apply_step(rows, rows.view(np.int64), *self._lookup, self.step_function.values, out)
+        return out
+
+
+@frozen
+class RankedSteps(CalibrationMap):
+    """Differences of a function of cumulative probability and rank, mixed with the scaled row.
+
+    The row that ``prior_share`` is mixed in of is softmax(inverse_temperature log p), an exact
+    zero read as exp(zero_logit).
+    """
+
+    step_function: RankedStepFunction
+    prior_share: float
+    inverse_temperature: float
+    zero_logit: float
+    kind: str = "probabilities"
+
+    same_for_all_classes = True
+
+    def __post_init__(self) -> None:
+        self._check_kind()
+        ranked = type(self.step_function) is RankedStepFunction
+        ensure(ranked, "step_function is not a RankedStepFunction")
+        check_field(self, "prior_share", low=0.0, high=1.0)
+        check_field(self, "inverse_temperature", low=0.0)
+        check_field(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
+
+    def takes(self, n_classes: int) -> bool:
+        """Whether there are more classes than ranks."""
+        return self.step_function.n_ranks < n_classes
+
+    @cached_property
+    def _powers(self) -> PowerTable:
+        return build_powers(self.inverse_temperature, math.exp(self.zero_logit))
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._probabilities(rows)
+        n_rows, n_classes = rows.shape
+        width = (n_classes - 1).bit_length()
+        size = 31 if n_classes <= MOST_SHORT_KEYS else 63  # no sign
+        shift = 52 - (size - width - 6)  # six bits for 64 octaves, the rest for the mantissa
+        mask, largest = (1 << width) - 1, (1 << (size - width)) - 1
+        lookup, powers = self.step_function.lookup, self._powers
+        out = np.empty_like(rows)
+        step = max(1, CELLS_AT_ONCE // n_classes)
+        room = np.empty((min(step, n_rows), n_classes), np.int32 if size == 31 else np.int64)
+        for start in range(0, n_rows, step):
+            part = slice(start, start + step)
+            bits = rows[part].view(np.int64)
+            keys = room[: len(bits)]
+            pack_rows(bits, shift, width, largest, keys)
+            if keys.size >= FEW_CELLS:
+                keys.sort(axis=1)  # of few, which the kernel sorts, numpy would let the lock go
+            how = keys, mask, lookup, self.prior_share, powers, TIED
+            apply_ranked(rows[part], bits, *how, out[part])
+        return out

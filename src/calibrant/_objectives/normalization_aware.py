@@ -11,13 +11,12 @@ segment, times s / W, is added to b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from calibrant._gate import to_logits
 from calibrant._kernels import normalization_aware as kernels
 from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.tables import build_lookup
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._gate import SimplexBatch
-    from calibrant._maps.logits import TemperatureMap
-    from calibrant._types import Bools, Floats, Wholes
+    from calibrant._types import Floats, Wholes
 
 OCTAVES_BELOW = 60
 """Octaves below the smallest cell in which a map with a prior goes on as the prior does."""
@@ -74,69 +72,35 @@ def sum_cells(index: NDArray[np.generic], factor: Floats, n_segments: int) -> Fl
 
 
 def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
-    """Find the segment of every cell, where segments start at the probabilities of labels."""
-    probabilities = batch.probabilities()
-    labels = np.unique(probabilities[np.arange(batch.n_rows), batch.class_index])
-    smallest = lowest_score(probabilities, False) if fill_gaps else None
-    return place_cells(batch, probabilities, segment_starts(labels, smallest))
+    """Find the segment of every cell, where segments start at the probabilities of labels.
 
-
-def segment_starts(labels: Floats, smallest: float | None) -> Floats:
-    """Start of each segment, the first at 0, for distinct probabilities of labels, increasing.
-
-    Segments start at those: without a prior an exact reduction, since cells without a label
-    between two of them belong to the lower one. A prior puts mass on every cell; told the
-    ``smallest`` of them that is not 0, a segment starts at each power of two as well, so that a
-    map close to the prior can follow it where there are no labels.
+    Without a prior that is an exact reduction, since cells without a label between two of them
+    belong to the lower one. A prior puts mass on every cell: to ``fill_gaps``, a segment starts at
+    each power of two as well, so that a map close to the prior can follow it where there are no
+    labels. Rows are sorted by the probability of their label.
     """
-    scores = labels
-    if smallest is not None:
-        n_octaves = OCTAVES_BELOW - int(np.floor(np.log2(smallest)))
-        scores = np.union1d(scores, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
-    return start_segments(scores)[0]
-
-
-def place_cells(batch: SimplexBatch, probabilities: Floats, starts: Floats) -> SegmentedRows:
-    """Find the segment of every cell, with rows sorted by the probability of their label."""
+    probabilities = batch.probabilities()
     own = probabilities[np.arange(batch.n_rows), batch.class_index]
-    rows, seen = _index_cells(batch, probabilities, starts, np.argsort(own))
-    if seen.all():
-        return rows
-    # A segment without cells is part of its neighbour.
-    place = np.maximum(np.cumsum(seen) - 1, 0).astype(rows.index.dtype)
-    index, own, empty = place[rows.index], place[rows.own].astype(np.intp), starts[~seen]
-    starts, bounds, empty = starts[seen], rows.bounds[:, seen], empty[empty > 0.0]
-    return replace(rows, starts=starts, empty=empty, index=index, own=own, bounds=bounds)
-
-
-def _index_cells(
-    batch: SimplexBatch, probabilities: Floats, starts: Floats, order: Wholes
-) -> tuple[SegmentedRows, Bools]:
-    """Find the segment of every cell, and which segments have any."""
+    scores = np.unique(own)
+    if fill_gaps:
+        n_octaves = OCTAVES_BELOW - int(np.floor(np.log2(lowest_score(probabilities, False))))
+        scores = np.union1d(scores, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
+    starts, order = start_segments(scores)[0], np.argsort(own)
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
     bounds = np.repeat([[np.inf], [-1.0]], len(starts), axis=1)
     bits = probabilities.view(np.int64)
     kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, bounds)
-    own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.intp)
-    none, weight = np.empty(0), batch.weight[order]
-    rows = SegmentedRows(starts, none, index, own, largest, weight, order, bounds)
-    return rows, bounds[1] >= 0.0
-
-
-def prior_mass(
-    batch: SimplexBatch, rows: SegmentedRows, share: Floats, temperature: TemperatureMap
-) -> tuple[Floats, Floats]:
-    """Sum temperature-scaled predictions by segment, for parts of the rows; and their row sums.
-
-    ``share`` is the weight of each row in each part. Row sums are those of p ** beta relative to
-    the largest.
-    """
-    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
-    mass, totals = np.zeros((share.shape[1], rows.n_segments)), np.empty(len(rows.order))
-    beta = temperature.inverse_temperature
-    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
-    return mass, totals
+    own_segment = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.intp)
+    empty, seen = np.empty(0), bounds[1] >= 0.0
+    if not seen.all():  # a segment without cells is part of its neighbour
+        place = np.maximum(np.cumsum(seen) - 1, 0).astype(index.dtype)
+        index, own_segment = place[index], place[own_segment].astype(np.intp)
+        empty = starts[~seen]
+        starts, bounds, empty = starts[seen], bounds[:, seen], empty[empty > 0.0]
+    return SegmentedRows(
+        starts, empty, index, own_segment, largest, batch.weight[order], order, bounds
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,44 +197,28 @@ class NormalizedLikelihood:
         return float(loss) / self.total
 
     def step_function(self, values: Floats) -> StepFunction:
-        """Step function with the largest value 1."""
+        """Step function with the largest value 1; neighbours of equal value are one block.
+
+        With a prior, octaves without a cell get what it makes of their neighbours. Steps lie about
+        half-way between two blocks.
+        """
         rows = self.rows
-        sizes = rows.exposures(rows.weight)
-        beta = self.prior_beta if self.prior_strength > 0.0 else None
-        return step_function(rows.starts, values, sizes, rows.empty, beta, rows.bounds)
-
-
-def step_function(
-    starts: Floats,
-    values: Floats,
-    sizes: Floats,
-    empty: Floats,
-    prior_beta: float | None,
-    bounds: Floats | None = None,
-) -> StepFunction:
-    """Step function with the largest value 1; neighbours of equal value are one block.
-
-    With a prior, octaves without a cell, which start at ``empty``, get what it makes of their
-    neighbours. Where the ``bounds`` of the cells in each segment are known, steps lie about
-    half-way between two blocks.
-    """
-    values = values / values[-1]
-    least, largest = (starts, starts) if bounds is None else bounds
-    if bounds is not None and largest[0] == 0.0 and len(least) > 1:
-        # Below half the least score but 0, a score is 0, as a forest's is but for rounding.
-        empty = empty[empty >= least[1]]
-    if prior_beta is not None:
-        followed = _follow_prior(starts, values, empty, prior_beta)
-        order = np.argsort(np.concatenate([starts, empty]), kind="stable")
-        least, largest = (np.concatenate([part, empty])[order] for part in (least, largest))
-        values = np.concatenate([values, followed])[order]
-        sizes = np.concatenate([sizes, np.zeros_like(followed)])[order]
-    first = block_starts(values)
-    thresholds = least[first]
-    if bounds is not None:
-        thresholds = lay_thresholds(largest[first - 1], thresholds)
-    thresholds[0] = 0.0
-    return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
+        values, sizes = values / values[-1], rows.exposures(rows.weight)
+        least, largest = rows.bounds
+        if self.prior_strength > 0.0:
+            empty = rows.empty
+            if largest[0] == 0.0 and len(least) > 1:
+                # Below half the least score but 0, a score is 0, as a forest's is but for rounding.
+                empty = empty[empty >= least[1]]
+            followed = _follow_prior(rows.starts, values, empty, self.prior_beta)
+            order = np.argsort(np.concatenate([rows.starts, empty]), kind="stable")
+            least, largest = (np.concatenate([part, empty])[order] for part in (least, largest))
+            values = np.concatenate([values, followed])[order]
+            sizes = np.concatenate([sizes, np.zeros_like(followed)])[order]
+        first = block_starts(values)
+        thresholds = lay_thresholds(largest[first - 1], least[first])
+        thresholds[0] = 0.0
+        return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
 
 
 def _follow_prior(starts: Floats, values: Floats, empty: Floats, beta: float) -> Floats:
@@ -295,17 +243,13 @@ def certificate(values: Floats, exposures: Floats, target: Floats, total: float)
     lowered where g jumps (there the sum is 0). Where g reaches from 1 down to ``LOWEST``, raising
     a tail is bounded, and all these sums may have one amount, not above 0, in common.
     """
-    return largest_violation(values, values * exposures - target) / total
-
-
-def largest_violation(values: Floats, residual: Floats) -> float:
-    """Of the conditions of ``certificate``, in units of weight."""
+    residual = values * exposures - target
     tail = np.cumsum(residual[::-1])[::-1][1:]
     jumps = values[1:] > values[:-1]
     if is_bounded(values) and jumps.any():
         tail = tail - min(0.5 * (tail[jumps].max() + tail[jumps].min()), 0.0)
     violation = np.where(jumps, np.abs(tail), -tail)
-    return float(max(violation.max(initial=0.0), 0.0))
+    return float(max(violation.max(initial=0.0), 0.0)) / total
 
 
 def is_bounded(values: Floats) -> bool:

@@ -12,10 +12,9 @@ from scipy.optimize import minimize
 
 from calibrant._gate import to_logits
 from calibrant._objectives.affine import AffineObjective, RidgePenalty
-from calibrant._solvers.merged_rows import divide_by_unit, merge_rows
 from calibrant._solvers.newton import PenalisedLoss, conjugate_gradients, minimise_newton
-from calibrant._solvers.pseudo_rows import REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
+from calibrant._solvers.rows import REWEIGHTINGS, divide_by_unit, merge_rows, remaining, share
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def solve_affine(
 def _adapt(
     problem: _AffineProblem, prior_strength: float, total: float, tol: float, max_rounds: int
 ) -> Floats:
-    """Set as many pseudo-observations as the distance from the start leaves (``pseudo_rows``).
+    """Set as many pseudo-observations as the distance from the start leaves (``rows``).
 
     Returns a point close to the minimum.
     """

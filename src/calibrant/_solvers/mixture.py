@@ -5,7 +5,7 @@ With a price for leaving a baseline: held-out rows know little of what is rare. 
 which is too sharp may not be among them; in the probabilities of a baseline it is. So
 pseudo-observations that are labelled as the baseline says join the held-out rows. With D, the
 divergence of the mixture from the baseline, their price is log(1 + s D), as everywhere (see
-``pseudo_rows``): gains that are clear are taken whole.
+``rows``): gains that are clear are taken whole.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from calibrant._solvers.pseudo_rows import REWEIGHTINGS, remaining
 from calibrant._solvers.report import SolverReport
+from calibrant._solvers.rows import REWEIGHTINGS, remaining
 
 if TYPE_CHECKING:
     from calibrant._types import Floats, Wholes

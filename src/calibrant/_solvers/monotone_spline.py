@@ -17,10 +17,18 @@ from calibrant._objectives.spline import (
     sort_cells,
     spline_rows,
 )
-from calibrant._solvers.merged_rows import choice_rows, divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
-from calibrant._solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
+from calibrant._solvers.rows import (
+    AT_TEMPERATURE,
+    REWEIGHTINGS,
+    choice_rows,
+    divide_by_unit,
+    feature_scale,
+    merge_rows,
+    remaining,
+    share,
+)
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:

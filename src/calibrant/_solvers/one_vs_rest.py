@@ -1,27 +1,37 @@
-"""One binary problem per class, each solved on its own."""
+"""Binary problems, solved for each class or for all cells at once: isotonic, Platt, beta."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant._kernels.isotonic import pool_adjacent_violators
-from calibrant._maps.cells import ClasswiseCurves
-from calibrant._maps.curves import IDENTITY, Curve, PiecewiseLinear
-from calibrant._maps.steps import StepFunction
-from calibrant._row_order import distinct_scores, lay_thresholds, starts_of_runs
+from calibrant._kernels.logistic import fit_logistic
+from calibrant._kernels.lookup import add_cells
+from calibrant._kernels.tables import build_lookup
+from calibrant._maps.curves import (
+    IDENTITY,
+    BetaMap,
+    BoundedLogs,
+    ClasswiseCurves,
+    Curve,
+    PiecewiseLinear,
+    Sigmoid,
+)
+from calibrant._maps.steps import SharedSteps, StepFunction
+from calibrant._row_order import distinct_scores, lay_thresholds, start_segments, starts_of_runs
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Floats
+    from calibrant._types import Floats, Wholes
 
 RESOLUTION = 1e-15
 """Probabilities that differ by less are one to the isotonic line, as in scikit-learn."""
@@ -197,3 +207,129 @@ def solve_isotonic_steps(problem: BinaryProblem) -> tuple[StepFunction, SolverRe
     seconds = perf_counter() - started
     report = SolverReport("pava", objective, 0.0, 0.0, 1, seconds, n_blocks=len(values))
     return StepFunction(thresholds, values, cells), report
+
+
+ZERO = 1e-12
+"""An exact 0 (or 1) is read as this far from it, or as the nearest other value if that is less."""
+
+RIDGE = 1e-10
+"""Pull towards the identity, which decides where the labels do not: labels that the score
+separates would send the slope to infinity, and equal scores leave it open."""
+
+FREE, NOT_NEGATIVE = np.full(2, -np.inf), np.array([0.0, 0.0, -np.inf])
+"""Lower bounds on slopes and intercept, of Platt scaling and of beta calibration."""
+
+SEPARABLE = f"the score separates the labels: the slope is bounded by a ridge penalty of {RIDGE:g}"
+
+
+def bounds_of_logs(values: Floats, zero: float = ZERO) -> BoundedLogs:
+    """Bounds that no value strictly between 0 and 1 reaches; ``zero`` where that leaves it open.
+
+    The values increase.
+    """
+    zero = max(zero, float(np.finfo(float).tiny))  # logits may lie deeper than any float's log
+    positive = values[np.searchsorted(values, 0.0, side="right") :][:1]
+    rest = 1.0 - values[: np.searchsorted(values, 1.0)][-1:]
+    return BoundedLogs(float(positive.min(initial=zero)), float(rest.min(initial=zero)))
+
+
+def minimise_logistic(
+    features: Floats,
+    positives: Floats,
+    negatives: Floats,
+    lower: Floats,
+    *,
+    tol: float = 1e-10,
+    max_rounds: int = 200,
+) -> tuple[Floats, SolverReport]:
+    """Logistic regression on one or two features, with lower bounds on the parameters.
+
+    Returns those of the features and then the intercept. Each round solves the
+    quadratic model within the bounds exactly and searches along the way to its solution. The
+    violation is the largest gradient of the mean NLL that the bounds do not forbid to follow, in
+    units of the spread of its feature.
+    """
+    started = perf_counter()
+    weight = positives + negatives
+    share = weight / weight.sum()
+    means = features @ share
+    centred = features - means[:, None]
+    units, identity = np.ones((2, len(lower)))
+    units[:-1], identity[-1] = np.maximum(np.sqrt(centred**2 @ share), 1e-8), means.sum()
+    ridge = RIDGE * np.maximum(units, 1.0) ** 2
+    settings = lower, units, ridge, identity, tol, max_rounds
+    theta, objective, violation, rounds = fit_logistic(centred, positives, negatives, *settings)
+    theta[-1] -= theta[:-1] @ means
+    seconds = perf_counter() - started
+    return theta, SolverReport("newton", objective, violation, tol, rounds, seconds)
+
+
+def solve_platt(
+    problem: BinaryProblem, *, zero: float = ZERO, smooth_labels: bool = True, tol: float = 1e-10
+) -> tuple[Sigmoid, SolverReport]:
+    """Logistic regression of the label on the log-odds of a cell.
+
+    With ``smooth_labels`` the labels are Platt's targets: (n + 1) / (n + 2) for n labels 1, and
+    1 / (n + 2) for n labels 0.
+    """
+    logs = bounds_of_logs(problem.values, zero)
+    log_x, log_rest = logs(problem.values)
+    positives, negatives = problem.positives, problem.negatives
+    if smooth_labels:
+        of_one = 1 / (positives.sum() + 2)  # what a label 1 gives to label 0
+        of_zero = 1 / (negatives.sum() + 2)
+        positives, negatives = (
+            positives * (1 - of_one) + negatives * of_zero,
+            negatives * (1 - of_zero) + positives * of_one,
+        )
+    theta, report = minimise_logistic((log_x - log_rest)[None], positives, negatives, FREE, tol=tol)
+    if not smooth_labels and problem.separates:
+        report = replace(report, notes=(SEPARABLE,))
+    return Sigmoid(float(theta[0]), float(theta[1]), logs), report
+
+
+def solve_beta(
+    problem: BinaryProblem, *, zero: float = ZERO, tol: float = 1e-10
+) -> tuple[BetaMap, SolverReport]:
+    """Maximum likelihood over a, b >= 0 and c.
+
+    Kull et al. fit without bounds, drop a feature whose slope is negative and fit again. That is
+    not always the constrained optimum: with both slopes negative they drop only one.
+    """
+    logs = bounds_of_logs(problem.values, zero)
+    log_x, log_rest = logs(problem.values)
+    theta, report = minimise_logistic(
+        np.stack([log_x, -log_rest]), problem.positives, problem.negatives, NOT_NEGATIVE, tol=tol
+    )
+    if problem.separates:
+        report = replace(report, notes=(SEPARABLE,))
+    return BetaMap(float(theta[0]), float(theta[1]), float(theta[2]), logs), report
+
+
+def pool_segments(batch: SimplexBatch, columns: Wholes | None = None) -> BinaryProblem:
+    """Cells of all columns, or of some, merged down to the positive value at or below them."""
+    probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
+    inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))
+    own = probabilities[inside, label[inside]] + 0.0  # not -0.0
+    scores, score_of_row = np.unique(own, return_inverse=True)
+    starts, segment_of_score = start_segments(scores)
+    segment = segment_of_score[score_of_row]
+    positives = np.bincount(segment, weight[inside], minlength=len(starts)).astype(np.float64)
+    part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
+    result = np.zeros((len(starts), 2))
+    add_cells(part, part.view(np.int64), weight, *build_lookup(starts), result)
+    filled = result[:, 0] > 0  # nothing may lie below the lowest positive value
+    cells, largest = np.ascontiguousarray(result[filled].T)
+    return BinaryProblem(starts[filled], largest, positives[filled], cells)
+
+
+def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:
+    """Flattened isotonic regression (the paper's FIR equation), exactly.
+
+        minimise  sum_i w_i sum_l (g(p_il) - [y_i = l])^2    over non-decreasing g.
+
+    By the paper's appendix theorem the same fit is optimal for every proper scoring rule.
+    """
+    started = perf_counter()
+    step, report = solve_isotonic_steps(pool_segments(batch))
+    return SharedSteps(step, batch.kind), replace(report, seconds=perf_counter() - started)

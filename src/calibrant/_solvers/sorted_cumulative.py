@@ -22,8 +22,7 @@ from scipy.special import xlogy
 import calibrant._kernels.sorted_cumulative as kernels
 from calibrant import _threads as threads
 from calibrant._kernels.tables import SAME_SCORE, SAME_SUM, TIED
-from calibrant._maps.cells import RankedSteps
-from calibrant._maps.steps import RankedStepFunction
+from calibrant._maps.steps import RankedStepFunction, RankedSteps
 from calibrant._row_order import (
     bound_blocks,
     lay_thresholds,
@@ -32,9 +31,8 @@ from calibrant._row_order import (
     start_segments,
 )
 from calibrant._solvers.bivariate_isotonic import Split, split_points
-from calibrant._solvers.merged_rows import choice_rows
-from calibrant._solvers.pseudo_rows import price
 from calibrant._solvers.report import SolverReport
+from calibrant._solvers.rows import choice_rows, price
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -288,7 +286,7 @@ def choose_prior_share(
 
     ``rows`` is the batch in sorted cumulative form. The objective reported is the held-out NLL
     per unit of weight at the share that was chosen, with the price of leaving the
-    temperature-scaled rows (see ``pseudo_rows``).
+    temperature-scaled rows (see ``rows``).
     """
     started = perf_counter()
     row, folds, weight = batch.deal(N_FOLDS)

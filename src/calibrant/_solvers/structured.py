@@ -16,15 +16,22 @@ from calibrant._objectives.structured import (
     parameter_kinds,
     read_gaps,
 )
-from calibrant._solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import (
     NewtonMinimum,
     PenalisedLoss,
     conjugate_gradients,
     minimise_newton,
 )
-from calibrant._solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
+from calibrant._solvers.rows import (
+    AT_TEMPERATURE,
+    REWEIGHTINGS,
+    divide_by_unit,
+    feature_scale,
+    merge_rows,
+    remaining,
+    share,
+)
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ The objective is that of ``_objectives.temperature``. For a given beta the best 
 over sums of rows alone, and what is left is convex in beta.
 
 Two weak priors keep the optimum finite. Pseudo-observations labelled by the scores themselves (see
-``pseudo_rows``) draw T to 1, which it would leave without bound on a set without errors: they are
+``rows``) draw T to 1, which it would leave without bound on a set without errors: they are
 linear in beta, so the problem stays convex. And zeros are held to have had half a label more than
 they had.
 """
@@ -25,8 +25,8 @@ from calibrant._objectives.temperature import (
     find_zeros,
     temperature_rows,
 )
-from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
+from calibrant._solvers.rows import AT_SCORES, REWEIGHTINGS, remaining, share
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch

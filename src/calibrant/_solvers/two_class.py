@@ -3,7 +3,7 @@
 No single one is best: on most classifiers all sensible maps of 100 rows are level, and the average
 has less variance than any. Each member starts from one of three lines, the scores, temperature
 scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows;
-pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
+pseudo-observations hold it to that line, fewer the farther it proves to be away (``rows``).
 Its weight is its marginal likelihood, by Laplace's approximation. Temperature scaling has a part
 where errors are few, and the average is weighed against the scores themselves by the likelihoods of
 both.
@@ -20,8 +20,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit, logsumexp
 
 from calibrant._gate import to_logits
-from calibrant._maps.cells import ClasswiseCurves
-from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
+from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, ClasswiseCurves, LogOddsCurve
 from calibrant._objectives.two_class import (
     Base,
     Expansion,
@@ -29,16 +28,15 @@ from calibrant._objectives.two_class import (
     TwoClassRows,
     sigmoid_and_softplus,
 )
-from calibrant._solvers.logistic import bounds_of_logs
-from calibrant._solvers.merged_rows import merge_rows
-from calibrant._solvers.one_vs_rest import solve_one_vs_rest
-from calibrant._solvers.pseudo_rows import (
+from calibrant._solvers.one_vs_rest import bounds_of_logs, solve_one_vs_rest
+from calibrant._solvers.report import SolverReport
+from calibrant._solvers.rows import (
     AT_SCORES,
     REWEIGHTINGS,
+    merge_rows,
     remaining,
     share_of_few_errors,
 )
-from calibrant._solvers.report import SolverReport
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:

@@ -1,52 +1,391 @@
-"""The cost of decisions, and the cost that calibration saves."""
+"""Costs of decisions: their tables, what decisions cost, and the cost that calibration saves.
+
+In a table of costs rows are true classes and columns are actions. Named costs, data frames, files
+and costs that differ by row all become a :class:`CostTable` in :func:`read_costs`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrant import errors
-from calibrant._gate import MOST_CLASSES_CROSSED, check_number, column_names
-from calibrant._predictions import Predictions, read_pair, read_predictions
+from calibrant._gate import (
+    MOST_CLASSES_CROSSED,
+    check_number,
+    column_names,
+    is_single_column,
+    tells_positive,
+)
+from calibrant._predictions import Predictions, read_pair, read_predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
-from calibrant.decisions._cost_tables import (
-    action_costs,
-    has_one_column,
-    read_costs,
-    read_with_costs,
-    split_pos_label,
+from calibrant.errors import (
+    ContainerError,
+    LabelError,
+    ParameterError,
+    ShapeError,
+    in_words,
+    number_of,
+    some_in_words,
 )
 from calibrant.metrics import Confusion, check_level, row_sums, student_interval, warn_of_mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
+    import pandas as pd
     from numpy.typing import ArrayLike
 
-    from calibrant._types import Floats, Label, Wholes
+    from calibrant._types import Array, Floats, Label, Labels, Wholes
+
+    Costs: TypeAlias = ArrayLike | pd.DataFrame | Mapping[str, ArrayLike]
+
+ABSTAIN = "abstain"
+"""The action of leaving a row to somebody else."""
+
+MEANING = "rows are true classes and columns are actions"
+MISTAKES = ("false_positive", "false_negative")
+
+
+class CostTable(NamedTuple):
+    """Cost of each action (column) for each true class (row), for all rows or for each of them."""
+
+    matrix: Floats
+    actions: Labels
+    positive: int = 1
+    """Row of the positive class, of two."""
+
+    @property
+    def threshold(self) -> float:
+        """Probability of the positive class above which its action costs less."""
+        matrix = self.matrix[..., ::-1, ::-1] if self.positive == 0 else self.matrix
+        if matrix.ndim == 3:
+            raise _wrong_costs(" differ by row, so there is no threshold for all rows", matrix)
+        if matrix.shape != (2, 2):
+            raise _wrong_costs(
+                f" has shape {matrix.shape}, including abstaining; a threshold exists only for "
+                "two classes (rows) and two actions (columns)",
+                matrix,
+            )
+        (right, wrong), (missed, hit) = matrix.tolist()
+        if min(wrong - right, missed - hit) < 0 or wrong - right + missed - hit == 0:
+            raise _wrong_costs(
+                " has an action that is never more expensive than the other, whatever the class "
+                "(row), so there is no threshold between them",
+                matrix,
+            )
+        return float((wrong - right) / (wrong - right + missed - hit))
+
+
+def read_in_memory(
+    y_true: object, y_proba: object, sample_weight: object, classes: object, pos_label: Label | None
+) -> Predictions:
+    """Return labelled predictions; refuse chunks."""
+    source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
+    if not isinstance(source, Predictions):
+        raise ContainerError(
+            "y_proba comes in chunks, but decisions need rows in memory",
+            remedy="pass a part of the rows",
+            argument="y_proba",
+        )
+    return source
+
+
+def has_one_column(given: object) -> bool:
+    """Whether probabilities are one column."""
+    return not isinstance(given, Predictions) and is_single_column(given)
+
+
+def split_pos_label(
+    given: object, costs: object, pos_label: Label | None
+) -> tuple[Label | None, Label | None]:
+    """Return the ``pos_label`` that rows are read by, and that of named costs.
+
+    A single column is that of ``pos_label``, which then is the last class. With two columns it
+    names the positive class of the costs.
+    """
+    of_costs = isinstance(costs, Mapping) and not has_one_column(given)
+    return (None, pos_label) if of_costs else (pos_label, None)
+
+
+def read_with_costs(
+    y_true: object,
+    y_proba: object,
+    costs: object,
+    abstain: float | None,
+    sample_weight: object,
+    classes: object,
+    pos_label: Label | None,
+) -> tuple[Predictions, CostTable]:
+    """Return labelled predictions, and the costs of their classes."""
+    given = y_true if y_proba is None else y_proba
+    of_rows, of_costs = split_pos_label(given, costs, pos_label)
+    rows = read_in_memory(y_true, y_proba, sample_weight, classes, of_rows)
+    is_ordered = classes is not None or has_one_column(given)
+    table = read_costs(costs, rows.classes, abstain, None, of_costs, is_ordered)
+    return rows, of_counted_rows(table, sample_weight)
+
+
+def read_costs(
+    costs: object,
+    classes: Labels,
+    abstain: float | None = None,
+    actions: Iterable[object] | None = None,
+    pos_label: Label | None = None,
+    is_ordered: bool = False,
+) -> CostTable:
+    """Return costs as a table, with abstaining as its last action.
+
+    The positive class of named costs is ``pos_label``; or the last one, if the caller gave two
+    classes in order (``is_ordered``) or they tell it by themselves, as 0 and 1 do.
+    """
+    cells, names, positive = costs, actions, 1
+    if isinstance(costs, Mapping):
+        positive = _place_of_positive(costs, classes, pos_label, is_ordered=is_ordered)
+        cells = _cells_of_mistakes(costs, positive)
+        if actions is not None and positive == 0:
+            names = [*actions][::-1]  # they name the action for the negative class first
+    elif pos_label is not None:
+        raise ParameterError(
+            f"pos_label={in_words(pos_label)} is only for the costs 'false_positive' and "
+            f"'false_negative', but costs is a table ({MEANING}); leave pos_label out",
+            argument="pos_label",
+            value=pos_label,
+        )
+    elif hasattr(costs, "columns"):
+        if actions is not None:
+            raise ParameterError(
+                "actions= is for costs without names, but the columns of costs are named; leave it "
+                "out, or rename the columns",
+                argument="actions",
+                value=actions,
+            )
+        cells, names = _read_frame(costs, classes)
+    matrix = _check_matrix(cells, len(classes))
+    n_actions = matrix.shape[-1]
+    if names is None:
+        names = classes.tolist() if n_actions == len(classes) else range(n_actions)
+    if abstain is not None:
+        check_number("abstain", abstain, low=-math.inf)
+        column = np.full((*matrix.shape[:-1], 1), float(abstain))
+        matrix = np.concatenate([matrix, column], axis=-1)
+    named = _name_actions([*names], n_actions, has_abstain=abstain is not None)
+    return CostTable(matrix, named, positive)
+
+
+def _check_matrix(cells: object, n_classes: int) -> Floats:
+    """Return finite costs of shape (n_classes, n_actions), or with that shape for each row."""
+    try:
+        matrix = np.array(cells, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        problem = f"={in_words(cells)} are not all numbers ({MEANING}); pass {n_classes} rows"
+        raise _wrong_costs(f"{problem} of numbers", cells) from error
+    if matrix.ndim not in (2, 3) or matrix.shape[-2] != n_classes or matrix.shape[-1] == 0:
+        raise _wrong_costs(
+            f" has shape {matrix.shape} but there are {n_classes} classes ({MEANING}); pass "
+            f"a matrix of shape ({n_classes}, n_actions), or one for each row of y_proba",
+            cells,
+        )
+    if not np.isfinite(matrix).all():
+        place = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        raise _wrong_costs(
+            f"{place} is {matrix[tuple(place)]}, but costs must be finite "
+            f"({MEANING}); pass a large number for an action that must not happen",
+            cells,
+        )
+    return matrix
+
+
+def _wrong_costs(problem: str, value: object) -> ParameterError:
+    return ParameterError(f"costs{problem}", argument="costs", value=value)
+
+
+def _name_actions(names: Sequence[object], n_actions: int, *, has_abstain: bool) -> Array:
+    """Return the names of actions as an array, abstaining last; numbers stay numbers."""
+    whole = [*names, *[ABSTAIN] * has_abstain]
+    if len(names) != n_actions or len({*whole}) < len(whole):
+        raise ParameterError(
+            f"actions={in_words(names)} for {n_actions} columns of costs ({MEANING}); pass "
+            f"one distinct name per column, and not {ABSTAIN!r} together with abstain=",
+            argument="actions",
+            value=names,
+        )
+    is_mixed = len({isinstance(name, str) for name in whole}) > 1
+    return np.array(whole, dtype=object if is_mixed else None)
+
+
+def _place_of_positive(
+    costs: Mapping[str, object], classes: Labels, pos_label: Label | None, *, is_ordered: bool
+) -> int:
+    """Return which of two classes is positive; refuse named costs if it is not known."""
+    if {*costs} != {*MISTAKES} or len(classes) != 2:
+        raise _wrong_costs(
+            f" has the keys {some_in_words(sorted(map(str, costs)))} for "
+            f"{len(classes)} classes; for two classes pass 'false_positive' and 'false_negative', "
+            f"otherwise a matrix ({MEANING})",
+            costs,
+        )
+    known = some_in_words(classes)
+    if pos_label is not None:
+        place = np.flatnonzero(classes == pos_label)
+        if len(place) != 1:
+            raise ParameterError(
+                f"pos_label={in_words(pos_label)} is not one of the classes {known}",
+                argument="pos_label",
+                value=pos_label,
+            )
+        return int(place[0])
+    if not is_ordered and not tells_positive(classes):
+        raise LabelError(
+            "costs has 'false_positive' and 'false_negative', but it is not known which of the "
+            f"classes {known} is positive",
+            remedy="pass pos_label=, or costs as a data frame whose rows "
+            "(true classes) and columns (actions) are named after the classes",
+            argument="costs",
+        )
+    return 1
+
+
+def _cells_of_mistakes(costs: Mapping[str, ArrayLike], positive: int) -> Floats:
+    """Return the matrix of named costs; numbers, or one number for each row."""
+    wrong = [np.asarray(costs[name], dtype=np.float64) for name in MISTAKES]
+    for name, cost in zip(MISTAKES, wrong, strict=True):
+        bad = cost[~(np.isfinite(cost) & (cost >= 0.0))]
+        if len(bad) or cost.ndim > 1:
+            fault = f"has shape {cost.shape}" if cost.ndim > 1 else f"has {bad[0]}"
+            raise _wrong_costs(
+                f"[{name!r}] {fault}; pass a finite number that is not negative, or one for "
+                "each row of y_proba",
+                costs,
+            )
+    if len({cost.shape for cost in wrong if cost.ndim}) > 1:
+        raise _wrong_costs(
+            f" has {len(wrong[0])} and {len(wrong[1])} numbers; pass one number, or one for each "
+            "row of y_proba",
+            costs,
+        )
+    matrix = np.zeros((*np.broadcast_shapes(*(cost.shape for cost in wrong)), 2, 2))
+    matrix[..., 0, 1], matrix[..., 1, 0] = wrong
+    return matrix if positive else matrix[..., ::-1, ::-1]
+
+
+def _read_frame(costs: pd.DataFrame, classes: Labels) -> tuple[Array, list[object]]:
+    """Return the cells and the actions of a data frame, with rows in the order of the classes.
+
+    Columns that are named after the classes are in this order, too. Names are compared as texts,
+    since files have no others.
+    """
+    if not hasattr(costs, "index"):
+        raise _wrong_costs(
+            f" is a data frame of {type(costs).__module__.partition('.')[0]}, whose rows "
+            f"have no names ({MEANING}); pass a pandas data frame with the classes as its index, "
+            "or an array with rows in the order of the classes",
+            costs,
+        )
+    frame = costs.rename(index=str)
+    labels, columns = [*map(str, classes.tolist())], [*frame.columns]
+    if sorted(frame.index) != sorted(labels):
+        raise _wrong_costs(
+            f" has the rows {some_in_words(costs.index)} but the classes are "
+            f"{some_in_words(classes)} ({MEANING}); name the rows after the classes, or "
+            "pass classes=",
+            costs,
+        )
+    if sorted(map(str, columns)) != sorted(labels):
+        return frame.loc[labels].to_numpy(), columns
+    return frame.rename(columns=str).loc[labels, labels].to_numpy(), classes.tolist()
+
+
+def action_costs(rows: Floats, matrix: Floats) -> Floats:
+    """Return the expected cost of every action for rows of probabilities."""
+    if matrix.ndim == 3 and len(matrix) != len(rows):
+        raise ParameterError(
+            f"costs are for {number_of(len(matrix), 'row')}, but there are {len(rows)} rows of "
+            "probabilities; pass the costs of these rows",
+            argument="costs",
+        )
+    # No BLAS, whose bits depend on the number of threads.
+    return np.asarray(np.einsum("nk,ka->na" if matrix.ndim == 2 else "nk,nka->na", rows, matrix))
+
+
+def read_cost_file(
+    path: Path, classes: Labels, positive: str | None, *, is_single: bool
+) -> CostTable:
+    """Return the costs of a file for these classes.
+
+    The last class is positive if there ``is_single`` column of scores. In files the classes of
+    columns are always known, which does not tell the positive one.
+    """
+    costs, pos_label = _read(path), None
+    if isinstance(costs, dict):
+        by_text = {str(label): label for label in classes.tolist()}
+        is_told = is_single or len(classes) != 2 or tells_positive(classes)
+        if positive not in by_text and (positive is not None or not is_told):
+            wrong = "which of them is positive" if positive is None else f"their class {positive!r}"
+            raise ParameterError(
+                f"{path}: costs are 'false_positive' and 'false_negative', but the classes "
+                f"{some_in_words(classes)} do not tell {wrong}; name the positive class with "
+                "--positive, or write the costs as CSV with a named row for each true class"
+            )
+        pos_label = by_text.get(str(positive), classes[-1] if is_single else None)
+    try:
+        return read_costs(costs, classes, pos_label=pos_label)
+    except (LabelError, ParameterError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> pd.DataFrame | dict[str, float]:
+    """Return a data frame of costs, or an object of JSON; all costs are numbers."""
+    import pandas as pd
+
+    costs: pd.DataFrame | dict[str, float]
+    try:
+        if path.suffix.lower() == ".json":
+            costs = json.loads(path.read_text(encoding="utf-8"))
+            cells = [*costs.values()]
+        else:
+            costs = pd.read_csv(path, index_col=0, dtype={0: str})
+            cells = costs.to_numpy().ravel().tolist()
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise ParameterError(
+            f"{path} is neither CSV with a row for each true class and a column for each "
+            f'action, nor JSON {{"false_positive": 1, "false_negative": 20}}: {error}'
+        ) from error
+    for cell in cells:
+        if not isinstance(cell, int | float):
+            raise ParameterError(
+                f"{path}: {cell!r} is not a number; costs that differ by row are for "
+                "calibrant.decisions in Python"
+            )
+    return costs
 
 
 def rows_of(
-    y_proba: Any,
-    y_true: Any = None,
-    classes: Any = None,
+    y_proba: ArrayLike,
+    y_true: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
     pos_label: Label | None = None,
-    sample_weight: Any = None,
+    sample_weight: object = None,
 ) -> Predictions:
     """Return rows as metrics read them; without labels, names of columns are the classes."""
-    shape, names = np.shape(y_proba), column_names(y_proba)
+    shape, known = np.shape(y_proba), None if classes is None else np.asarray(classes)
     n_columns = shape[1] if len(shape) == 2 else 1
-    if classes is not None and len(classes) != max(2, n_columns):
-        raise errors.ShapeError(
-            f"y_proba has shape {shape} but there are {len(classes)} classes, "
-            f"{errors.some_in_words(classes)}; pass one column for each"
+    if known is not None and len(known) != max(2, n_columns):
+        raise ShapeError(
+            f"y_proba has shape {shape} but there are {len(known)} classes, {some_in_words(known)}",
+            remedy="pass one column for each",
+            argument="y_proba",
         )
     if y_true is None:
-        if classes is None:
-            classes = names if names and n_columns > 1 else np.arange(max(2, n_columns))
-        y_true = np.repeat(np.asarray(classes)[:1], shape[0] if shape else 1)  # any will do
-    return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
+        if known is None:
+            names = column_names(y_proba) if n_columns > 1 else None
+            known = np.asarray(names or np.arange(max(2, n_columns)))
+        y_true = np.repeat(known[:1], shape[0] if shape else 1)  # any will do
+    return read_predictions(y_true, y_proba, sample_weight, known, pos_label)
 
 
 def warn_of_permutation(rows: Predictions) -> None:
@@ -61,11 +400,12 @@ def costs_paid(rows: Predictions, matrix: Floats, actions: Wholes) -> Floats:
     return np.asarray(matrix[(*row, rows.class_index, actions)])
 
 
-def of_counted_rows(matrix: Floats, sample_weight: Any) -> Floats:
+def of_counted_rows(table: CostTable, sample_weight: object) -> CostTable:
     """Return the costs of rows with a positive weight; predictions leave out the others."""
-    if matrix.ndim == 2 or sample_weight is None or len(sample_weight) != len(matrix):
-        return matrix
-    return np.asarray(matrix[np.asarray(sample_weight) > 0])
+    weight = np.asarray(sample_weight)
+    if table.matrix.ndim == 2 or sample_weight is None or len(weight) != len(table.matrix):
+        return table
+    return table._replace(matrix=table.matrix[weight > 0])
 
 
 @result()
@@ -80,7 +420,7 @@ class ExpectedCost(Result):
 def expected_cost(
     y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
-    costs: ArrayLike | Mapping[str, Any] | None = None,
+    costs: Costs | None = None,
     *,
     abstain: float | None = None,
     confidence_level: float = 0.95,
@@ -147,7 +487,7 @@ def expected_cost(
         y_true, y_proba, costs, abstain, sample_weight, classes, pos_label
     )
     warn_of_permutation(rows)
-    matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
+    matrix, level = table.matrix, float(confidence_level)
     expected = action_costs(rows.rows, matrix)
     paid = costs_paid(rows, matrix, expected.argmin(axis=1))
     ends = float(matrix.min()), float(matrix.max())
@@ -175,7 +515,7 @@ def value_of_calibration(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     y_calibrated: ArrayLike,
-    costs: ArrayLike | Mapping[str, Any],
+    costs: Costs,
     *,
     abstain: float | None = None,
     n_decisions: float = 1000,
@@ -225,16 +565,17 @@ def value_of_calibration(
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
     if has_one_column(y_proba) != has_one_column(y_calibrated):
-        raise errors.ShapeError(
-            "one of y_proba and y_calibrated has one column, the other has several; pass the same "
-            "columns of both"
+        raise ShapeError(
+            "one of y_proba and y_calibrated has one column, the other has several",
+            remedy="pass the same columns of both",
+            argument="y_calibrated",
         )
     of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
     both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
     first = both[0]
     is_ordered = has_one_column(y_proba) or classes is not None
     table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
-    matrix, level = of_counted_rows(table.matrix, sample_weight), float(confidence_level)
+    matrix, level = of_counted_rows(table, sample_weight).matrix, float(confidence_level)
     for rows in both:
         warn_of_permutation(rows)
     old, new = (action_costs(rows.rows, matrix).argmin(axis=1) for rows in both)

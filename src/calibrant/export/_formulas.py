@@ -15,20 +15,26 @@ import numpy as np
 
 from calibrant import errors
 from calibrant._kernels.tables import TIED
-from calibrant._maps.cells import ClasswiseCurves, RankedSteps, SharedSteps
-from calibrant._maps.compositions import ChainMap, GroupedMap, MixtureMap, Stage
-from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, Curve, LogOddsCurve, Terms
+from calibrant._maps.base import ChainMap, GroupedMap, MixtureMap, Stage
+from calibrant._maps.curves import (
+    FARTHEST_LOG_ODDS,
+    BoundedLogs,
+    ClasswiseCurves,
+    Curve,
+    LogOddsCurve,
+    Terms,
+)
 from calibrant._maps.features import FeatureMap
 from calibrant._maps.logits import (
     AffineMap,
     DirichletMap,
     LogitMap,
+    PriorMap,
     SplineMap,
     StructuredMap,
     TemperatureMap,
 )
-from calibrant._maps.priors import PriorMap
-from calibrant._maps.steps import Pieces
+from calibrant._maps.steps import Pieces, RankedSteps, SharedSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,9 +11,7 @@ from scipy import optimize, stats
 from calibrant._result import Estimate
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 PRIOR_ROWS = 0.05
 """Weight of a prior residual of maximal size, in rows."""
@@ -30,7 +28,7 @@ def estimate_mean(
     target: str,
     level: float,
     numbers: Floats,
-    clusters: NDArray[np.int64] | None = None,
+    clusters: Wholes | None = None,
 ) -> tuple[Estimate, Estimate, float]:
     """Estimate the mean with the judge and without; return both, and the power of the judge.
 
@@ -126,9 +124,7 @@ def _normal_score(t: float, points: Floats, weight: Floats) -> float:
     return r + math.log(u / r) / r
 
 
-def _design(
-    rest: Floats, clusters: NDArray[np.int64], span: float, level: float, n_fitted: int
-) -> float:
+def _design(rest: Floats, clusters: Wholes, span: float, level: float, n_fitted: int) -> float:
     """Return the factor by which the interval of independent rows is too short for clusters.
 
     It is the root of the variance of the mean by the jackknife, which leaves out each cluster in

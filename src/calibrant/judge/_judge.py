@@ -1,4 +1,4 @@
-"""Calibrate a model that grades answers to human grades of some of them.
+"""Calibrate a model that grades answers to human grades of some of them, and plan these.
 
 The grades of the judge are calibrated to those of humans on the labelled rows. The mean human grade
 of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi and Zrnic, "PPI++",
@@ -8,48 +8,24 @@ of all rows is estimated by prediction-powered inference (Angelopoulos, Duchi an
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from calibrant import _gate as gate
-from calibrant import errors
-from calibrant._calibrators.composition import fit_part
-from calibrant._calibrators.structured import StructuredScaling
-from calibrant._gate import check_labels, refuse_missing
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.judge._interval import estimate_mean
+from calibrant.judge._rows import find_graded, read_clusters, read_judged, read_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from numpy.typing import ArrayLike
 
-    from numpy.typing import ArrayLike, NDArray
-
+    from calibrant._types import Array, Bools, Floats, Labels, Wholes
     from calibrant.metrics import Seed
 
-    Floats = NDArray[np.float64]
-    Fit = Callable[[NDArray[np.int64]], Callable[[Any], Floats]]
-
-PSEUDO_ROWS = 1.0
-"""Rows added to each grade of a judge, with human grades like those of its neighbours."""
-
-FEWEST_LABELS, N_FOLDS = 20, 10
-
-LARGEST_SCALE, N_BINS = 20, 10
-"""Number of grades up to which each is one; scores with more values are put into bins."""
-
-
-class _JudgedArguments(errors.Arguments):
-    scores, y = "judged", "human"
-
-
-class _OtherArguments(errors.Arguments):
-    scores = "unlabelled"
-
-
-class _ClusterArguments(errors.Arguments):
-    y, if_missing = "clusters", "give rows that belong to nothing a cluster of their own"
+N_PILOT = 100
+"""Labels from which a plan is made: the width of its interval is then known within some 8 %."""
 
 
 @result(eq=False, repr=False)
@@ -68,8 +44,8 @@ class JudgeReport(Result):
     n_labelled: int = doc("Rows with a human grade.")
     n_unlabelled: int = doc("Rows with the judge's grade only.")
     n_clusters: int | None = doc("Clusters of the labelled rows; None if these are independent.")
-    classes: NDArray[Any] = doc("All grades, sorted.")
-    values: NDArray[Any] = doc("Numeric value of each grade.")
+    classes: Labels = doc("All grades, sorted.")
+    values: Floats = doc("Numeric value of each grade.")
     mean: Estimate = doc("Mean human grade of all rows, and its interval.")
     labelled_mean: Estimate = doc("Mean human grade estimated from the labelled rows alone.")
     judge_mean: float = doc("Mean grade of the uncalibrated judge; NaN if it has other grades.")
@@ -78,7 +54,7 @@ class JudgeReport(Result):
     power: float = doc("Weight of the calibrated grades in the estimate; 0 if they do not help.")
     target: str = doc("Whether the mean is that of these rows or of their population.")
     confidence_level: float = doc("Confidence level of the intervals.")
-    probabilities: NDArray[Any] = doc("Calibrated probability of each grade, unlabelled rows.")
+    probabilities: Floats = doc("Calibrated probability of each grade, unlabelled rows.")
 
     def __repr__(self) -> str:
         """Return a few lines for people."""
@@ -94,29 +70,6 @@ class JudgeReport(Result):
             f"  judge alone       {self.judge_mean:.4g}\n"
             f"  kappa             {self.kappa_before:.3f} -> {self.kappa_after:.3f} calibrated"
         )
-
-
-class Judged(NamedTuple):
-    """Labelled and other rows of a judge, checked, and how to calibrate some of the labelled."""
-
-    human: NDArray[np.int64]  # place of the grade of each labelled row among all grades
-    grades: NDArray[Any]
-    labelled: NDArray[Any]
-    other: NDArray[Any]
-    fit: Fit
-
-    def cross_fit(
-        self, clusters: NDArray[np.int64] | None, random_state: Seed
-    ) -> tuple[Floats, Floats]:
-        """Return probabilities of labelled rows by fits without them, and of all other rows."""
-        n, k = len(self.human), len(self.grades)
-        folds = _deal_folds(self.human, clusters, np.random.default_rng(random_state))
-        held_out, averaged = np.empty((n, k)), np.zeros((len(self.other), k))
-        for fold in np.unique(folds):
-            predict = self.fit(np.flatnonzero(folds != fold))
-            held_out[folds == fold] = predict(self.labelled[folds == fold])
-            averaged += predict(self.other) * np.mean(folds == fold)
-        return held_out, averaged
 
 
 def calibrate_judge(
@@ -228,192 +181,124 @@ def calibrate_judge(
     )
 
 
-def find_graded(human: Any, n_rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Return which rows have a human grade, neither None nor NaN nor an empty text, and these."""
-    stored = np.asarray(human, dtype=object)
-    if stored.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"human has shape {stored.shape}, but judged has {errors.number_of(n_rows, 'row')}; "
-            "pass one grade for each row, None where there is none, or unlabelled="
-        )
-    grades = stored.tolist()
-    is_graded = np.array([not is_missing(grade) and grade != "" for grade in grades], bool)
-    return is_graded, np.array(stored[is_graded].tolist())
-
-
-def is_missing(grade: Any) -> bool:
-    """Whether a grade is None, NaN or NA."""
-    return grade is None or type(grade).__name__ == "NAType" or grade != grade  # noqa: PLR0124
-
-
-def read_judged(human: Any, judged: Any, unlabelled: Any, classes: Any, scores: str) -> Judged:
-    """Check grades or probabilities of a judge, and human grades of the labelled rows."""
-    is_single = np.ndim(judged) == 1 or np.shape(judged)[1:] == (1,)
-    rows = (
-        _read_grades(human, judged, unlabelled, classes)
-        if is_single
-        else _read_rows(human, judged, unlabelled, classes, scores)
-    )
-    if len(rows.human) < FEWEST_LABELS:
-        raise errors.ShapeError(
-            f"human has {errors.number_of(len(rows.human), 'grade')}; grade at least "
-            f"{FEWEST_LABELS} rows"
-        )
-    return rows
-
-
-def read_clusters(clusters: Any, n_rows: int) -> NDArray[np.int64]:
-    """Return the number of the cluster of each labelled row."""
-    stored = np.asarray(clusters)
-    if stored.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"clusters has shape {stored.shape}; pass one for each of the {n_rows} labelled rows"
-        )
-    with errors.naming(_ClusterArguments()):
-        refuse_missing(stored)
-    names, drawn = np.unique(stored.astype(str), return_inverse=True)
-    if len(names) < 2:
-        raise errors.ShapeError(
-            f"clusters has the single value {errors.some_in_words(names)}, which says nothing of "
-            "others; grade rows of several clusters, of ten or more if possible"
-        )
-    return drawn
-
-
-def read_items(items: Any, n_rows: int) -> NDArray[np.int64]:
-    """Return the number of the item of each row; without items, each row is one."""
-    if items is None:
-        return np.arange(n_rows)
-    stored = np.asarray(items)
-    if stored.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"items has shape {stored.shape}; pass the item of each of the {n_rows} rows"
-        )
-    return np.unique(stored.astype(str), return_inverse=True)[1]
-
-
-def _deal_folds(
-    index: NDArray[np.int64], drawn: NDArray[np.int64] | None, rng: Any
-) -> NDArray[np.int64]:
-    """Deal rows of each grade to folds, or whole clusters: their rows may have one origin."""
-    if drawn is not None:
-        return np.asarray(rng.permutation(drawn.max() + 1)[drawn] % N_FOLDS)
-    shuffled = rng.permutation(len(index))
-    folds = np.empty(len(index), dtype=np.int64)
-    folds[shuffled[np.argsort(index[shuffled], kind="stable")]] = np.arange(len(index)) % N_FOLDS
-    return folds
-
-
-def _read_rows(human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str) -> Judged:
-    """Check probabilities of grades; return them, and how to calibrate some of the rows."""
-    with errors.naming(_JudgedArguments()):
-        batch = gate.check_batch(judged, human, kind=kind, classes=classes)
-    with errors.naming(_OtherArguments()):
-        other = gate.check_scores(unlabelled, kind)
-    if other.shape[1] != batch.n_classes:
-        raise errors.ShapeError(
-            f"unlabelled has {other.shape[1]} columns, but judged has {batch.n_classes}; pass one "
-            "column per grade in both"
-        )
-
-    def fit(rows: NDArray[np.int64]) -> Callable[[Floats], Floats]:
-        return fit_part(StructuredScaling(), batch.take(rows)).predict_proba
-
-    return Judged(batch.class_index, batch.classes, batch.scores, other, fit)
-
-
-def _read_grades(human: Any, judged: Any, unlabelled: Any, classes: Any) -> Judged:
-    """Check single grades; return the bins of the judge's, and how to count some rows in a table.
-
-    A bin is a grade; of many numbers, as scores are, each bin has as many of the judge's.
-    """
-    labelled, other = (np.ravel(np.asarray(given, dtype=object)) for given in (judged, unlabelled))
-    both = _read_scale(np.concatenate([labelled, other]), len(labelled))
-    index, grades = _read_human(human, len(labelled), classes, both)
-    every, places = np.unique(both, return_inverse=True)
-    if both.dtype.kind == "f" and len(every) > LARGEST_SCALE:
-        every = np.unique(np.quantile(both, np.arange(1, N_BINS) / N_BINS))
-        places, every = np.searchsorted(every, both, side="right"), np.append(every, math.inf)
-    distance = np.abs(np.subtract.outer(np.arange(len(every)), np.arange(len(every))))
-
-    def fit(rows: NDArray[np.int64]) -> Callable[[Any], Floats]:
-        counts = np.zeros((len(every), len(grades)))
-        np.add.at(counts, (places[rows], index[rows]), 1.0)
-        share = (counts.sum(axis=0) + 1.0 / len(grades)) / (len(rows) + 1.0)
-        # Neighbours tell what is likely: half of what a grade itself would, and so on.
-        near = 0.5**distance @ counts + share
-        table = counts + PSEUDO_ROWS * near / near.sum(axis=1, keepdims=True)
-        table /= table.sum(axis=1, keepdims=True)
-        return lambda given: table[given]
-
-    return Judged(index, grades, places[: len(labelled)], places[len(labelled) :], fit)
-
-
-def _read_human(
-    human: Any, n_rows: int, classes: Any, both: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the place of each human grade among all grades, and these."""
-    named, stored = _JudgedArguments(), np.asarray(human)
-    with errors.naming(named):
-        refuse_missing(stored)
-    grades = np.unique(stored) if classes is None else np.asarray(classes)
-    # If the judge's grades are those of humans, the interval must reach them all; if they are on
-    # another scale, it must not. Nothing tells which.
-    is_same_kind = (grades.dtype.kind in "iufb") == (both.dtype.kind == "f")
-    others = np.setdiff1d(both, grades.astype(both.dtype)) if is_same_kind else np.unique(both)
-    if classes is None and len(others):
-        raise errors.LabelError(
-            f"the judge has the grades {errors.some_in_words(others)}, which no human gave; pass "
-            "classes= (--classes) with all grades that humans could give"
-        )
-    if len(grades) < 2:
-        raise errors.LabelError(
-            f"human has the single grade {errors.some_in_words(grades)}, so nothing says how far "
-            "another grade may be; pass classes= (--classes) with all grades that humans could give"
-        )
-    if grades.dtype.kind != "f" or stored.dtype.kind not in "iuf" or stored.ndim > 1:
-        with errors.naming(named):
-            return check_labels(human, n_rows, len(grades), classes=grades)
-    # Labels are no fractions; half grades are found by their texts.
-    texts, names = (given.astype(float).astype(str).tolist() for given in (stored, grades))
-    with errors.naming(named):
-        return check_labels(texts, n_rows, len(grades), classes=names)[0], grades
-
-
-def _read_scale(both: NDArray[Any], n_labelled: int) -> NDArray[Any]:
-    """Return the grades of the judge, all numbers or all text; refuse missing ones."""
-
-    def error(row: int, fault: str) -> errors.LabelError:
-        is_labelled = row < n_labelled
-        name = f"judged[{row}]" if is_labelled else f"unlabelled[{row - n_labelled}]"
-        return errors.LabelError(f"{name} is {both[row]!r:.60}, {fault}; drop these rows")
-
-    grades = both.tolist()
-    for row, grade in enumerate(grades):
-        if is_missing(grade):
-            raise error(row, "a missing grade")
-    texts = [i for i, grade in enumerate(grades) if not isinstance(grade, int | float | np.number)]
-    if texts and len(texts) < len(grades):
-        raise error(texts[0], "text among numbers")
-    return both.astype(str if texts else float)
-
-
-def read_values(grades: NDArray[Any], values: Any) -> Floats:
-    """Return the numeric value of each grade."""
-    if values is None and grades.dtype.kind not in "iufb":
-        raise errors.ParameterError(
-            f"the grades {errors.some_in_words(grades)} are not numbers; pass values= with the "
-            "number that each of them stands for"
-        )
-    numbers = np.asarray(grades if values is None else values, dtype=float)
-    if numbers.shape != grades.shape or not np.isfinite(numbers).all():
-        raise errors.ParameterError(
-            f"values={errors.in_words(values)} must be {len(grades)} finite numbers, one for each "
-            f"of the grades {errors.some_in_words(grades)}"
-        )
-    return numbers
-
-
-def _kappa(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+def _kappa(a: Wholes, b: Wholes) -> float:
     """Return Cohen's kappa; NaN where all grades are equal."""
     return float(cohen_kappa_score(a, b)) if len(np.union1d(a, b)) > 1 else math.nan
+
+
+@result(repr=False)
+class LabelPlan(Result):
+    """Rows to be graded next; ``print`` says why."""
+
+    rows: Wholes = doc("Indices of the rows to grade, in their order.")
+    n_labelled: int = doc("Rows that have a human grade already.")
+    n_needed: int = doc("Rows with a human grade when the plan is carried out.")
+    width: float = doc("Wanted width of the interval.")
+    width_now: float = doc("Width of the interval of the labels so far; NaN before there are any.")
+    expected_width: float = doc("Width that is expected of so many; NaN before there are any.")
+
+    def __repr__(self) -> str:
+        more = f"grade {len(self.rows):,} more rows"
+        if math.isnan(self.width_now):
+            return (
+                f"No plan yet: {more}, drawn at random, {self.n_needed:,} in all; how wide an "
+                "interval is depends on how well judge and humans agree. Then plan again."
+            )
+        now = f"{self.n_labelled:,} labels give an interval {self.width_now:.4g} wide"
+        if len(self.rows) == 0:
+            return f"{now}, which is no wider than {self.width:.4g}: no more labels are needed."
+        return (
+            f"{now}. For one {self.width:.4g} wide, {more}, {self.n_needed:,} in all; "
+            f"{self.expected_width:.4g} is expected."
+        )
+
+
+def plan_labels(
+    human: ArrayLike,
+    judged: ArrayLike,
+    width: float,
+    *,
+    classes: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    scores: str = "probabilities",
+    confidence_level: float = 0.95,
+    random_state: Seed = 0,
+) -> LabelPlan:
+    """Plan which rows humans should grade next, for an interval of a wanted width.
+
+    Parameters
+    ----------
+    human : array-like of shape (n_rows,)
+        Human grades so far, None or NaN where there is none; of a random sample of the rows, such
+        as an earlier plan. With fewer than 100 the plan is to grade 100 first.
+    judged : array-like of shape (n_rows,) or (n_rows, n_grades)
+        Grades of the judge for all rows, or its probability of each grade.
+    width : float
+        Wanted width of the interval of the mean human grade of these rows.
+    classes, values, scores, confidence_level
+        As of :func:`calibrate_judge`.
+    random_state : int or numpy Generator, default=0
+        Seed of the rows that are drawn.
+
+    Returns
+    -------
+    LabelPlan
+        The rows to grade. Every row is as likely to be drawn as any other, so that their mean
+        residual is that of all; they are spread evenly over the grades of the judge.
+
+    Notes
+    -----
+    The width falls with the number n of labels among N rows as sqrt(1 / n - 1 / N), from that of
+    the labels so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.judge import plan_labels
+    >>> rng = np.random.default_rng(0)
+    >>> grade = rng.integers(1, 6, 5000).astype(float)
+    >>> judged = np.clip(grade + rng.integers(0, 2, 5000), 1, 5)
+    >>> plan = plan_labels(np.full(5000, np.nan), judged, 0.1)
+    >>> len(plan.rows)
+    100
+    >>> human = np.full(5000, np.nan)
+    >>> human[plan.rows] = grade[plan.rows]
+    >>> plan = plan_labels(human, judged, 0.1, classes=[1, 2, 3, 4, 5])
+    >>> plan.n_needed > 100
+    True
+    """
+    gate.check_number("width", width, low=1e-12)
+    stored = np.asarray(judged)
+    is_graded, _ = find_graded(human, len(stored))
+    n_rows, n = len(stored), int(np.count_nonzero(is_graded))
+    now = expected = math.nan
+    needed = min(N_PILOT, n_rows)
+    if n >= needed:
+        mean = calibrate_judge(
+            human,
+            judged,
+            classes=classes,
+            values=values,
+            scores=scores,
+            confidence_level=confidence_level,
+        ).mean
+        now = expected = mean.high - mean.low
+        # 1 / n - 1 / N falls to its part at which the width is the wanted one.
+        scale = (1.0 / n - 1.0 / n_rows) / now**2 if now > 0.0 else 0.0
+        needed = max(n, math.ceil(1.0 / (scale * width**2 + 1.0 / n_rows)))
+        if scale > 0.0:
+            expected = math.sqrt(max(1.0 / needed - 1.0 / n_rows, 0.0) / scale)
+    rows = _draw_evenly(stored, ~is_graded, needed - n, np.random.default_rng(random_state))
+    return LabelPlan(rows, n, needed, float(width), now, expected)
+
+
+def _draw_evenly(judged: Array, is_open: Bools, n_drawn: int, rng: np.random.Generator) -> Wholes:
+    """Draw rows with equal chances, at equal distances in the order of the judge's grades."""
+    rows = rng.permutation(np.flatnonzero(is_open))
+    # Within a grade, by how sure the judge is of it.
+    graded, sure = judged[rows], np.zeros(len(rows))
+    if judged.ndim > 1:
+        graded, sure = graded.argmax(axis=1), graded.max(axis=1)
+    order = np.lexsort((sure, np.unique(graded, return_inverse=True)[1]))
+    place = (rng.random() + np.arange(n_drawn)) * (len(rows) / max(n_drawn, 1))
+    return np.sort(rows[order][np.minimum(place.astype(np.int64), len(rows) - 1)])

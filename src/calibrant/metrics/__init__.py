@@ -14,13 +14,13 @@ from calibrant.metrics._calibration_error import errors_in as errors_in
 from calibrant.metrics._cumulative import ClassShares as ClassShares
 from calibrant.metrics._cumulative import class_shares, cumulative_differences
 from calibrant.metrics._cumulative import holm as holm
-from calibrant.metrics._estimates import Confusion as Confusion
-from calibrant.metrics._estimates import warn_of_mismatch as warn_of_mismatch
 from calibrant.metrics._evaluation import LARGEST_SHARE as LARGEST_SHARE
+from calibrant.metrics._evaluation import SIGNIFICANT as SIGNIFICANT
+from calibrant.metrics._evaluation import Confusion as Confusion
 from calibrant.metrics._evaluation import Evaluation as Evaluation
+from calibrant.metrics._evaluation import GroupTable as GroupTable
 from calibrant.metrics._evaluation import evaluate
-from calibrant.metrics._groups import SIGNIFICANT as SIGNIFICANT
-from calibrant.metrics._groups import GroupTable as GroupTable
+from calibrant.metrics._evaluation import warn_of_mismatch as warn_of_mismatch
 from calibrant.metrics._intervals import Seed as Seed
 from calibrant.metrics._intervals import check_level as check_level
 from calibrant.metrics._intervals import row_sums as row_sums

@@ -30,7 +30,7 @@ GAP_OF_ROUNDING = 1e-9  # gaps of less than this share of the weight are of roun
 class CumulativeDifferences(Result):
     """Result of :func:`cumulative_differences`; arrays are read-only."""
 
-    kind: Any = doc("Label of the class, or 'confidence'.")
+    kind: Label = doc("Label of the class, or 'confidence'.")
     probability: Floats = doc("Distinct predictions in increasing order.")
     difference: Floats = doc("Cumulative sum of hit - prediction, divided by the total weight.")
     kuiper: float = doc("Largest minus smallest difference, 0 included.")

@@ -1,28 +1,51 @@
-"""``evaluate``: every metric, with intervals, of one pass over the rows."""
+"""``evaluate``: every metric, with intervals of those that have one, of all rows and of groups."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from calibrant import _notices as notices
 from calibrant import _threads as threads
-from calibrant._gate import check_number, check_option
-from calibrant._predictions import Predictions, source_of
+from calibrant import errors
+from calibrant._gate import (
+    MOST_CLASSES_CROSSED,
+    check_number,
+    check_option,
+    find_mismatch,
+    read_groups,
+)
+from calibrant._predictions import Predictions, Statistic, source_of, usual_column
 from calibrant._result import Estimate, Result, doc, result
+from calibrant._text import align_columns
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
-from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins
-from calibrant.metrics._estimates import Intervals, warn_of_mismatch
-from calibrant.metrics._groups import judge_groups
-from calibrant.metrics._intervals import check_level
+from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
+from calibrant.metrics._cumulative import holm
+from calibrant.metrics._intervals import (
+    check_level,
+    error_interval,
+    log_interval,
+    mean_and_error,
+    model_labels,
+    share_interval,
+    tell_enough,
+)
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
-from calibrant.metrics._table import METRICS, headline, metrics_of
+from calibrant.metrics._significance import Draws, test_problem
+from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
+    from calibrant._predictions import Source
     from calibrant._types import Floats, Label, Labels
-    from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._intervals import Seed
+    from calibrant.metrics._significance import CalibrationTest
     from calibrant.scale import Chunks
 
 LARGEST_SHARE = 0.8
@@ -30,6 +53,77 @@ LARGEST_SHARE = 0.8
 
 GROUP_METRICS = ("accuracy", "negative_log_likelihood", "brier_score")
 """Metrics of a group, beside its calibration error."""
+
+FEW_ROWS = 100  # number of rows below which a group says little
+SIGNIFICANT = 0.05  # level at which a group counts as wrong
+
+FEWEST_RESAMPLES, RESAMPLES_PER_GROUP = 1000, 25
+"""Resamples of the test of each group: Holm's correction for many groups needs small p-values."""
+
+MOST_PRINTED = 20  # number of groups that are printed
+
+
+@result()
+class GroupMetrics:
+    """One group of a :class:`GroupTable`."""
+
+    group: Label
+    n_rows: int
+    estimates: dict[str, Estimate] = doc("Estimate of each metric, by its name.")
+    p_value: float = doc("P-value of the test of calibration; NaN without resamples.")
+    adjusted_p_value: float = doc("P-value after Holm's correction for the number of groups.")
+    excess: float = doc("Calibration error minus its mean under calibration.")
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether there are fewer than 100 rows, which say little."""
+        return self.n_rows < FEW_ROWS
+
+    def row(self) -> dict[str, object]:
+        """Return all numbers by name, as a row of a table."""
+        result: dict[str, object] = {"group": self.group, "n_rows": self.n_rows}
+        for name, (value, low, high) in self.estimates.items():
+            result |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        result |= {"p_value": self.p_value, "adjusted_p_value": self.adjusted_p_value}
+        return result | {"excess": self.excess, "has_few_rows": self.has_few_rows}
+
+
+@result()
+class GroupTable(Result):
+    """Metrics by group, the worst first; ``print`` shows a table.
+
+    Worse is a group whose error is more than chance at the level of 5 % after Holm's correction,
+    then one with rows enough, then one whose calibration error exceeds by more what calibrated
+    predictions like these would have.
+    """
+
+    rows: tuple[GroupMetrics, ...] = doc("Metrics of each group.")
+    metric: str = doc("Name of the calibration error that is tested.")
+
+    @property
+    def worst(self) -> object:
+        """Name of the worst group."""
+        return self.rows[0].group
+
+    def __iter__(self) -> Iterator[GroupMetrics]:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields as plain numbers; ``rows`` make a data frame."""
+        return {"metric": self.metric, "worst": self.worst, "rows": [g.row() for g in self.rows]}
+
+    def __str__(self) -> str:
+        rows = [["group", "rows", "NLL", METRICS[self.metric].title, "interval", "p (Holm)", ""]]
+        for g in self.rows[:MOST_PRINTED]:
+            nll, error = g.estimates["negative_log_likelihood"], g.estimates[self.metric]
+            interval = "" if math.isnan(error.low) else f"{error.low:.4f} to {error.high:.4f}"
+            p_value = "-" if math.isnan(g.p_value) else f"{g.adjusted_p_value:.3g}"
+            numbers = [f"{g.n_rows}", f"{nll.value:.4f}", f"{error.value:.4f}", interval, p_value]
+            rows.append([errors.in_words(g.group), *numbers, "few rows" * g.has_few_rows])
+        n_left = len(self.rows) - MOST_PRINTED
+        return "\n".join(
+            [*align_columns(rows), *[f"and {n_left} more: to_dict() has all"] * (n_left > 0)]
+        )
 
 
 @result()
@@ -63,7 +157,7 @@ class Evaluation(Result):
     )
     missing: tuple[str, ...] = doc("Why intervals are missing, a sentence each.", default=())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as plain numbers."""
         fields = Result.to_dict(self)
         for name, part in (("by_group", self.by_group), ("binary", self.binary)):
@@ -253,3 +347,123 @@ def _why_missing(estimates: dict[str, Estimate], error: str) -> tuple[str, ...]:
         for why, names in reasons.items()
         if names
     )
+
+
+@dataclass(frozen=True)
+class Confusion(Statistic):
+    """Weight and number of rows of every (label, prediction): (n_classes, n_classes, 2)."""
+
+    def sums(self, rows: Predictions) -> Floats:
+        """Return both."""
+        k = rows.n_classes
+        cell = rows.class_index * k + rows.rows.argmax(axis=1)
+        parts = (np.bincount(cell, weight, k * k) for weight in (rows.weight, None))
+        return np.stack([*parts], axis=1).reshape(k, k, 2).astype(np.float64)
+
+
+def warn_of_mismatch(confusion: Floats, classes: Labels) -> None:
+    """Warn if the labels fit other columns better, by the sums of ``Confusion``."""
+    mismatch = find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
+    if mismatch is not None:
+        notices.warn(mismatch)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Options of metrics and their intervals; a ``level`` of None is no intervals."""
+
+    n_bins: int
+    strategy: Literal["uniform", "quantile"] | None
+    level: float | None
+    n_resamples: int
+    random_state: Seed
+
+    def estimates(
+        self, source: Source, names: list[str]
+    ) -> tuple[dict[str, Estimate], Floats | None]:
+        """Return some metrics, each with its interval if it has one, and the sums of ``Confusion``.
+
+        There are none of the latter for very many classes.
+        """
+        rules = {name: METRICS[name].rule(self.n_bins, self.strategy) for name in names}
+        counted = {name: rule for name, rule in rules.items() if isinstance(rule, Statistic)}
+        if len(source.classes) <= MOST_CLASSES_CROSSED:
+            counted["confusion"] = Confusion()
+        sums = source.add_up(counted)  # one pass over all rows
+        confusion = sums.get("confusion")
+        result = {}
+        for name, rule in rules.items():
+            if isinstance(rule, Statistic):
+                result[name] = Estimate(rule.value(sums[name]))
+            else:
+                result[name] = Estimate(rule(source.in_memory()))
+        if self.level is None:
+            return result, confusion
+        rows = source if isinstance(source, Predictions) else None
+        labels = None if rows is None else model_labels(rows)
+        for name in ROW_MEANS.keys() & rules.keys():
+            mean, error, n_equal = mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
+            if name == "accuracy":
+                result[name] = share_interval(mean, n_equal, self.level)
+            else:
+                largest = math.inf if name == "negative_log_likelihood" else 1.0
+                result[name] = log_interval(mean, error, n_equal, self.level, largest)
+        name = headline(len(source.classes)).id
+        if tell_enough(source.in_memory()):
+            _, low, high = self._error_interval(source.in_memory(), name, self.level)
+            result[name] = Estimate(result[name].value, low, high)
+        return result, confusion
+
+    def test(self, rows: Predictions, n_resamples: int) -> CalibrationTest:
+        """Test the rows of a group."""
+        # Drawing labels alone is exact also of fewer rows than there are bins.
+        draws = Draws(rows.n_rows, n_resamples, self.random_state, replace=False)
+        metric = "positive" if rows.n_classes == 2 else "confidence"
+        return test_problem(rows, metric, self.n_bins, self.strategy, draws)
+
+    def _error_interval(self, rows: Predictions, name: str, level: float) -> Estimate:
+        """Return the calibration error that predictions are judged by, with its interval."""
+        events = rows.events(usual_column(rows.n_classes))
+        bins = find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name])
+        return error_interval(
+            events,
+            bins,
+            self.n_bins,
+            level=level,
+            n_resamples=self.n_resamples,
+            random_state=self.random_state,
+        )
+
+
+def judge_groups(
+    source: Source, groups: object, sample_weight: object, intervals: Intervals
+) -> GroupTable:
+    """Judge the rows of each group by themselves, and test whether they are calibrated."""
+    if not isinstance(source, Predictions):
+        raise errors.ContainerError(
+            "y_proba is in chunks, which groups= does not support; compute it, or evaluate the "
+            "rows of each group separately"
+        )
+    if sample_weight is not None:  # rows without a weight are not there
+        groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
+    names, codes = read_groups(groups, source.n_rows)
+    metric = headline(source.n_classes).id
+    n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
+    judged = []
+    for g in np.unique(codes).tolist():
+        rows = source.take(codes == g)
+        p_value = excess = math.nan
+        if intervals.n_resamples > 0:
+            test = intervals.test(rows, n_draws)
+            p_value, excess = test.p_value, test.statistic - test.null_mean
+        estimates, _ = intervals.estimates(rows, [*GROUP_METRICS, metric])
+        name = names[g : g + 1].tolist()[0]
+        judged.append(GroupMetrics(name, rows.n_rows, estimates, p_value, p_value, excess))
+    adjusted = holm(np.array([group.p_value for group in judged])).tolist()
+    judged = [replace(g, adjusted_p_value=p) for g, p in zip(judged, adjusted, strict=True)]
+
+    def place(group: GroupMetrics) -> tuple[bool, bool, float]:
+        error = group.estimates[metric].value if math.isnan(group.excess) else group.excess
+        return not group.adjusted_p_value <= SIGNIFICANT, group.has_few_rows, -error
+
+    return GroupTable(tuple(sorted(judged, key=place)), metric)

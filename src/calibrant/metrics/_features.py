@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import numbers
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from calibrant._text import printable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant._types import Floats, Wholes
+    from calibrant._types import Array, Bools, Floats, Wholes
 
 LEVELS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.92, 0.95)
 SLACK = 0.015
@@ -35,14 +35,12 @@ class Condition(NamedTuple):
 
     feature: str
     operator: str
-    value: Any = None
+    value: object = None
 
     def __str__(self) -> str:
         value = f"{self.value:.15g}" if isinstance(self.value, float) else self.value
-        words = (
-            (self.operator,) if value is None else (self.operator, printable(value, LONGEST_NAME))
-        )
-        return " ".join([printable(self.feature, LONGEST_NAME), *words])
+        words = [printable(self.feature, LONGEST_NAME), self.operator]
+        return " ".join(words if value is None else [*words, printable(value, LONGEST_NAME)])
 
 
 class BinnedFeature(NamedTuple):
@@ -50,12 +48,10 @@ class BinnedFeature(NamedTuple):
 
     codes: Wholes
     n_bins: int
-    conditions: list[tuple[Condition | None, NDArray[np.bool_]]]
+    conditions: list[tuple[Condition | None, Bools]]
 
 
-def bin_feature(
-    name: str, values: NDArray[Any], weight: Floats, min_rows: float
-) -> BinnedFeature | None:
+def bin_feature(name: str, values: Array, weight: Floats, min_rows: float) -> BinnedFeature | None:
     """Return the bins of a feature; None if it is missing throughout."""
     if values.dtype.kind in "cV":
         raise errors.ContainerError(
@@ -69,11 +65,11 @@ def bin_feature(
         microseconds = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
         values = np.where(np.isnat(values), np.nan, microseconds)
     elif values.dtype.kind == "m":
-        values = values / np.timedelta64(1, "s")
+        values = np.divide(values, np.timedelta64(1, "s"))
     return _bin_numbers(name, values.astype(np.float64), weight, is_date=is_date)
 
 
-def _from_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
+def _from_objects(name: str, values: NDArray[np.object_]) -> Array:
     """Return objects as numbers or dates if all that are not missing are; None is missing."""
     for i, value in enumerate(values):
         try:
@@ -86,20 +82,17 @@ def _from_objects(name: str, values: NDArray[Any]) -> NDArray[Any]:
             values[i] = None
     there = [value for value in values if value is not None]
     if there and all(isinstance(value, dt.date | np.datetime64) for value in there):
-        return np.array([_utc(value) for value in values], "datetime64[us]")
+        for i, value in enumerate(values):
+            if isinstance(value, dt.datetime) and value.tzinfo is not None:
+                values[i] = value.astimezone(dt.UTC).replace(tzinfo=None)
+        return values.astype("datetime64[us]")
     if all(isinstance(v, numbers.Number) and not isinstance(v, bool | np.bool_) for v in there):
         return values.astype(np.float64)
     return values
 
 
-def _utc(value: Any) -> Any:
-    """Return a date in UTC, without its zone."""
-    zone = getattr(value, "tzinfo", None)
-    return value if zone is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-
-
 def _bin_categories(
-    name: str, values: list[Any], weight: Floats, min_rows: float
+    name: str, values: list[object], weight: Floats, min_rows: float
 ) -> BinnedFeature | None:
     """Return a bin for each value with enough rows, and a last one for all others."""
     distinct = sorted({*values} - {None}, key=lambda value: (type(value).__name__, str(value)))
@@ -134,7 +127,13 @@ def _bin_numbers(
     if len(values) > 2:
         held += [(("<", cut), bins <= i) for i, cut in enumerate(cuts)]
         held += [((">=", cut), (bins > i) & (bins < n_known)) for i, cut in enumerate(cuts)]
-    found = [(Condition(name, how, _date(at) if is_date else at), own) for (how, at), own in held]
+    found = []
+    for (how, at), own in held:
+        value: object = at
+        if is_date:  # as ISO 8601 writes it, with a time if that is not midnight
+            unit = "s" if at % DAY else "D"
+            value = str(np.datetime64(int(at), "us").astype(f"datetime64[{unit}]"))
+        found.append((Condition(name, how, value), own))
     if not known.all():
         found.append((Condition(name, "is missing"), bins == n_known))
     return BinnedFeature(codes, n_known + 1, [*found])
@@ -147,9 +146,3 @@ def _round_cut(values: Floats, below: Floats, level: float, is_date: bool) -> fl
     low, high, cut = values[near.min()], values[near.max() + 1], float(values[best + 1])
     tried = (cut - cut % DAY,) if is_date else (float(f"{cut:.{n}g}") for n in range(1, 18))
     return next((own for own in tried if low < own <= high), cut)
-
-
-def _date(microseconds: float) -> str:
-    """Return a date, and a time if it is not midnight, as ISO 8601 writes them."""
-    unit = "s" if microseconds % DAY else "D"
-    return str(np.datetime64(int(microseconds), "us").astype(f"datetime64[{unit}]"))

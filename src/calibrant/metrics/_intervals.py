@@ -21,7 +21,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 from calibrant import errors
 from calibrant._gate import SimplexBatch, check_number
 from calibrant._result import Estimate
-from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._solvers.temperature import solve_temperature
 from calibrant.metrics._calibration_error import errors_in, sums_in_bins
 

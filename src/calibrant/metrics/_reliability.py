@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calibrant.metrics._calibration_error import (
     mass_edges,
     sums_in_bins,
 )
-from calibrant.metrics._null import Draws, null_sums, p_value, ratio
+from calibrant.metrics._significance import Draws, null_sums, p_value, ratio
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,19 +29,20 @@ if TYPE_CHECKING:
     from calibrant.metrics._intervals import Seed
     from calibrant.scale import Chunks
 
+CONSISTENCY = 0.95  # level of the bars
+
 
 @result(eq=False)
 class ReliabilityCurve(Result):
     """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only."""
 
-    kind: Any = doc("Label of the class, or 'confidence'.")
+    kind: Label = doc("Label of the class, or 'confidence'.")
     edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
     mean_probability: Floats = doc("Mean prediction in each bin; NaN in empty bins.")
     frequency: Floats = doc("Observed frequency of the class in each bin.")
     weight: Floats = doc("Total weight in each bin.")
-    consistency_low: Floats = doc("Lower end of the band of frequencies under calibration.")
-    consistency_high: Floats = doc("Upper end of the band; NaN without resamples.")
-    consistency_level: float = doc("Level of the band.")
+    consistency_low: Floats = doc("Lower end of 95 % of frequencies under calibration.")
+    consistency_high: Floats = doc("Upper end of these; NaN without resamples.")
     ece: float = doc("Mean over rows of |mean_probability - frequency|.")
     p_value: float = doc("P-value of ``ece`` under calibration; NaN without resamples.")
 
@@ -59,7 +60,6 @@ def reliability_curve(
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     n_resamples: int = 1000,
-    consistency_level: float = 0.95,
     random_state: Seed = 0,
     n_jobs: int | None = None,
     sample_weight: ArrayLike | None = None,
@@ -82,8 +82,6 @@ def reliability_curve(
         out, so there may be fewer).
     n_resamples : int, default=1000
         Number of resamples for the consistency bars and the p-value; 0 for none.
-    consistency_level : float, default=0.95
-        Level of the consistency bars.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. Weight 2 counts a row twice, weight 0 not at all; resampling draws it once.
 
@@ -114,10 +112,9 @@ def reliability_curve(
     """
     check_bins(n_bins, strategy)
     check_number("n_resamples", n_resamples, low=0, whole=True)
-    check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
     rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
-    column, level = column_of(rows.classes, kind), float(consistency_level)
+    column = column_of(rows.classes, kind)
     events = rows.events(column)
     edges, bins = bin_edges(int(n_bins)), find_bins(events, int(n_bins), strategy)
     if strategy == "quantile":
@@ -129,10 +126,10 @@ def reliability_curve(
     if n_resamples > 0:
         with threads.jobs(n_jobs):
             draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=True)
-            null = null_sums(events, bins, len(sums), draws).bins
+            null, _ = null_sums(events, bins, len(sums), draws)
         chance, seen = p_value(ece, errors_in(null)), null[..., 0].any(axis=0)
         frequency = ratio(null[:, seen, 1], null[:, seen, 0])
-        ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
+        ends = [(1.0 - CONSISTENCY) / 2.0, (1.0 + CONSISTENCY) / 2.0]
         bars[:, seen] = np.nanquantile(frequency, ends, axis=0).clip(0.0, 1.0)
     return ReliabilityCurve(
         kind=name_of(rows.classes, column),
@@ -142,7 +139,6 @@ def reliability_curve(
         weight=weight.copy(),
         consistency_low=bars[0].copy(),
         consistency_high=bars[1].copy(),
-        consistency_level=level,
         ece=ece,
         p_value=chance,
     )

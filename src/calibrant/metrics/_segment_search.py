@@ -21,17 +21,17 @@ be larger by a constant.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.sparse import block_diag
+from scipy.sparse import block_diag, csr_matrix
 from scipy.special import expit, ndtr
 
 from calibrant._kernels.metrics import add_pairs
 from calibrant._predictions import log_odds
 from calibrant._result import Estimate, doc, result
-from calibrant._solvers.logistic import FREE, minimise_logistic
+from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._text import p_words
 from calibrant.metrics._features import BinnedFeature, Condition
 from calibrant.metrics._intervals import share_interval
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._predictions import EventRows
-    from calibrant._types import Floats, Wholes
+    from calibrant._types import Bools, Floats, Wholes
 
 N_CANDIDATES = 40  # number of segments that are proposed
 N_PER_ROUND = 10  # number of segments proposed before the error of the next is taken away, too
@@ -87,10 +87,6 @@ class Segment:
         """The conditions in words."""
         return " and ".join(map(str, self.conditions)) or "all rows"
 
-    def describe(self) -> str:
-        """Say what is predicted and what is observed."""
-        return SENTENCE.format(*self.cells())
-
     def cells(self) -> list[str]:
         """Return the texts of a line of the table."""
         gap = 100 * abs(self.predicted - self.observed.value)
@@ -98,7 +94,7 @@ class Segment:
         shares = (f"{100 * share:.{digits}f}" for share in (self.predicted, *self.observed))
         return [f"{self.condition}:", *shares, f"{self.n_rows:,.7g}", p_words(self.p_value)]
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """Return all numbers by name, as a row of a table."""
         numbers = (self.predicted, *self.observed, self.n_rows, self.p_value)
         return {"segment": self.condition, **dict(zip(COLUMNS, numbers, strict=True))}
@@ -108,7 +104,7 @@ class ProposedSegment(NamedTuple):
     """A segment with a large error, and the sign of it."""
 
     conditions: tuple[Condition, ...]
-    rows: NDArray[np.bool_]
+    rows: Bools
     sign: float
 
 
@@ -141,7 +137,7 @@ class RowErrors(NamedTuple):
             gaps.append((self.residual - self.drift) * self.scale)
         return gaps
 
-    def statistic(self, rows: NDArray[np.bool_], wider: float = 0.0) -> float:
+    def statistic(self, rows: Bools, wider: float = 0.0) -> float:
         """Return the statistic of a segment, whose gap may vary more than its predictions say."""
         gaps = [own[rows].sum(keepdims=True) for own in self.gaps()]
         moments = [own[rows].sum(keepdims=True) for own in self.moments]
@@ -176,7 +172,7 @@ class _Scan(NamedTuple):
     """All segments of some features: pairs of conditions, and sums over their rows."""
 
     codes: NDArray[np.int32]  # bins of each row, numbered on from feature to feature
-    holds: Any  # whether each condition (row) holds in each bin: a sparse matrix
+    holds: csr_matrix  # whether each condition (row) holds in each bin
     one: Wholes
     two: Wholes
     moments: list[Floats]
@@ -188,19 +184,18 @@ class _Scan(NamedTuple):
         weight: Floats,
         features: list[BinnedFeature],
         min_rows: float,
-        max_conditions: int,
     ) -> _Scan:
         starts = np.cumsum([0, *(own.n_bins for own in features[:-1])])
         codes = np.column_stack([own.codes for own in features]) + starts
-        holds = block_diag([np.array([bins for _, bins in own.conditions]) for own in features])
-        nothing = np.empty(0, np.intp)
-        scan = cls(codes.astype(np.int32), holds.tocsr().astype(np.float64), nothing, nothing, [])
+        blocks = [np.array([bins for _, bins in own.conditions]) for own in features]
+        holds, nothing = csr_matrix(block_diag(blocks), dtype=np.float64), np.empty(0, np.intp)
+        scan = cls(codes.astype(np.int32), holds, nothing, nothing, [])
         n_rows, *sums = scan.sums(weight, *errors.moments)
-        one, two = _pairs_of_conditions(n_rows, min_rows, max_conditions)
+        one, two = _pairs_of_conditions(n_rows, min_rows)
         return scan._replace(one=one, two=two, moments=[own[one, two] for own in sums])
 
     @property
-    def is_pair(self) -> NDArray[np.bool_]:
+    def is_pair(self) -> Bools:
         """Whether each segment has two conditions."""
         return (self.one > 0) & (self.two > 0)
 
@@ -244,7 +239,6 @@ def find_segments(
     largest: Floats,
     alpha: float,
     min_rows: float,
-    max_conditions: int,
 ) -> tuple[list[Segment], int]:
     """Return the segments that are wrong, the worst first, and how many were looked at.
 
@@ -252,7 +246,7 @@ def find_segments(
     """
     errors = RowErrors.of(events)
     best = _best_features(features, errors)
-    scan = _Scan.of(errors, events.weight, best, min_rows, max_conditions)
+    scan = _Scan.of(errors, events.weight, best, min_rows)
     bound = float(np.quantile(largest, 1.0 - alpha))
     wrong = []
     for proposed in _propose(events.weight, errors, best, scan):
@@ -269,7 +263,6 @@ def draw_largest(
     events: EventRows,
     features: list[BinnedFeature],
     min_rows: float,
-    max_conditions: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """Return the largest statistic of segments and the largest error of a bin, by draw of labels.
@@ -294,7 +287,7 @@ def draw_largest(
         best = _best_features(features, errors)
         key = tuple(map(id, best))
         if key not in scans:
-            scans[key] = _Scan.of(errors, weight, best, min_rows, max_conditions)
+            scans[key] = _Scan.of(errors, weight, best, min_rows)
         scan = scans[key]
         size = scan.statistics(errors) - SECOND_CONDITION * scan.is_pair
         largest[draw] = size.max(initial=-1e9)
@@ -364,8 +357,8 @@ def _propose(
     sign, cost = np.sign(gap[one, two]), COST_OF_CONDITION * (np.sign(one) + np.sign(two))
     conditions = [(own.codes, *held) for own in features for held in own.conditions]
 
-    def rows_of(i: int, at: slice) -> NDArray[np.bool_]:
-        held: list[NDArray[np.bool_]] = [
+    def rows_of(i: int, at: slice) -> Bools:
+        held: list[Bools] = [
             bins[codes[at]] for codes, _, bins in (conditions[one[i]], conditions[two[i]])
         ]
         return held[0] & held[1]
@@ -386,7 +379,7 @@ def _propose(
     ]
 
 
-def _without(errors: RowErrors, rows: NDArray[np.bool_]) -> RowErrors:
+def _without(errors: RowErrors, rows: Bools) -> RowErrors:
     """Return errors without that of a segment: a common shift of the log-odds of its rows."""
     shift = errors.residual[rows].sum() / max(errors.moments[0][rows].sum(), LEAST_VARIANCE)
     return errors._replace(
@@ -394,16 +387,13 @@ def _without(errors: RowErrors, rows: NDArray[np.bool_]) -> RowErrors:
     )
 
 
-def _pairs_of_conditions(
-    n_rows: Floats, min_rows: float, max_conditions: int
-) -> tuple[Wholes, Wholes]:
+def _pairs_of_conditions(n_rows: Floats, min_rows: float) -> tuple[Wholes, Wholes]:
     """Return pairs of conditions with enough rows, and fewer than each condition has alone."""
     alone = np.diag(n_rows)
     one, two = np.nonzero(np.triu(n_rows >= min_rows))
     # The first condition is that of all rows, which makes single conditions of pairs with it.
     wider = np.where(one > 0, np.minimum(alone[one], alone[two]), alone[0])
     is_new = (two == 0) | ((one < two) & (n_rows[one, two] < LARGEST_PART * wider))
-    is_new &= (one == 0) | (max_conditions > 1)
     return one[is_new], two[is_new]
 
 
@@ -412,7 +402,7 @@ def _sd(variance: Floats) -> Floats:
     return np.sqrt(np.maximum(variance, LEAST_VARIANCE))
 
 
-def _unlike(rows: list[NDArray[np.bool_]], weight: Floats) -> list[int]:
+def _unlike(rows: list[Bools], weight: Floats) -> list[int]:
     """Return places of segments that share few rows with each one kept before."""
     members = np.array(rows, dtype=np.float64).reshape(len(rows), len(weight))
     common = (members * weight) @ members.T

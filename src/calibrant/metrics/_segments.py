@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._extras import needed
 from calibrant._gate import check_number, columns_by_name
 from calibrant._predictions import Predictions, column_of, name_of, source_of
-from calibrant._result import Estimate, Result, doc, result
+from calibrant._result import Estimate, Result, data_frame, doc, result
 from calibrant._text import p_words
 from calibrant.metrics._features import bin_feature
 from calibrant.metrics._intervals import generator
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
+    from calibrant._types import Label
+    from calibrant.metrics._intervals import Seed
+
 MOST_REPEATS = 1e9  # largest weight of a row
 SHARE_SEEN = 0.1  # share of the rows in a segment whose detectable error is told
 SIZE_SEEN = 6.0  # its error in standard deviations: so large a one was found four of five times
@@ -42,7 +44,7 @@ class SegmentTable(Result):
     """Result of :func:`calibration_segments`, the worst segment first; ``print`` shows a table."""
 
     segments: tuple[Segment, ...] = doc("Segments whose predictions are wrong.")
-    kind: Any = doc("Label of the class, or 'confidence'.")
+    kind: Label = doc("Label of the class, or 'confidence'.")
     n_rows: float = doc("Weight of all rows.")
     n_tested: int = doc("Number of segments that were tested.")
     alpha: float = doc("Largest chance that any segment is reported whose predictions are right.")
@@ -51,7 +53,7 @@ class SegmentTable(Result):
     error_null: Estimate = doc("The same of right predictions: its mean, and 5 and 95 % quantile.")
     error_p_value: float = doc("P-value of the error: whether it is more than chance.")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as plain numbers and lists."""
         rows = [
             g.row() | {"conditions": [c._asdict() for c in g.conditions]} for g in self.segments
@@ -60,11 +62,7 @@ class SegmentTable(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with a row for each segment."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise needed(error, "to_frame", "cli") from error
-        return pd.DataFrame([own.row() for own in self.segments], columns=["segment", *COLUMNS])
+        return data_frame((own.row() for own in self.segments), ["segment", *COLUMNS])
 
     def describe(self) -> list[str]:
         """Say how many segments were found, how small an error would be, and the largest error."""
@@ -93,16 +91,15 @@ class SegmentTable(Result):
 def calibration_segments(
     y_true: ArrayLike | Predictions,
     y_proba: ArrayLike | None = None,
-    features: Any = None,
+    features: object = None,
     *,
-    kind: Any = None,
+    kind: object = None,
     alpha: float = 0.05,
-    max_conditions: int = 2,
     min_rows: float = 50,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
 ) -> SegmentTable:
     """Find segments of rows, told by their features, whose predictions are wrong.
 
@@ -122,8 +119,6 @@ def calibration_segments(
         with labels. None is the positive (second) class of two, and the confidence for more.
     alpha : float, default=0.05
         Largest chance that any segment is reported whose predictions are right.
-    max_conditions : {1, 2}, default=2
-        Number of conditions of a segment at most.
     min_rows : float, default=50
         Weight of a segment at least.
     random_state : None, int, SeedSequence or Generator, default=0
@@ -170,7 +165,6 @@ def calibration_segments(
     'x0 < 30 and x1 = prepaid'
     """
     check_number("alpha", alpha, low=1e-4, high=1.0)
-    check_number("max_conditions", max_conditions, low=1, high=2, whole=True)
     check_number("min_rows", min_rows, low=1.0)
     source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     if not isinstance(source, Predictions):
@@ -188,10 +182,10 @@ def calibration_segments(
     known = [feature for feature in binned if feature is not None and feature.conditions]
     events, merged = merge_rows(source.events(column), known)
     p, _, weight = events
-    known_errors, limits = RowErrors.of(events), (min_rows, int(max_conditions))
+    known_errors = RowErrors.of(events)
     with threads.few_blas_threads(0):  # whose number would change the last bits
-        largest, null = draw_largest(events, merged, *limits, generator(random_state))
-        found, n_tested = find_segments(events, merged, largest, float(alpha), *limits)
+        largest, null = draw_largest(events, merged, min_rows, generator(random_state))
+        found, n_tested = find_segments(events, merged, largest, float(alpha), min_rows)
         error = largest_error(merged, known_errors, weight, min_rows)
     low, high = np.quantile(null, [0.05, 0.95]).tolist()
     total = float(weight.sum())

@@ -8,11 +8,11 @@ from calibrant._lazy import attach
 
 if TYPE_CHECKING:
     from calibrant.monitor._monitor import CalibrationMonitor
-    from calibrant.monitor._page import write_page
+    from calibrant.monitor._results import write_page
 
 _HOMES = {
     "CalibrationMonitor": "calibrant.monitor._monitor",
-    "write_page": "calibrant.monitor._page",
+    "write_page": "calibrant.monitor._results",
 }
 """The module of every public name."""
 

@@ -5,45 +5,49 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._atomic_file import replace_file
-from calibrant.monitor._evidence import Evidence, make_bets, make_block
-from calibrant.monitor._reading import (
-    batch_digests,
-    check_classes,
-    in_counting_order,
-    read_batch,
-    read_unlabelled,
-)
-from calibrant.monitor._results import MeanSequence, MonitorStatus, Periods, report_unlabelled
+from calibrant._kernels.rows import row_hashes
+from calibrant.monitor._evidence import Evidence, MeanSequence, Periods, make_bets, make_block
+from calibrant.monitor._results import MonitorStatus, report_unlabelled
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-    from calibrant._types import Floats, Wholes
+    from calibrant._types import Array, Floats, Labels, Wholes
     from calibrant.monitor._results import UnlabelledReport
 
 MOST_DIGESTS = 4096
 """Number of digests that are remembered, two of a batch with a name."""
 
 FORMAT, VERSION = "calibrant.monitor", 5
+KNOWN = {"format": FORMAT, "version": VERSION}
 """What the first line of a saved monitor says."""
+
+FEWEST_KINDS = 30
+"""Distinct rows that tell a batch from others: of m rows each, another batch has as many of each
+with a chance of about (2 pi m)^-15; with fewer kinds, two batches may be equal by chance."""
+HASHED_DIGITS, HASHED_OFFSET = 1e9, 0.3819660112501051
+"""Rows are hashed by these digits; the offset keeps simple fractions from where they jump."""
 
 
 def _check_name(name: str, value: object) -> str | None:
     """Return a name; refuse other things than text and None."""
-    if value is not None and (not isinstance(value, str) or not value):
-        raise errors.ParameterError(f"{name}={value!r:.60} must be text, or None")
-    return value
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise errors.ParameterError(
+        f"{name}={value!r:.60} must be text, or None", argument=name, value=value
+    )
 
 
 class CalibrationMonitor:
@@ -173,7 +177,7 @@ class CalibrationMonitor:
             If a batch of this name is among the last 2048, or one of equal rows, in any order,
             with equal times. Rows of fewer than 30 kinds may be equal by chance, and are counted.
         """
-        rows, classes = read_batch(self.classes_, probabilities, y, time)
+        rows = read_batch(self.classes_, probabilities, y, time)
         digests = batch_digests(rows, _check_name("batch", batch))
         if not again and not set(digests).isdisjoint(self._digests):
             raise errors.RepeatedBatchError(
@@ -181,8 +185,8 @@ class CalibrationMonitor:
                 "they are new rows with equal values, pass time= with both batches, or again=True"
             )
         if self._evidence.n_rows == 0:
-            self.classes_ = classes
-            self._begin(len(classes))
+            self.classes_ = rows.classes
+            self._begin(len(rows.classes))
         self._digests = [*self._digests, *digests][-MOST_DIGESTS:]
         self._count(*in_counting_order(rows))
         return self.status()
@@ -254,9 +258,12 @@ class CalibrationMonitor:
         path : path-like
             File to write or replace.
         """
+        classes = None if self.classes_ is None else self.classes_.tolist()
+        state = {"classes": classes, **_kept(self)}
+        text = json.dumps(state, default=_to_json, separators=(",", ":"))
+        head = json.dumps(KNOWN | {"sha256": _digest(text)})
         with replace_file(path) as file:
-            classes = None if self.classes_ is None else self.classes_.tolist()
-            file.write(_to_text({"classes": classes} | _pack(self)).encode())
+            file.write(f"{head}\n{text}\n".encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: str | None = None) -> CalibrationMonitor:
@@ -282,11 +289,19 @@ class CalibrationMonitor:
         """
         content = Path(path).read_bytes()
         try:
-            state = _from_text(content.decode())
+            head, _, body = content.decode().partition("\n")
+            header = json.loads(head)
+            if {name: header.get(name) for name in KNOWN} != KNOWN:
+                raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
+            if header.get("sha256") != _digest(body.rstrip("\n")):
+                raise errors.StatisticsError(
+                    "its checksum does not match, so it is damaged or was edited"
+                )
+            state = json.loads(body)
             monitor = cls(state["alpha"], classes=state["classes"], run_length=state["run_length"])
             monitor._begin(len(state["_sums"]))
-            _unpack(monitor, state)
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            _restore(monitor, state)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise errors.StatisticsError(
                 f"{path} is not the state of a monitor: {str(error)[:300]}; restore it from a "
                 "backup, or count all batches again into a new file"
@@ -300,55 +315,169 @@ class CalibrationMonitor:
         return monitor
 
 
-# The state of a monitor as text: JSON, after a line with its checksum
+class Kept(Protocol):
+    """A part of a monitor, which names what a state has of it."""
+
+    KEPT: ClassVar[tuple[str, ...]]
 
 
-def _pack(thing: object) -> Any:
-    """Return the attributes listed in KEPT, of parts and of dictionaries of parts alike."""
-    if isinstance(thing, np.ndarray):
-        return thing.tolist()
-    if isinstance(thing, dict):
-        return {name: _pack(part) for name, part in thing.items()}
-    if not hasattr(thing, "KEPT"):
-        return thing
-    return {name: _pack(getattr(thing, name)) for name in thing.KEPT}
+def _kept(part: Kept) -> dict[str, object]:
+    """Return what a state has of a part."""
+    return {name: getattr(part, name) for name in part.KEPT}
 
 
-def _unpack(thing: Any, state: dict[str, Any]) -> None:
-    """Set the attributes listed in KEPT of an object, and of its parts, to those of a state."""
-    for name in thing.KEPT:
-        part, value = getattr(thing, name), state[name]
-        if hasattr(part, "KEPT"):
-            _unpack(part, value)
-        elif isinstance(part, dict):
-            for key, each in part.items():
-                _unpack(each, value[key])
-        else:
-            is_array = isinstance(part, np.ndarray)
+def _to_json(part: Kept | Array) -> object:
+    """Return an array or a part as JSON can write it."""
+    return part.tolist() if isinstance(part, np.ndarray) else _kept(part)
+
+
+def _restore(part: Kept, state: Mapping[str, Any]) -> None:
+    """Set what a state has of a part, and of the parts of it."""
+    for name in part.KEPT:
+        own, value = getattr(part, name), state[name]
+        if hasattr(own, "KEPT"):
+            _restore(own, value)
+        elif isinstance(own, dict):
+            for key, each in own.items():
+                _restore(each, value[key])
+        elif isinstance(own, np.ndarray):
             # An empty list of rows has lost how many columns they have.
-            shape = part.shape if is_array and not value else np.shape(value)
-            setattr(thing, name, np.array(value, part.dtype).reshape(shape) if is_array else value)
-
-
-def _to_text(state: Mapping[str, object]) -> str:
-    """Return a state as JSON, after a line with its checksum."""
-    text = json.dumps(state, separators=(",", ":"))
-    head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
-    return f"{json.dumps(head)}\n{text}\n"
-
-
-def _from_text(text: str) -> dict[str, Any]:
-    """Read a state back; refuse text that ``_to_text`` has not written."""
-    head, _, body = text.partition("\n")
-    header = json.loads(head)
-    known = {"format": FORMAT, "version": VERSION}
-    if not isinstance(header, dict) or not known.items() <= header.items():
-        raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
-    if header.get("sha256") != _digest(body.rstrip("\n")):
-        raise errors.StatisticsError("its checksum does not match, so it is damaged or was edited")
-    state: dict[str, object] = json.loads(body)
-    return state
+            shape = np.shape(value) if value else own.shape
+            setattr(part, name, np.array(value, own.dtype).reshape(shape))
+        else:
+            setattr(part, name, value)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Batches, checked before anything of them is counted
+
+
+class _MonitorArguments(errors.Arguments):
+    """Names of the arguments of a monitor in messages."""
+
+    scores = "probabilities"
+    if_logits = "a monitor needs the probabilities that were served, after calibration"
+    if_untold = "pass classes= with the label of each column to CalibrationMonitor"
+
+
+NAMED = _MonitorArguments()
+
+
+class CheckedRows(NamedTuple):
+    """Checked rows; labels are columns."""
+
+    p: Floats
+    label: Wholes
+    classes: Labels
+    time: Floats | None
+    key: NDArray[np.uint64]
+    """Hash of the probabilities."""
+
+
+def _check(classes: Labels | None, probabilities: ArrayLike, y: ArrayLike) -> gate.SimplexBatch:
+    """Return checked rows, with the columns of their labels."""
+    # Two classes may be one column, or one number a row: the probability of the second.
+    shape = np.shape(probabilities)
+    kind = "positive" if len(shape) == 1 or shape[1:] == (1,) else "probabilities"
+    with errors.naming(NAMED):
+        return gate.check_batch(probabilities, y, kind=kind, classes=classes, is_chunk=True)
+
+
+def read_batch(
+    classes: Labels | None, probabilities: ArrayLike, y: ArrayLike, time: ArrayLike | None
+) -> CheckedRows:
+    """Check labelled rows."""
+    batch = _check(classes, probabilities, y)
+    # The last digit of a cell is of how the sum of its row was rounded.
+    cells = (HASHED_DIGITS * batch.scores + HASHED_OFFSET).astype(np.int64)
+    key = row_hashes(cells, np.zeros(len(cells), dtype=np.intp))
+    times = None if time is None else _read_times(time, len(cells))
+    known = check_classes(batch.classes)
+    return CheckedRows(batch.scores, batch.class_index, known, times, key)
+
+
+def read_unlabelled(classes: Labels | None, probabilities: ArrayLike) -> Floats:
+    """Check rows without labels; the columns are those of the classes, if these are known."""
+    shape = np.shape(probabilities)
+    if classes is None:
+        classes = np.arange(max(2, *shape[1:]))
+    y = np.repeat(classes[:1], shape[0] if shape else 1)  # any labels will do
+    return _check(classes, probabilities, y).scores
+
+
+def check_classes(classes: Labels) -> Labels:
+    """Refuse classes that a state cannot hold, before anything is counted."""
+    try:
+        json.dumps(classes.tolist())
+    except TypeError as error:
+        raise errors.LabelError(
+            f"the class {classes[0]!s:.60} cannot be saved: a monitor needs text, numbers or "
+            "booleans",
+            remedy="convert labels and classes= to text",
+            argument="classes",
+        ) from error
+    return classes
+
+
+def _read_times(time: ArrayLike, n_rows: int) -> Floats:
+    """Return numbers as they are, and dates as numbers, of UTC if they have no zone."""
+    stored = np.asarray(time)
+    if stored.shape != (n_rows,):
+        raise errors.ShapeError(
+            f"time has shape {stored.shape}, but probabilities has {n_rows} rows",
+            remedy="pass one number or date for each",
+            argument="time",
+        )
+    try:
+        if stored.dtype.kind not in "iuf":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of numpy, about zones: it heeds them
+                dates = stored.astype("datetime64[us]")
+            stored = np.where(np.isnat(dates), np.nan, dates.astype(np.int64))
+    except (TypeError, ValueError) as error:
+        raise errors.DataError(
+            f"time has values that are neither numbers nor dates ({error})",
+            remedy="pass numbers, datetimes, or text such as 2026-01-31T12:00",
+            argument="time",
+        ) from error
+    if not np.isfinite(stored).all():
+        raise errors.NonFiniteError(
+            "is missing",
+            remedy="pass a time for every row, or leave time out",
+            argument="time",
+            row=int(np.argmin(np.isfinite(stored))),
+        )
+    return stored.astype(np.float64)
+
+
+def in_counting_order(rows: CheckedRows) -> tuple[Floats, Wholes]:
+    """Return rows and labels by their times, by a hash of the rows where these are equal.
+
+    Files are sorted by label, or by score, and bets would learn that order. One that does not
+    depend on labels makes none of them predictable. Equal rows are shuffled by their number.
+    """
+    order = np.argsort(rows.key, kind="stable")
+    is_first = np.append(True, np.diff(rows.key[order]) != 0)
+    if not is_first.all():
+        place, number = np.arange(len(order)), np.empty(len(order), dtype=np.int64)
+        number[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+        numbered = np.column_stack([rows.key.view(np.int64), number])
+        order = np.argsort(row_hashes(numbered, np.zeros_like(place)), kind="stable")
+    if rows.time is not None:
+        order = order[np.argsort(rows.time[order], kind="stable")]
+    return rows.p[order], rows.label[order]
+
+
+def batch_digests(rows: CheckedRows, batch: str | None) -> list[str]:
+    """Return digests that a batch is known by: of its name, and of its rows in any order."""
+    contents = [] if batch is None else [b"name" + batch.encode()]
+    hashes, kind = rows.key + rows.label.astype(np.uint64), b"rows"
+    if rows.time is not None:
+        moments = np.column_stack([hashes.view(np.int64), rows.time.view(np.int64)])
+        hashes, kind = row_hashes(moments, np.zeros(len(hashes), dtype=np.intp)), b"time"
+    if len(np.unique(hashes)) >= FEWEST_KINDS:
+        contents.append(kind + np.sort(hashes).tobytes())
+    return [hashlib.blake2b(content, digest_size=8).hexdigest() for content in contents]

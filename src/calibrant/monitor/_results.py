@@ -1,29 +1,27 @@
-"""What a monitor tells: its status, means, sums by period, and reports on unlabelled rows."""
+"""What a monitor tells: its status, reports on unlabelled rows, and ``write_page``."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import _drawing as style
+from calibrant._atomic_file import replace_file
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._solvers import prior_shift
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import os
+
+    from matplotlib.axes import Axes
 
     from calibrant._types import Floats
+    from calibrant.monitor._monitor import CalibrationMonitor
 
-
-MOST_PERIODS = 64  # periods that are kept: of more, neighbours become one
-LARGEST_PART = 1000  # rows of a batch that are one period at most, while there are few
-FIELDS = ("rows", "hits", "confidence", "log_e")
-"""Columns of a period: sums over its rows, and the evidence at its end."""
-
-_GROWTH, _POWER, _ZETA = 2.0, 1.4, 3.105  # of the epochs, of their prior, and zeta(1.4)
-_K1, _K2 = (_GROWTH**0.25 + _GROWTH**-0.25) / math.sqrt(2.0), (math.sqrt(_GROWTH) + 1.0) / 2.0
+SIZE = (6.4, 2.8)
+SECTIONS = ("Verdict", "Evidence", "Accuracy")
 
 
 @result()
@@ -50,14 +48,11 @@ class MonitorStatus(Result):
 
     def metrics(self) -> dict[str, float]:
         """Return numbers by name, for MLflow, Prometheus or evidently."""
-        numbers: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("n_rows", "log_e_value", "largest_log_e_value", "alarm", "power")
-        }
+        plain = "n_rows", "log_e_value", "largest_log_e_value", "alarm", "power"
+        numbers: dict[str, float] = {name: float(getattr(self, name)) for name in plain}
         for name in ("accuracy", "confidence", "gap"):
-            value = getattr(self, name)
-            numbers |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
-        return {f"calibrant_{k}": float(v) for k, v in numbers.items() if math.isfinite(v)}
+            numbers[name], numbers[f"{name}_low"], numbers[f"{name}_high"] = getattr(self, name)
+        return {f"calibrant_{k}": v for k, v in numbers.items() if math.isfinite(v)}
 
     def describe(self, alpha: float) -> dict[str, str]:
         """Return the evidence and the means in words; ``alpha`` is that of the monitor."""
@@ -82,10 +77,8 @@ class UnlabelledReport(Result):
 
     n_rows: int = doc("Number of rows of the batch.")
     accuracy: float = doc("Expected accuracy.")
-    confusion: NDArray[Any] = doc(
-        "Expected number of rows of each label (row) and prediction (column)."
-    )
-    priors: NDArray[Any] | None = doc(
+    confusion: Floats = doc("Expected number of rows of each label (row) and prediction (column).")
+    priors: Floats | None = doc(
         "Estimated class frequencies of these rows; None without labelled rows."
     )
     p_value: float = doc(
@@ -117,79 +110,83 @@ def report_unlabelled(p: Floats, sums: Floats, n_labelled: int) -> UnlabelledRep
     return UnlabelledReport(len(p), float(p.max(axis=1).mean()), p.T @ predicted, priors, p_value)
 
 
-@dataclass
-class MeanSequence:
-    """Mean of numbers in [low, high].
+def write_page(
+    path: str | os.PathLike[str], monitor: CalibrationMonitor, *, source: str = ""
+) -> None:
+    """Write the state of a monitor as a self-contained HTML page.
 
-    The interval covers the mean of the conditional expectations of the rows counted, at all times
-    at once, whatever they are and however they change: the empirical Bernstein confidence sequence
-    with the stitched boundary of Howard, Ramdas, McAuliffe and Sekhon (2021, Theorem 4, eq. 10).
+    Parameters
+    ----------
+    path : path-like
+        HTML file to write; it is replaced atomically.
+    monitor : CalibrationMonitor
+        What to show.
+    source : str, optional
+        Name of the monitored model, for the heading.
+
+    Examples
+    --------
+    >>> from calibrant.monitor import CalibrationMonitor, write_page
+    >>> write_page("monitor.html", CalibrationMonitor.load("monitor.json"))  # doctest: +SKIP
     """
+    from calibrant._pages.shell import Markup, render_page  # which needs a template engine
 
-    low: float
-    high: float
-    n_rows: int = 0
-    total: float = 0.0
-    variance: float = 0.0
-    KEPT: ClassVar[tuple[str, ...]] = ("n_rows", "total", "variance")
-
-    def count(self, values: Floats) -> None:
-        """Add rows; each is compared with the mean of those before it."""
-        totals = np.cumsum(values)
-        middle = 0.5 * (self.low + self.high)
-        n_before = self.n_rows + 1.0 + np.arange(len(values))  # and one row at the middle
-        deviation = values - (self.total + middle + totals - values) / n_before
-        self.variance += float(deviation @ deviation)
-        self.n_rows += len(values)
-        self.total += float(totals[-1])
-
-    def estimate(self, alpha: float) -> Estimate:
-        """Return the mean and its interval, which misses at some time with probability alpha."""
-        if self.n_rows == 0:
-            return Estimate(math.nan, self.low, self.high)
-        v, scale = max(self.variance, 1.0), self.high - self.low
-        epochs = _POWER * math.log(math.log(_GROWTH * v) / math.log(_GROWTH))
-        level = epochs + math.log(2.0 * _ZETA / alpha)
-        bound = math.sqrt(_K1**2 * v * level + (_K2 * scale * level) ** 2) + _K2 * scale * level
-        mean, half = self.total / self.n_rows, bound / self.n_rows
-        return Estimate(mean, max(mean - half, self.low), min(mean + half, self.high))
+    status = monitor.status()
+    text = render_page(
+        "calibrant.monitor",
+        style_of="calibrant.report",
+        title="Still calibrated?",
+        sections=[{"id": t.lower(), "title": t} for t in SECTIONS[: 3 if status.n_rows else 1]],
+        source=source,
+        status=status,
+        alpha=monitor.alpha,
+        run_length=monitor.run_length,
+        evidence=Markup(_evidence(monitor)),
+        accuracy=Markup(_accuracy(monitor)),
+    )
+    with replace_file(path) as file:
+        file.write(text.encode())
 
 
-class Periods:
-    """Sums over stretches of rows; when there are too many, neighbours become one."""
+def _evidence(monitor: CalibrationMonitor) -> str:
+    """Draw the e-process, in powers of ten, with the line of the alarm."""
+    status = monitor.status()
+    rows = np.append(0.0, monitor.periods_.column("rows").cumsum())
+    powers = np.append(0.0, monitor.periods_.column("log_e")) / math.log(10.0)
+    limit = -math.log10(monitor.alpha)
 
-    KEPT: ClassVar[tuple[str, ...]] = ("table", "fewest_rows")
+    def draw(ax: Axes) -> None:
+        ax.axhline(limit, color=style.RED, linestyle="--", linewidth=1.4)
+        ax.annotate("alarm", (0, limit), (4, 3), ("axes fraction", "data"), "offset points").set(
+            color=style.RED, fontsize=9
+        )
+        ax.plot(rows, powers, color=style.BLUE, linewidth=1.6)
+        for row, color in ((status.change_row, style.BLUE), (status.alarm_row, style.RED)):
+            if row is not None:
+                ax.plot([row], [limit], "o", color=color, markersize=7)
+        ax.set_ylim(top=max(1.2 * limit, 1.05 * powers.max()))
+        ax.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
+        ax.set(xlabel="rows counted", ylabel="e-value, power of ten")
 
-    def __init__(self) -> None:
-        self.table = np.zeros((0, len(FIELDS)))
-        self.fewest_rows = 1
-
-    def column(self, name: str) -> Floats:
-        """One field of all periods."""
-        return self.table[:, FIELDS.index(name)]
-
-    def add(self, confidence: Floats, hit: Floats, log_e: Floats) -> None:
-        """Add rows, in several parts if they are many: a large batch has a course as well."""
-        step = max(self.fewest_rows, LARGEST_PART)
-        for start in range(0, len(hit), step):
-            part = slice(start, start + step)
-            sums = len(hit[part]), hit[part].sum(), confidence[part].sum(), log_e[part][-1]
-            self._add(np.array(sums, dtype=np.float64))
-
-    def _add(self, new: Floats) -> None:
-        """Add sums, to the last period if that is not full."""
-        if len(self.table) and self.column("rows")[-1] < self.fewest_rows:
-            self.table[-1] = _join(self.table[-1], new)
-        else:
-            self.table = np.concatenate([self.table, new[None]])
-        if len(self.table) > MOST_PERIODS:
-            odd = self.table[len(self.table) // 2 * 2 :]
-            self.table = np.concatenate([_join(self.table[:-1:2], self.table[1::2]), odd])
-            self.fewest_rows = int(self.column("rows")[:-1].min())
+    label = f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}."
+    return style.to_svg(draw, SIZE, name="evidence", label=label)
 
 
-def _join(first: Floats, second: Floats) -> Floats:
-    """Add up periods that follow each other; the evidence is that at the end."""
-    joined = first + second
-    joined[..., -1] = second[..., -1]
-    return joined
+def _accuracy(monitor: CalibrationMonitor) -> str:
+    """Draw the accuracy of all periods beside the one that the probabilities predict."""
+    periods = monitor.periods_
+    rows = periods.column("rows")
+    expected, realised = periods.column("confidence") / rows, periods.column("hits") / rows
+    half = 2.0 * np.sqrt(realised * (1.0 - realised) / rows)
+    at = np.arange(1.0, len(rows) + 1.0)
+    ends = np.array([-0.1, 0.1]) if len(at) == 1 else 0.0  # a line of one period is short
+
+    def draw(ax: Axes) -> None:
+        ax.vlines(at, realised - half, realised + half, color=style.PALE, linewidth=1.6)
+        ax.plot(at + ends, expected + 0.0 * ends, "-.", color=style.GREEN, linewidth=1.6)
+        ax.plot(at, realised, "o", color=style.BLUE, markersize=4.5)
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
+        ax.set(xlabel="period", ylabel="accuracy")
+
+    label = "Expected accuracy as a line, realised accuracy as points, by period."
+    return style.to_svg(draw, SIZE, name="accuracy", label=label)

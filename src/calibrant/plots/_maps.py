@@ -123,9 +123,12 @@ def _picture(fitted: maps.CalibrationMap, names: Sequence[str]) -> MapPicture:
     note = "Probability of one class where the others share the rest equally"
     if np.ptp(values, axis=0).max() < 1e-3:
         shown, values = ["any class"], values[:1]
-    note += "." if len(values) <= MOST_CURVES else f": quantiles over {n_tried} classes."
-    curves = _lines_or_quantiles(shown, x, values)
-    return MapPicture("section", curves, note, y_label="probability after")
+    if len(values) > MOST_CURVES:
+        note += f": quantiles over {n_tried} classes"
+        shown = ["median", "a tenth is above", "a tenth is below"]
+        values = np.quantile(values, [0.5, 0.9, 0.1], axis=0)
+    curves = tuple(MapCurve(name, x, y) for name, y in zip(shown, values, strict=True))
+    return MapPicture("section", curves, f"{note}.", y_label="probability after")
 
 
 @_picture.register(maps.SharedSteps)
@@ -161,14 +164,6 @@ def _steps(thresholds: Floats, values: Floats, first: float = 0.0) -> tuple[Floa
 def _grid() -> Floats:
     """Probabilities close together near 0 and 1, where maps are steep."""
     return np.concatenate([[0.0], 1.0 / (1.0 + np.exp(-np.linspace(-14, 14, 281))), [1.0]])
-
-
-def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tuple[MapCurve, ...]:
-    """Return a line for each of a few maps, or quantiles over many."""
-    if len(values) > MOST_CURVES:
-        names = ("median", "a tenth is above", "a tenth is below")
-        values = np.quantile(values, [0.5, 0.9, 0.1], axis=0)
-    return tuple(MapCurve(name, x, y) for name, y in zip(names, values, strict=True))
 
 
 def draw_map(

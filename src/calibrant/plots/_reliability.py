@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,14 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike
 
     from calibrant._predictions import Predictions
-    from calibrant._types import Floats, Label
+    from calibrant._types import Floats, Label, Labels
     from calibrant.metrics import ReliabilityCurve, Seed
     from calibrant.scale import Chunks
+
+
+class Classifier(Protocol):
+    """What a diagram needs of an estimator."""
+
+    classes_: Labels
+
+    def predict_proba(self, X: Any, /) -> ArrayLike:
+        """Return the probability of each class, in the order of ``classes_``."""
+
 
 CURVE, REFERENCE, BARS = "calibrant-curve", "calibrant-reference", "calibrant-bars"
 COUNTS = "calibrant-counts"
@@ -46,56 +56,6 @@ COUNTED_WIDTH = 7.0
 
 UNINFORMATIVE = 0.75
 """Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
-
-
-def compute_reliability_grid(
-    y_true: ArrayLike,
-    probabilities: Mapping[str, ArrayLike],
-    *,
-    kind: object = None,
-    n_bins: int = 15,
-    strategy: Literal["uniform", "quantile"] | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-) -> dict[str, ReliabilityCurve]:
-    """Compute reliability curves of several methods on the same rows.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,)
-        True labels, or one-hot rows.
-    probabilities : mapping of str to array-like of shape (n_rows, n_classes)
-        Predictions by the name of each method.
-    kind, n_bins, sample_weight, classes
-        As in :func:`calibrant.metrics.reliability_curve`.
-    strategy : {"uniform", "quantile"}, optional
-        As there. By default a class of two has bins of equal mass, as in
-        :func:`calibrant.metrics.positive_ece`, and everything else bins of equal width.
-
-    Returns
-    -------
-    curves : dict of str to ReliabilityCurve
-        Curves in the same order.
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_reliability_grid
-    >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]}, n_bins=2)
-    >>> curves["a"].frequency
-    array([0., 1.])
-    """
-    curves = {}
-    for name, y_proba in probabilities.items():
-        rows = in_memory(y_true, y_proba, sample_weight, classes)
-        usual = usual_strategy(rows, kind) if strategy is None else strategy
-        curves[name] = reliability_curve(rows, kind=kind, n_bins=n_bins, strategy=usual)
-    return curves
-
-
-def usual_strategy(rows: Predictions, kind: Any) -> Literal["uniform", "quantile"]:
-    """Return the bins of a diagram: of equal mass for a class of two, which may be rare."""
-    is_class = rows.n_classes == 2 and not (isinstance(kind, str) and kind == "confidence")
-    return "quantile" if is_class else "uniform"
 
 
 def find_lower_end(curves: Iterable[ReliabilityCurve]) -> float:
@@ -166,7 +126,7 @@ def draw_reliability(
     draw_line(ax, curve, style.look(place))
     draw_counts(ax, curve)
     if notes is not None:
-        _print_lines(ax, curve, [*facts_of(curve), *count_of(curve), *notes])
+        _print_lines(ax, curve, notes)
     style.add_heading(ax, title)
     return ax
 
@@ -183,7 +143,7 @@ def draw_reliability_grid(
     Parameters
     ----------
     curves : mapping of str to ReliabilityCurve
-        From :func:`compute_reliability_grid`.
+        From :func:`calibrant.metrics.reliability_curve`, of the same rows, by name.
     notes : mapping of str to sequence of str, optional
         Lines printed in the diagrams, by the same names.
     n_columns : int, default=3
@@ -197,9 +157,10 @@ def draw_reliability_grid(
 
     Examples
     --------
-    >>> from calibrant.plots import compute_reliability_grid, draw_reliability_grid
-    >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]})
-    >>> figure = draw_reliability_grid(curves)  # doctest: +SKIP
+    >>> from calibrant.metrics import reliability_curve
+    >>> from calibrant.plots import draw_reliability_grid
+    >>> curve = reliability_curve([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    >>> figure = draw_reliability_grid({"a": curve})  # doctest: +SKIP
     """
     if not curves:
         raise ParameterError("curves is empty; pass at least one")
@@ -244,7 +205,7 @@ class ReliabilityDisplay:
 
     line_: Line2D
     ax_: Axes
-    figure_: Any
+    figure_: Figure | SubFigure
 
     def __init__(self, curve: ReliabilityCurve, *, estimator_name: str | None = None) -> None:
         self.curve = curve
@@ -310,11 +271,11 @@ class ReliabilityDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: Classifier,
+        X: object,
         y: ArrayLike,
         *,
-        kind: Any = None,
+        kind: object = None,
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] | None = None,
         n_resamples: int = 1000,
@@ -338,8 +299,9 @@ class ReliabilityDisplay:
             True labels.
         kind, n_bins, n_resamples, random_state, sample_weight
             As in :func:`calibrant.metrics.reliability_curve`.
-        strategy
-            As in :func:`compute_reliability_grid`.
+        strategy : {"uniform", "quantile"}, optional
+            As there. By default a class of two has bins of equal mass, as in
+            :func:`calibrant.metrics.positive_ece`, and everything else bins of equal width.
         classes : array-like of shape (n_classes,), optional
             Label of each column; ``classes_`` of the estimator by default.
         name : str, optional
@@ -393,8 +355,9 @@ class ReliabilityDisplay:
         ----------
         y_true, y_proba, kind, n_bins, n_resamples, random_state
             As in :func:`calibrant.metrics.reliability_curve`.
-        strategy
-            As in :func:`compute_reliability_grid`.
+        strategy : {"uniform", "quantile"}, optional
+            As there. By default a class of two has bins of equal mass, as in
+            :func:`calibrant.metrics.positive_ece`, and everything else bins of equal width.
         sample_weight, classes, pos_label
             As in :func:`calibrant.metrics.reliability_curve`.
         name, ref_line, ax, **kwargs
@@ -405,11 +368,14 @@ class ReliabilityDisplay:
         display : ReliabilityDisplay
         """
         rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+        if strategy is None:  # a class of two may be rare
+            is_class = rows.n_classes == 2 and not (isinstance(kind, str) and kind == "confidence")
+            strategy = "quantile" if is_class else "uniform"
         curve = reliability_curve(
             rows,
             kind=kind,
             n_bins=n_bins,
-            strategy=usual_strategy(rows, kind) if strategy is None else strategy,
+            strategy=strategy,
             n_resamples=n_resamples,
             random_state=random_state,
         )
@@ -424,17 +390,17 @@ def facts_of(curve: ReliabilityCurve) -> list[str]:
     return [f"{name} {percent(curve.ece)}", *([p] if p else [])]
 
 
-def count_of(curve: ReliabilityCurve) -> list[str]:
-    """Return how many rows have the label of a class, in words; of the confidence nothing."""
-    if is_confidence(curve):
-        return []
-    happened = np.nansum(curve.weight * np.where(curve.weight > 0, curve.frequency, 0.0))
-    return [f"{happened:,.0f} of {curve.weight.sum():,.0f} rows"]
+def _print_lines(ax: Axes, curve: ReliabilityCurve, notes: Sequence[str]) -> None:
+    """Print error and notes in the upper left corner, or at the lower right if the curve is there.
 
-
-def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> None:
-    """Print them in the upper left corner, or at the lower right if the curve is there."""
+    Of a class, they also say how many rows have its label.
+    """
     x, y = curve.mean_probability, curve.frequency
+    lines = facts_of(curve)
+    if not is_confidence(curve):
+        happened = np.nansum(curve.weight * np.where(curve.weight > 0, y, 0.0))
+        lines.append(f"{happened:,.0f} of {curve.weight.sum():,.0f} rows")
+    lines += notes
     informative = ~(curve.consistency_high - curve.consistency_low >= UNINFORMATIVE)
     above = np.count_nonzero(informative & (x < 0.55) & (y > 0.6))
     below = np.count_nonzero(informative & (x > 0.45) & (y < 0.55))
@@ -533,9 +499,8 @@ def finish_grid(figure: Figure, curve: ReliabilityCurve, title: str | None = Non
         point(linewidth=1.4, label="observed (larger: more rows)"),
     ]
     if np.isfinite(curve.p_value):
-        level = f"{100 * curve.consistency_level:g} %"
         marks += [
-            Patch(color=style.PALE, label=f"{level} range if calibrated"),
+            Patch(color=style.PALE, label="95 % range if calibrated"),
             point(linestyle="none", markerfacecolor="white", label="within this range"),
         ]
     n_columns = 2 if figure.get_figwidth() > 4 else 1

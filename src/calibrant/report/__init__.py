@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from calibrant.report._answers import read_answers
     from calibrant.report._comparison import compare
     from calibrant.report._models import ModelAnswers, compare_models
-    from calibrant.report._models_page import write_models
-    from calibrant.report._page import build_report, write_report
+    from calibrant.report._page import write_models, write_report
+    from calibrant.report._results import Comparison
 
 _HOMES = {
+    "Comparison": "calibrant.report._results",
     "ModelAnswers": "calibrant.report._models",
-    "build_report": "calibrant.report._page",
     "compare": "calibrant.report._comparison",
     "compare_models": "calibrant.report._models",
     "read_answers": "calibrant.report._answers",
-    "write_models": "calibrant.report._models_page",
+    "write_models": "calibrant.report._page",
     "write_report": "calibrant.report._page",
 }
 """The module of every public name."""
 
 __all__ = [
+    "Comparison",
     "ModelAnswers",
-    "build_report",
     "compare",
     "compare_models",
     "read_answers",

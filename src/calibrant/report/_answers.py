@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _notices as notices
-from calibrant._files.logs import read_logs
+from calibrant._files.formats import files_below
+from calibrant._files.logs import find_runs, read_logs
 from calibrant._files.readers import FILE, QUESTION
-from calibrant._files.request import Request
-from calibrant._files.runs import find_runs
+from calibrant._files.source import Request
 from calibrant.errors import CalibrantWarning, PredictionFileError, number_of, some_in_words
 from calibrant.report._models import ModelAnswers
 
 if TYPE_CHECKING:
     import os
 
-    from calibrant._files.runs import Run
+    from calibrant._files.logs import Run
     from calibrant._files.source import Rows
 
 TASK = "task"
@@ -61,7 +61,7 @@ def read_answers(
         raise PredictionFileError(
             f"{home} is not a directory; name one with logs of several models"
         )
-    runs, older = find_runs(home)
+    runs, older = find_runs(home, files_below(home, "log"))
     if older:
         names = some_in_words([str(run.file.relative_to(home)) for run in older])
         notices.warn(CalibrantWarning(f"newer runs take the place of {names}"))

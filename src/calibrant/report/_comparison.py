@@ -122,7 +122,7 @@ def compare(
     Returns
     -------
     Comparison
-        Results, for :func:`build_report` or to read.
+        Results, for :func:`write_report` or to read.
 
     Notes
     -----

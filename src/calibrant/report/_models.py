@@ -15,8 +15,7 @@ from calibrant import AutoCalibrator, MaskedCalibrator, TemperatureScaling, erro
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant._calibrators.composition import out_of_fold
-from calibrant._extras import needed
-from calibrant._result import Estimate, Result, doc, result
+from calibrant._result import Estimate, Result, data_frame, doc, result
 from calibrant._text import percent, shorten
 from calibrant.metrics import class_shares, positive_ece
 
@@ -131,20 +130,16 @@ class ModelTable(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with a row for each model and task."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise needed(error, "to_frame", "cli") from error
         rows = []
         for row in self.rows:
-            cells = row.to_dict()
-            del cells["bias"]
-            for name in ("accuracy", "overconfidence", "overconfidence_calibrated"):
-                estimate = cells.pop(name)
-                ends = {"": "value", "_low": "low", "_high": "high"}
-                cells |= {f"{name}{end}": estimate[key] for end, key in ends.items()}
+            cells = {name: getattr(row, name) for name in ModelRow.__slots__ if name != "bias"}
+            for name, (value, low, high) in [
+                (name, own) for name, own in cells.items() if isinstance(own, Estimate)
+            ]:
+                del cells[name]
+                cells |= {name: value, f"{name}_low": low, f"{name}_high": high}
             rows.append(cells)
-        return pd.DataFrame(rows)
+        return data_frame(rows)
 
     def sorted_by(self, column: str) -> ModelTable:
         """Return the table in the order of a column, the largest value first; of text, A first."""

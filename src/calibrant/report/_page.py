@@ -1,4 +1,4 @@
-"""``build_report`` and ``write_report``: a comparison as one self-contained HTML page."""
+"""``write_report`` and ``write_models``: results as one self-contained HTML page each."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
 from calibrant.metrics import METRICS, SIGNIFICANT, headline
 from calibrant.plots import compute_map, draw_map, draw_reliability, find_lower_end
+from calibrant.report._models import describe
 from calibrant.report._results import with_interval
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from calibrant._result import Estimate
     from calibrant.metrics import SegmentTable
+    from calibrant.report._models import ModelTable
     from calibrant.report._results import Comparison, Decisions, MethodResult
 
 
@@ -43,7 +45,7 @@ class PageCell(NamedTuple):
     """A number of a table, with smaller lines under it."""
 
     text: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # "" is none
     is_best: bool = False
 
 
@@ -73,36 +75,25 @@ def method_tables(comparison: Comparison) -> tuple[PageTable, PageTable]:
         f"NLL minus {comparison.baseline}",
         *comparison.results[0].binary_texts,
     ]
-    rows = {}
-    for method in comparison.results:
-        cells = [_metric_cell(method, name, text) for name, text in best.items()]
-        binary = [PageCell(text, _lines(below)) for text, below in method.binary_texts.values()]
-        cells[after_nll:after_nll] = [_difference_cell(method), *binary]
-        cells.append(PageCell("-" if method.calibrator is None else f"{method.fit_seconds:.2f}"))
-        is_chosen = method.method == verdict.chosen
-        rows[method.method] = PageRow(method.method, cells, printable(method.title), is_chosen)
-    listed = [row for method, row in rows.items() if method in verdict.listed]
-    others = [row for method, row in rows.items() if method not in verdict.listed]
+    listed: list[PageRow] = []
+    others: list[PageRow] = []
+    for own in comparison.results:
+        cells = []
+        for name, best_text in best.items():
+            text, interval = with_interval(getattr(own.evaluation, name), METRICS[name].text)
+            chance = p_words(own.p_values.get(name, math.nan))
+            cells.append(PageCell(text, (interval, chance), text == best_text))
+        gap, beside = own.difference, PageCell("0")
+        if gap is not None:
+            ends = "" if math.isnan(gap.low) else f"{gap.low:+.4f} to {gap.high:+.4f}"
+            beside = PageCell(f"{gap.value:+.4f}", (ends, p_words(gap.p_value)))
+        binary = [PageCell(text, (below,)) for text, below in own.binary_texts.values()]
+        cells[after_nll:after_nll] = [beside, *binary]
+        cells.append(PageCell("-" if own.calibrator is None else f"{own.fit_seconds:.2f}"))
+        row = PageRow(own.method, cells, printable(own.title), own.method == verdict.chosen)
+        (listed if own.method in verdict.listed else others).append(row)
     heads.append("fit, s")
     return PageTable("method", heads, listed), PageTable("method", heads, others)
-
-
-def _lines(*texts: str) -> tuple[str, ...]:
-    return tuple(filter(None, texts))
-
-
-def _metric_cell(result: MethodResult, name: str, best: str) -> PageCell:
-    text, interval = with_interval(getattr(result.evaluation, name), METRICS[name].text)
-    chance = p_words(result.p_values.get(name, math.nan))
-    return PageCell(text, _lines(interval, chance), text == best)
-
-
-def _difference_cell(result: MethodResult) -> PageCell:
-    gap = result.difference
-    if gap is None:
-        return PageCell("0")
-    interval = "" if math.isnan(gap.low) else f"{gap.low:+.4f} to {gap.high:+.4f}"
-    return PageCell(f"{gap.value:+.4f}", _lines(interval, p_words(gap.p_value)))
 
 
 def class_table(comparison: Comparison) -> PageTable | None:
@@ -139,7 +130,7 @@ def group_table(comparison: Comparison) -> PageTable | None:
     heads = [f"{m.heading} {when}" for m in (nll, error) for when in ("before", "after")]
     rows = []
     for g in after:
-        cells = [PageCell(f"{g.n_rows:,}", ("few",) * g.has_few_rows)]
+        cells = [PageCell(f"{g.n_rows:,}", ("few" * g.has_few_rows,))]
         cells += [
             _estimate_cell(one.estimates[metric.id], metric.text)
             for metric in (nll, error)
@@ -154,38 +145,38 @@ def decision_table(decisions: Decisions | None) -> PageTable | None:
     """Return what decisions cost, before and after."""
     if decisions is None:
         return None
-    rows = [
-        PageRow(
-            method,
-            [
-                _estimate_cell(estimate, partial(amount, scale=estimate.value))
-                for estimate in (cost.realised, cost.predicted)
-            ],
-        )
-        for method, cost in decisions.costs.items()
-    ]
+    rows = []
+    for method, cost in decisions.costs.items():
+        told = cost.realised, cost.predicted
+        cells = [_estimate_cell(one, partial(amount, scale=one.value)) for one in told]
+        rows.append(PageRow(method, cells))
     return PageTable("method", ["cost of a decision", "promised by the probabilities"], rows)
 
 
 def _estimate_cell(estimate: Estimate, write: Callable[[float], str]) -> PageCell:
     text, interval = with_interval(estimate, write)
-    return PageCell(text, _lines(interval))
+    return PageCell(text, (interval,))
 
 
 SIZE = (3.7, 3.6)
 """Size of diagrams, in inches; the style sheet scales them."""
 
 
-def build_report(
+def write_report(
+    path: str | os.PathLike[str],
     comparison: Comparison,
     *,
     title: str = "Calibration report",
     commands: Sequence[str] | None = None,
-) -> str:
-    """Return the page: no network, no other files, names of classes and files as plain text.
+) -> None:
+    """Write a comparison to a page of HTML, whole or not at all.
+
+    The page needs no network and no other files; names of classes and files are plain text in it.
 
     Parameters
     ----------
+    path : path-like
+        The file to write.
     comparison : Comparison
         From :func:`calibrant.report.compare`.
     title : str, default="Calibration report"
@@ -193,25 +184,28 @@ def build_report(
     commands : sequence of str, optional
         Command lines that apply the method of the verdict, to be shown beside those of Python.
 
-    Returns
-    -------
-    page : str
-        HTML.
-
     Examples
     --------
-    >>> from calibrant.datasets import overconfident_digits
-    >>> from calibrant.report import build_report, compare
-    >>> scores, y, new_scores, new_y = overconfident_digits()
-    >>> page = build_report(compare(y, scores, new_y, new_scores, "ts", n_resamples=20))
-    >>> page.splitlines()[0]
-    '<!DOCTYPE html>'
+    >>> from calibrant.report import write_report
+    >>> write_report("report.html", comparison)  # doctest: +SKIP
     """
-    verdict = comparison.verdict
+    page = page_of(comparison, title=title, commands=commands)
+    with replace_file(path) as file:
+        file.write(page.encode("utf-8"))
+
+
+def page_of(
+    comparison: Comparison,
+    *,
+    title: str = "Calibration report",
+    commands: Sequence[str] | None = None,
+) -> str:
+    """Return the page of a comparison."""
+    verdict, settings = comparison.verdict, comparison.settings
     listed, others = method_tables(comparison)
     in_view = [comparison.result(method) for method in verdict.in_view]
     by_group = None if comparison.by_group is None else comparison.by_group[verdict.applied]
-    smallest = lower_end(comparison)
+    smallest, seed = lower_end(comparison), in_words(settings["random_state"])
     sections = {
         "verdict": "Verdict",
         "methods": "Methods",
@@ -228,9 +222,9 @@ def build_report(
         title=title,
         sections=[{"id": name, "title": words} for name, words in sections.items() if words],
         comparison=comparison,
-        settings=comparison.settings,
+        settings=settings,
         verdict=verdict,
-        level=f"{100 * comparison.settings['confidence_level']:g} %",
+        level=f"{100 * settings['confidence_level']:g} %",
         is_log=smallest > 0.0,
         headline=headline(comparison.n_classes).title,
         pictures=[reliability_picture(comparison, result, smallest) for result in in_view],
@@ -248,34 +242,16 @@ def build_report(
         worth=decision_table(comparison.decisions),
         python=python_lines(comparison, verdict.applied),
         commands=None if commands is None else "\n".join(commands),
-        facts=_run_facts(comparison),
+        facts=[
+            *comparison.sources.items(),
+            ("rows", f"{settings['n_val']:,} for calibration, {settings['n_test']:,} for the test"),
+            ("scores", settings["scores"] + (", weighted rows" if settings["weights"] else "")),
+            ("bins", str(settings["n_bins"])),
+            ("resamples", f"{settings['n_resamples']} for tests and intervals, seed {seed}"),
+            ("time", f"{comparison.seconds:.1f} s in all"),
+            ("versions", ", ".join(f"{name} {v}" for name, v in comparison.versions.items())),
+        ],
     )
-
-
-def write_report(
-    path: str | os.PathLike[str],
-    comparison: Comparison,
-    *,
-    title: str = "Calibration report",
-    commands: Sequence[str] | None = None,
-) -> None:
-    """Write the page to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write.
-    comparison, title, commands
-        As in :func:`build_report`.
-
-    Examples
-    --------
-    >>> from calibrant.report import write_report
-    >>> write_report("report.html", comparison)  # doctest: +SKIP
-    """
-    page = build_report(comparison, title=title, commands=commands).encode("utf-8")
-    with replace_file(path) as file:
-        file.write(page)
 
 
 def python_lines(comparison: Comparison, applied: str) -> str:
@@ -303,21 +279,6 @@ def python_lines(comparison: Comparison, applied: str) -> str:
         f"calibrator.fit(scores, y{weights}{known})  # the calibration part\n"
         f"probabilities = calibrator.predict_proba(new_scores{new})"
     )
-
-
-def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
-    """Sizes, seeds, names and versions."""
-    settings = comparison.settings
-    seed = in_words(settings["random_state"])
-    return [
-        *comparison.sources.items(),
-        ("rows", f"{settings['n_val']:,} for calibration, {settings['n_test']:,} for the test"),
-        ("scores", settings["scores"] + (", weighted rows" if settings["weights"] else "")),
-        ("bins", str(settings["n_bins"])),
-        ("resamples", f"{settings['n_resamples']} for tests and intervals, seed {seed}"),
-        ("time", f"{comparison.seconds:.1f} s in all"),
-        ("versions", ", ".join(f"{name} {v}" for name, v in comparison.versions.items())),
-    ]
 
 
 def lower_end(comparison: Comparison) -> float:
@@ -374,3 +335,77 @@ def map_picture(result: MethodResult, smallest: float) -> dict[str, Any]:
     label = f"Calibration map of {printable(result.method)}. {picture.note}"
     svg = style.to_svg(draw, SIZE, name=f"map of {result.method}", label=label)
     return {"svg": Markup(svg), "head": printable(result.method), "words": picture.note}
+
+
+MOST_MODELS = 30
+"""Rows of the picture: those of all tasks, if models have several."""
+
+
+def write_models(
+    path: str | os.PathLike[str], table: ModelTable, *, title: str = "Models side by side"
+) -> None:
+    """Write a table of models to a page of HTML, with a picture and their differences.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    table : ModelTable
+        From :func:`compare_models`; its order is that of the page.
+    title : str, default="Models side by side"
+        Heading of the page.
+
+    Examples
+    --------
+    >>> from calibrant.report import write_models
+    >>> write_models("models.html", table)  # doctest: +SKIP
+    """
+    head, *lines = table.cells()
+    page = render_page(
+        "calibrant.report",
+        template="models.html.jinja",
+        title=title,
+        sections=[
+            {"id": "models", "title": "Models"},
+            {"id": "differences", "title": "Differences"},
+        ],
+        level=f"{100 * table.confidence_level:g} %",
+        n_models=len({row.model for row in table.rows}),
+        picture=Markup(models_picture(table)),
+        head=head,
+        n_names=1 + ("task" in head),
+        lines=lines,
+        differences=[describe(one) for one in table.differences],
+    )
+    with replace_file(path) as file:
+        file.write(page.encode("utf-8"))
+
+
+def models_picture(table: ModelTable) -> str:
+    """Return the accuracy of models, and how sure they are, before and after calibration."""
+    rows = [row for row in table.rows if row.task == table.rows[0].task][:MOST_MODELS]
+
+    def draw(ax: Axes) -> None:
+        for place, row in enumerate(rows):
+            low, high = row.accuracy.low, row.accuracy.high
+            ax.plot([low, high], [place, place], color=style.BLUE, linewidth=2)
+            after = row.accuracy_calibrated + row.overconfidence_calibrated.value
+            dots = (
+                ("accuracy", row.accuracy.value, style.BLUE, "o", "full"),
+                ("confidence", row.confidence, style.VERMILION, "D", "full"),
+                ("accuracy after", row.accuracy_calibrated, style.BLUE, "o", "none"),
+                ("confidence after", after, style.VERMILION, "D", "none"),
+            )
+            for name, x, color, marker, filled in dots:
+                label = name if place == 0 else None
+                ax.plot([x], [place], marker, color=color, fillstyle=filled, label=label)
+        ax.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+        ax.set_yticklabels([style.literal(printable(row.model, 28)) for row in rows])
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+
+    told = "; ".join(
+        f"{printable(row.model)} {row.accuracy.value:.0%} right, {row.confidence:.0%} sure"
+        for row in rows
+    )
+    size = (7.6, 1.1 + 0.42 * len(rows))
+    return style.to_svg(draw, size, name="models", label=f"Accuracy and confidence: {told}.")

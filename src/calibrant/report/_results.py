@@ -7,8 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _gate as gate
-from calibrant._extras import needed
-from calibrant._result import Estimate, doc, result
+from calibrant._result import Estimate, data_frame, doc, result
 from calibrant._text import align_columns, escape, money, percent, shorten
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import LARGEST_SHARE, METRICS, headline, metrics_of
@@ -152,7 +151,23 @@ class Decisions:
 
 @result(eq=False, repr=False)
 class Comparison:
-    """Result of :func:`compare`; ``print`` shows it as a table."""
+    """Result of :func:`compare`; ``print`` shows it as a table.
+
+    Parameters
+    ----------
+    results, failures, classes, val_counts, test_counts, settings, sources, versions, warnings
+    created, seconds, by_group, segments, decisions
+        The attributes of these names.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.report import compare
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> comparison = compare(y, scores, new_y, new_scores, "ts", n_resamples=20)
+    >>> comparison.verdict.chosen, comparison.result("ts").fit_seconds < 60
+    ('ts', True)
+    """
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
@@ -226,11 +241,7 @@ class Comparison:
 
     def to_frame(self) -> pd.DataFrame:
         """Return all numbers of every method, a row each, as a data frame; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise needed(error, "to_frame", "cli") from error
-        return pd.DataFrame([_record(result) for result in self.results]).set_index("method")
+        return data_frame(map(_record, self.results)).set_index("method")
 
     @property
     def n_classes(self) -> int:
@@ -314,7 +325,7 @@ def with_interval(estimate: Estimate, write: Callable[[float], str]) -> tuple[st
     return value, "" if math.isnan(estimate.low) else f"{low} to {high}"
 
 
-def _record(result: MethodResult) -> dict[str, Any]:
+def _record(result: MethodResult) -> dict[str, object]:
     """Numbers of a method by name, in units of one."""
     record: dict[str, object] = {"method": result.method, "class": result.title}
     binary = result.evaluation.binary

@@ -18,8 +18,7 @@ import numpy as np
 from calibrant import _extras as extras
 from calibrant._files.arrays import Archive
 from calibrant._files.formats import read_prediction_file
-from calibrant._files.request import Request
-from calibrant._files.source import Place, Rows, check_file, decoding
+from calibrant._files.source import Place, Request, Rows, check_file, decoding
 from calibrant.errors import PredictionFileError
 from calibrant.study._methods import ON_LOGITS
 

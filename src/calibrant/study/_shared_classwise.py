@@ -10,11 +10,11 @@ import numpy as np
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, choice, fitted, number
-from calibrant._maps.cells import ClasswiseCurves
-from calibrant._solvers.flattened import pool_segments
+from calibrant._maps.curves import ClasswiseCurves
 from calibrant._solvers.one_vs_rest import (
     BinaryProblem,
     binary_problem,
+    pool_segments,
     solve_each,
     solve_isotonic_steps,
 )

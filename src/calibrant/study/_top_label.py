@@ -16,8 +16,7 @@ import numpy as np
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._kernels.tables import TIED
-from calibrant._maps.cells import TopLabelMap
-from calibrant._maps.curves import IDENTITY
+from calibrant._maps.curves import IDENTITY, TopLabelMap
 from calibrant._maps.steps import Histogram
 from calibrant._solvers.one_vs_rest import (
     BinaryProblem,

@@ -1,16 +1,21 @@
-"""Errors of all classes: numbers by hand, and their pictures."""
+"""Pictures of classes, decisions and segments: what is drawn is what was computed."""
 
 from functools import reduce
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 
+from calibrant.decisions import cost_curve, decision_curve, risk_coverage
 from calibrant.errors import ParameterError
-from calibrant.metrics import Predictions, classwise_ece, reliability_curve
-from calibrant.plots import (
-    compute_classwise,
-    draw_classwise,
+from calibrant.metrics import (
+    Predictions,
+    calibration_segments,
+    classwise_ece,
+    reliability_curve,
 )
+from calibrant.plots import compute_classwise, draw_classwise, draw_decisions, draw_segments
 from calibrant.scale import Chunks
 from conftest import simulate
 
@@ -90,5 +95,81 @@ def test_predictions_and_chunks_are_the_rows_that_they_hold(n_classes):
         summary = compute_classwise(given, n_worst=2)
         for name in set(rows.__slots__) - {"curves"}:
             np.testing.assert_allclose(getattr(summary, name), getattr(rows, name), atol=1e-12)
-    with pytest.raises(ParameterError, match="of their own"):
-        compute_classwise(read, sample_weight=weight)
+
+
+MANY, LABELS = simulate(3000, 4)
+EVENTS, POSITIVE = (LABELS == 1).astype(int), MANY[:, 1]
+PAIR = {"false_positive": 1, "false_negative": 5}
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_decision_curves_have_all_and_none_beside_them():
+    curve = decision_curve(EVENTS, POSITIVE)
+    ax = draw_decisions({"before": curve, "after": curve}, title="two")
+    assert labels(ax) == ["before", "after", "act on all", "act on none"]
+    first, second, everybody, nobody = ax.lines
+    np.testing.assert_array_equal(first.get_ydata(), curve.net_benefit)
+    assert first.get_linestyle() != second.get_linestyle()
+    np.testing.assert_array_equal(everybody.get_ydata(), curve.treat_all)
+    assert {*nobody.get_ydata()} == {0.0}
+    assert ax.get_title() == "two"
+    assert labels(draw_decisions(curve))[0] == "act above the threshold"
+
+
+def test_cost_curves_show_the_threshold_of_the_costs():
+    curve = cost_curve(EVENTS, POSITIVE, PAIR)
+    ax = draw_decisions(curve)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), curve.cost)
+    assert {*ax.lines[1].get_xdata()} == {curve.threshold}
+    assert labels(ax)[1] == "by the costs: 0.167"
+    assert ax.get_ylim()[0] == 0.0
+
+
+def test_risk_is_drawn_over_coverage_in_few_points():
+    curve = risk_coverage(LABELS, MANY)
+    ax = draw_decisions({"a $name$": curve})
+    (line,) = ax.lines
+    assert len(line.get_xdata()) <= 1000 < len(curve.risk)
+    assert line.get_ydata()[-1] == curve.risk[-1]
+    assert labels(ax)[0].startswith(r"a \$name\$")
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(ParameterError, match="nothing to draw"):
+        draw_decisions({})
+
+
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame({"plan $x$": RNG.choice(["a", "b", "c"], 3000), "age": RNG.normal(size=3000)})
+P = RNG.uniform(0.1, 0.3, 3000)
+LEFT = RNG.random(3000) < P + 0.2 * (FRAME["plan $x$"] == "a")
+
+
+def test_every_segment_has_a_line():
+    found = calibration_segments(LEFT, P, FRAME)
+    assert found.segments
+    ax = draw_segments(found)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names[0].startswith(r"plan \$x\$ = a")
+    assert len(names) == len(found.segments)
+    observed, predicted = ax.lines
+    assert observed.get_xdata()[0] == pytest.approx(100 * found.segments[0].observed.value)
+    assert predicted.get_xdata()[0] == pytest.approx(100 * found.segments[0].predicted)
+    (low, _), (high, _) = ax.collections[0].get_segments()[0]
+    assert (low, high) == pytest.approx([100 * end for end in found.segments[0].observed[1:]])
+    assert ax.get_xlabel() == "share of True, %"
+    proba = np.stack([P, 0.3 - P / 2, 0.7 - P / 2], axis=1)
+    top = calibration_segments(np.where(LEFT, 0, 2), proba, FRAME, classes=[0, 1, 2])
+    assert draw_segments(top).get_xlabel() == "share of rows that are right, %"
+
+
+def test_a_picture_says_that_there_is_no_segment():
+    _, axes = plt.subplots(1, 2)
+    honest = np.random.default_rng(1).random(3000) < P
+    ax = draw_segments(calibration_segments(honest, P, FRAME), axes[1])
+    assert ax is axes[1]
+    assert ax.texts[0].get_text().startswith("No segments")
+    assert list(ax.get_xticks()) == []

@@ -1,9 +1,10 @@
-"""A judge that compares two answers: calibrated wins, position bias and strengths of models."""
+"""Several models and one judge: their mean human grades, or their strengths by pairs of answers."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -13,14 +14,16 @@ from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.judge._interval import estimate_mean
-from calibrant.judge._judge import find_graded, read_items, read_judged
+from calibrant.judge._rows import find_graded, read_items, read_judged, read_values
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from calibrant._types import Array, Bools, Floats, Wholes
     from calibrant.metrics import Seed
 
-    Floats = NDArray[np.float64]
+FEWEST_OF_GROUP = 10
+"""Labelled rows of each group."""
 
 WINS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 """Verdicts, and what each is worth to the model that was shown first."""
@@ -39,6 +42,194 @@ ROUNDS, STEP = 100, 1e-10
 
 
 @result(repr=False)
+class GroupComparison(Result):
+    """Mean human grades by group, and the difference of every two groups; ``print`` shows both."""
+
+    groups: tuple[str, ...] = doc("Names of the groups, the one of the largest mean first.")
+    means: tuple[Estimate, ...] = doc("Mean human grade of each group, and its interval.")
+    labelled_means: tuple[Estimate, ...] = doc("The same, estimated from its labels alone.")
+    n_labelled: tuple[int, ...] = doc("Labelled rows of each group.")
+    n_rows: tuple[int, ...] = doc("All rows of each group.")
+    pairs: tuple[tuple[str, str], ...] = doc("Every two groups, the one of the larger mean first.")
+    differences: tuple[Estimate, ...] = doc("Difference of the means of each pair.")
+    confidence_level: float = doc("Confidence level of the intervals.")
+
+    def __repr__(self) -> str:
+        width = max(len("group"), *map(len, self.groups))
+        lines = [
+            f"{'group':<{width}}  {'mean human grade':>26}  {'labels alone':>26}  labels    rows"
+        ]
+        for name, mean, plain, n, m in zip(
+            self.groups, self.means, self.labelled_means, self.n_labelled, self.n_rows, strict=True
+        ):
+            numbers = f"{_brief(mean):>26}  {_brief(plain):>26}  {n:>6,}  {m:>6,}"
+            lines.append(f"{name:<{width}}  {numbers}")
+        lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
+        for (first, second), gap in zip(self.pairs, self.differences, strict=True):
+            sure = "" if gap.low <= 0.0 <= gap.high else "  *"
+            lines.append(f"{first} - {second}: {_brief(gap)}{sure}")
+        return "\n".join(lines)
+
+
+def _brief(estimate: Estimate) -> str:
+    return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def compare_judged(
+    human: ArrayLike,
+    judged: ArrayLike,
+    groups: ArrayLike,
+    *,
+    items: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    scores: str = "probabilities",
+    target: Literal["rows", "population"] = "rows",
+    confidence_level: float = 0.95,
+    random_state: Seed = 0,
+) -> GroupComparison:
+    """Estimate the mean human grade of each group, such as a model, and compare the groups.
+
+    One calibrator is fitted to the labelled rows of all groups, and the mean residual of its own
+    labelled rows corrects the mean of each group: a judge that favours a model does no harm.
+
+    Parameters
+    ----------
+    human : array-like of shape (n_rows,)
+        Human grades, None or NaN where there is none; the labelled rows of a group must be a random
+        sample of its rows.
+    judged : array-like of shape (n_rows,) or (n_rows, n_grades)
+        Grades of the judge, or its probability of each grade, as of :func:`calibrate_judge`.
+    groups : array-like of shape (n_rows,)
+        Group of each row.
+    items : array-like of shape (n_rows,), optional
+        Question, document or conversation that each row belongs to. Rows of one item are alike:
+        intervals of a mean are wider for it, and those of the difference of two groups that
+        answered the same items usually narrower.
+    classes, values, scores, target, confidence_level, random_state
+        As of :func:`calibrate_judge`.
+
+    Returns
+    -------
+    GroupComparison
+        Means with intervals, and the difference of every two groups.
+
+    Notes
+    -----
+    The interval of a difference a - b is made of those of both means (Zou and Donner, 2008): with r
+    the correlation of the two estimates over items, its lower end is
+
+        a - b - sqrt((a - a_low)^2 + (b_high - b)^2 - 2 r (a - a_low) (b_high - b)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.judge import compare_judged
+    >>> rng = np.random.default_rng(0)
+    >>> model = np.repeat(["small", "large"], 500)
+    >>> grade = rng.binomial(1, np.where(model == "large", 0.8, 0.6)).astype(float)
+    >>> judged = np.where(rng.random(1000) < 0.85, grade, 1 - grade)
+    >>> human = np.where(rng.random(1000) < 0.2, grade, np.nan)
+    >>> comparison = compare_judged(human, judged, model)
+    >>> comparison.pairs
+    (('large', 'small'),)
+    >>> comparison.differences[0].low > 0
+    True
+    """
+    gate.check_option("target", target, ("rows", "population"))
+    gate.check_number("confidence_level", confidence_level, low=0.0, high=1 - 1e-9)
+    stored = np.asarray(judged)
+    n_rows = len(stored)
+    names, codes = gate.read_groups(groups, n_rows)
+    is_graded, grades = find_graded(human, n_rows)
+    rows = read_judged(grades, stored[is_graded], stored[~is_graded], classes, scores)
+    numbers = read_values(rows.grades, values)
+    item = read_items(items, n_rows)
+    clusters = None if items is None else item[is_graded]
+    y, graded = rows.grade(is_graded, numbers, clusters, random_state)
+    means, plain, parts = [], [], []
+    for code, name in enumerate(names.tolist()):
+        mine, labelled = codes == code, (codes == code) & is_graded
+        if np.count_nonzero(labelled) < FEWEST_OF_GROUP:
+            raise errors.ShapeError(
+                f"group {errors.in_words(name)} has "
+                f"{errors.number_of(int(labelled.sum()), 'human grade')}",
+                remedy=f"grade at least {FEWEST_OF_GROUP} of its rows, drawn at random",
+                argument="human",
+                value=name,
+            )
+        tuned, alone, power = estimate_mean(
+            y[labelled],
+            graded[labelled],
+            graded[mine & ~is_graded],
+            target,
+            confidence_level,
+            numbers,
+            _own_clusters(item[labelled]),
+        )
+        means.append(tuned)
+        plain.append(alone)
+        parts.append(_influence(y, graded, mine, labelled, power, target))
+    order = np.argsort([-mean.value for mean in means], kind="stable").tolist()
+    shares = [np.bincount(item, part) for part in parts]
+    pairs = list(combinations(order, 2))
+    return GroupComparison(
+        groups=tuple(str(names[i]) for i in order),
+        means=tuple(means[i] for i in order),
+        labelled_means=tuple(plain[i] for i in order),
+        n_labelled=tuple(int(np.sum((codes == i) & is_graded)) for i in order),
+        n_rows=tuple(int(np.sum(codes == i)) for i in order),
+        pairs=tuple((str(names[i]), str(names[j])) for i, j in pairs),
+        differences=tuple(
+            subtract(means[i], means[j], _correlation(shares[i], shares[j])) for i, j in pairs
+        ),
+        confidence_level=float(confidence_level),
+    )
+
+
+def _own_clusters(items: Wholes) -> Wholes | None:
+    """Return the clusters of the labelled rows of a group; None if each is an item of its own."""
+    names, codes = np.unique(items, return_inverse=True)
+    return None if len(names) == len(items) else codes
+
+
+def _influence(
+    y: Floats,
+    graded: Floats,
+    mine: Bools,
+    labelled: Bools,
+    power: float,
+    target: str,
+) -> Floats:
+    """Return what each row adds to the error of the estimated mean of its group."""
+    n, m = np.count_nonzero(labelled), np.count_nonzero(mine)
+    rest = y[labelled] - power * graded[labelled]
+    part = np.zeros(len(y))
+    part[labelled] = (rest - rest.mean()) / n * math.sqrt(1.0 - n / m)
+    if target == "population":  # the rows themselves are drawn, too
+        part[mine] += (graded[mine] - graded[mine].mean()) / m
+    return part
+
+
+def _correlation(a: Floats, b: Floats) -> float:
+    """Return the correlation of two estimates, from what each item adds to their errors."""
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return float(a @ b) / size if size > 0.0 else 0.0
+
+
+def subtract(a: Estimate, b: Estimate, correlation: float) -> Estimate:
+    """Return the difference of two estimates, with an interval made of theirs."""
+
+    def reach(of_a: float, of_b: float) -> float:
+        square = of_a**2 + of_b**2 - 2.0 * correlation * of_a * of_b
+        return math.sqrt(max(square, 0.0))
+
+    value = a.value - b.value
+    low = value - reach(a.value - a.low, b.high - b.value)
+    return Estimate(value, low, value + reach(a.high - a.value, b.value - b.low))
+
+
+@result(repr=False)
 class PairReport(Result):
     """Strengths of models by calibrated verdicts of a judge; ``print`` shows a table."""
 
@@ -54,7 +245,7 @@ class PairReport(Result):
     consistency: float = doc(
         "Share of the items judged in both orders with one winner; NaN if there are none."
     )
-    win_probability: NDArray[Any] = doc(
+    win_probability: Floats = doc(
         "Calibrated chance of the answer shown first, a tie counting one half, of every row."
     )
     confidence_level: float = doc("Confidence level of the intervals.")
@@ -65,7 +256,7 @@ class PairReport(Result):
         for name, ours, plain, n in zip(
             self.models, self.strengths, self.labelled_strengths, self.n_games, strict=True
         ):
-            lines.append(f"{name:<{width}}  {_brief(ours)}  {_brief(plain)}  {n:>6,}")
+            lines.append(f"{name:<{width}}  {_signed(ours)}  {_signed(plain)}  {n:>6,}")
         value, low, high = (100 * number for number in self.position_bias)
         lines.append(
             f"\n{self.n_labelled:,} of {self.n_rows:,} comparisons have a human verdict; "
@@ -80,7 +271,7 @@ class PairReport(Result):
         return "\n".join(lines)
 
 
-def _brief(estimate: Estimate) -> str:
+def _signed(estimate: Estimate) -> str:
     return f"{estimate.value:>+6.2f} [{estimate.low:>+6.2f}, {estimate.high:>+6.2f}]"
 
 
@@ -162,12 +353,8 @@ def judge_pairs(
     read = read_judged(verdicts, *parts, sorted(WINS), "probabilities")
     item = read_items(items, n_rows)
     clusters = None if items is None else np.unique(item[is_graded], return_inverse=True)[1]
-    held_out, averaged = read.cross_fit(clusters, random_state)
     worth = np.array([WINS[str(grade)] for grade in read.grades])
-    graded = np.empty(n_rows)
-    graded[is_graded], graded[~is_graded] = held_out @ worth, averaged @ worth
-    y = np.zeros(n_rows)
-    y[is_graded] = worth[read.human]
+    y, graded = read.grade(is_graded, worth, clusters, random_state)
     tuned, alone = (
         _strengths(rows.games, y, graded, is_graded, item, confidence_level, power)
         for power in (_power(y[is_graded], graded[is_graded]), 0.0)
@@ -200,27 +387,31 @@ def judge_pairs(
 class Pairs(NamedTuple):
     """Comparisons, checked."""
 
-    models: NDArray[Any]
+    models: Array
     games: Floats  # +1 at the model shown first, -1 at the second: one row for each comparison
-    judged: NDArray[Any]
+    judged: Array
     worth: Floats  # of the judge's verdict to the first
 
 
-def _read_pairs(first: Any, second: Any, judged: Any) -> Pairs:
+def _read_pairs(first: ArrayLike, second: ArrayLike, judged: ArrayLike) -> Pairs:
     """Check the models and the verdicts of the judge."""
     n_rows = len(np.asarray(judged))
     shown = [np.asarray(side).astype(str) for side in (first, second)]
     for name, side in zip(("first", "second"), shown, strict=True):
         if side.shape != (n_rows,):
             raise errors.ShapeError(
-                f"{name} has shape {side.shape}, but judged has {errors.number_of(n_rows, 'row')}; "
-                "pass one model for each row"
+                f"{name} has shape {side.shape}, but judged has {errors.number_of(n_rows, 'row')}",
+                remedy="pass one model for each row",
+                argument=name,
             )
     same = np.flatnonzero(shown[0] == shown[1])
     if len(same):
         raise errors.LabelError(
-            f"first[{same[0]}] and second[{same[0]}] are both {shown[0][same[0]]!r}; drop rows in "
-            "which a model is compared with itself"
+            "as is the second",
+            remedy="drop rows in which a model is compared with itself",
+            argument="first",
+            row=int(same[0]),
+            value=str(shown[0][same[0]]),
         )
     models, codes = np.unique(np.concatenate(shown), return_inverse=True)
     games = np.zeros((n_rows, len(models)))
@@ -230,8 +421,10 @@ def _read_pairs(first: Any, second: Any, judged: Any) -> Pairs:
         rows = gate.check_scores(judged, "probabilities")
         if rows.shape[1] != len(WINS):
             raise errors.ShapeError(
-                f"judged has {errors.number_of(rows.shape[1], 'column')}; pass the probabilities "
-                "that the first answer wins, that the second does, and of a tie"
+                f"judged has {errors.number_of(rows.shape[1], 'column')}",
+                remedy="pass the probabilities that the first answer wins, that the second does, "
+                "and of a tie",
+                argument="judged",
             )
         return Pairs(models, games, rows, rows[:, 0] + 0.5 * rows[:, 2])
     verdicts = _read_verdicts(np.asarray(judged, dtype=object), "judged")
@@ -239,7 +432,7 @@ def _read_pairs(first: Any, second: Any, judged: Any) -> Pairs:
     return Pairs(models, games, verdicts, worth)
 
 
-def _read_verdicts(verdicts: NDArray[Any], argument: str) -> NDArray[Any]:
+def _read_verdicts(verdicts: Array, argument: str) -> Array:
     """Return verdicts in our words."""
     read = []
     for row, verdict in enumerate(verdicts.tolist()):
@@ -247,8 +440,10 @@ def _read_verdicts(verdicts: NDArray[Any], argument: str) -> NDArray[Any]:
         known = next((name for name, words in VERDICTS.items() if text in words), None)
         if known is None:
             raise errors.LabelError(
-                f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given; use "
-                "'first', 'second' and 'tie', or 'A', 'B' and 'tie'"
+                f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given",
+                remedy="use 'first', 'second' and 'tie', or 'A', 'B' and 'tie'",
+                argument=argument,
+                value=verdict,
             )
         read.append(known)
     return np.array(read, dtype=str)
@@ -265,8 +460,8 @@ def _strengths(
     games: Floats,
     y: Floats,
     graded: Floats,
-    is_graded: NDArray[np.bool_],
-    item: NDArray[np.int64],
+    is_graded: Bools,
+    item: Wholes,
     level: float,
     power: float,
 ) -> list[Estimate]:
@@ -282,8 +477,9 @@ def _strengths(
     n_items = int(codes.max()) + 1
     if n_items < k + 3:
         raise errors.ShapeError(
-            f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models; pass those "
-            f"of at least {k + 3}, and of fifty if possible"
+            f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models",
+            remedy=f"pass those of at least {k + 3}, and of fifty if possible",
+            argument="human",
         )
     sums = np.zeros((n_items, k))
     np.add.at(sums, codes, rest - rest.mean(axis=0))
@@ -311,15 +507,16 @@ def _solve(games: Floats, total: Floats) -> tuple[Floats, Floats]:
     return beta, hessian
 
 
-def _consistency(rows: Pairs, items: Any) -> float:
+def _consistency(rows: Pairs, items: ArrayLike | None) -> float:
     """Return how often a pair of answers that was judged in both orders has one winner."""
     if items is None:
         return math.nan
     one, two = rows.games.argmax(axis=1), rows.games.argmin(axis=1)
     winner = np.sign(rows.worth - 0.5) * np.where(one < two, 1.0, -1.0)
-    seen: dict[tuple[Any, ...], float] = {}
+    sides = one.tolist(), two.tolist(), winner.tolist()
+    seen: dict[tuple[object, int, int], float] = {}
     agreed = []
-    for item, a, b, sign in zip(np.asarray(items).tolist(), one, two, winner, strict=True):
+    for item, a, b, sign in zip(np.asarray(items).tolist(), *sides, strict=True):
         seen[item, a, b] = sign
         if (item, b, a) in seen:
             agreed.append(seen[item, b, a] == sign)

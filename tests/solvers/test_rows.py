@@ -1,4 +1,4 @@
-"""Rows of two classes as weighted points."""
+"""Rows as solvers take them: those of a choice, and of two classes as weighted points."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrant import (
     AutoCalibrator,
+    MonotoneSpline,
     NormalizationAwareIsotonic,
     OneVsRestIsotonic,
     SortedCumulativeIsotonic,
@@ -16,12 +17,70 @@ from calibrant import (
     TemperatureScaling,
     TwoClassScaling,
 )
-from calibrant._gate import check_batch
-from calibrant._solvers.points import MOST_POINTS, to_points
+from calibrant._gate._simplex import check_batch
+from calibrant._row_order import sample_rows
+from calibrant._solvers import rows as solver_rows
+from calibrant._solvers.rows import MOST_POINTS, to_points
 from calibrant.metrics import negative_log_likelihood
+from conftest import simulate
 
 
-def simulate(n_rows, seed=0, decimals=None):
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(solver_rows, "CHOICE_CELLS", 1)
+    monkeypatch.setattr(solver_rows, "LEAST_CHOICE_ROWS", 500)
+
+
+def test_few_rows_are_all_looked_at():
+    assert solver_rows.choice_rows(check_batch(*simulate(400, 3))) is None
+
+
+@pytest.mark.usefixtures("few")
+def test_many_rows_are_sampled_by_their_content():
+    p, y = simulate(2000, 4)
+    chosen = solver_rows.choice_rows(check_batch(p, y))
+    assert chosen.sum() == 500
+    rng = np.random.default_rng(0)
+    order, columns = rng.permutation(len(y)), rng.permutation(4)
+    place = np.empty(4, dtype=int)
+    place[columns] = np.arange(4)
+    other = solver_rows.choice_rows(check_batch(p[order][:, columns], place[y[order]]))
+    np.testing.assert_array_equal(other, chosen[order])
+    logits = solver_rows.choice_rows(check_batch(np.log(p) + 1.0, y, kind="logits"))
+    np.testing.assert_array_equal(logits, chosen)
+
+
+def test_equal_rows_are_all_in_or_all_out():
+    p, _ = simulate(300, 4)
+    twice = np.concatenate([p, p])
+    chosen = sample_rows(twice, "probabilities", 100)
+    assert chosen.sum() == 200
+    np.testing.assert_array_equal(chosen[:300], chosen[300:])
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    "method", [NormalizationAwareIsotonic, SortedCumulativeIsotonic, MonotoneSpline]
+)
+def test_a_choice_on_some_rows_is_that_of_a_fit_to_them(method):
+    """And the fit is that of all rows, with what was chosen."""
+    p, y = simulate(1500, 3)
+    chosen = solver_rows.choice_rows(check_batch(p, y))
+    some = method().fit(p[chosen], y[chosen])
+    name = {
+        NormalizationAwareIsotonic: "prior_strength",
+        SortedCumulativeIsotonic: "prior_share",
+        MonotoneSpline: "strength",
+    }[method]
+    value = getattr(some, f"{name}_", None)
+    if value is None:
+        value = float(some.solver_report_.notes[0].split()[1])
+    whole = method().fit(p, y).predict_proba(p)
+    given = method(**{name: value}).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(whole, given, atol=1e-7)
+
+
+def two_classes(n_rows, seed=0, decimals=None):
     rng = np.random.default_rng(seed)
     z = rng.normal(-1.0, 2.0, n_rows)
     y = (rng.random(n_rows) < expit(z)).astype(int)
@@ -37,17 +96,17 @@ def totals(batch):
 
 def test_few_rows_and_more_classes_stay_what_they_are():
     few, many = (
-        check_batch(*simulate(200)),
+        check_batch(*two_classes(200)),
         check_batch(np.full((90_000, 3), 1 / 3), np.arange(90_000) % 3),
     )
     assert to_points(few) is few
     assert to_points(many) is many
-    logits = check_batch(np.log(simulate(300)[0]), simulate(300)[1], kind="logits")
+    logits = check_batch(np.log(two_classes(300)[0]), two_classes(300)[1], kind="logits")
     assert to_points(logits, 10) is logits
 
 
 def test_few_distinct_scores_are_merged_exactly():
-    p, y = simulate(5000, decimals=2)
+    p, y = two_classes(5000, decimals=2)
     points = to_points(check_batch(p, y), 150)
     levels = np.unique(p[:, 1])
     np.testing.assert_allclose(np.unique(points.scores[:, 1]), levels, rtol=1e-14)
@@ -59,7 +118,7 @@ def test_few_distinct_scores_are_merged_exactly():
 
 
 def test_cells_keep_weights_and_means_and_are_narrow():
-    p, y = simulate(30_000)
+    p, y = two_classes(30_000)
     weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
     batch = check_batch(p, y, weight)
     points = to_points(batch, 500)
@@ -74,7 +133,7 @@ def test_cells_keep_weights_and_means_and_are_narrow():
 
 
 def test_order_of_rows_and_repeats_make_no_difference():
-    p, y = simulate(6000, decimals=3)
+    p, y = two_classes(6000, decimals=3)
     weight = np.random.default_rng(1).integers(1, 4, len(y))
     shuffled = np.random.default_rng(2).permutation(len(y))
     one = to_points(check_batch(p, y, weight), 100)
@@ -86,7 +145,7 @@ def test_order_of_rows_and_repeats_make_no_difference():
 
 
 def test_a_score_of_much_weight_is_a_cell_of_its_own():
-    p, y = simulate(10_000)
+    p, y = two_classes(10_000)
     p[2000:7000] = [0.25, 0.75]
     points = to_points(check_batch(p, y), 100)
     own = points.scores[:, 1] == 0.75
@@ -94,7 +153,7 @@ def test_a_score_of_much_weight_is_a_cell_of_its_own():
 
 
 def test_zeros_stay_zeros():
-    p, y = simulate(5000)
+    p, y = two_classes(5000)
     p[:30], p[30:80] = [1.0, 0.0], [0.0, 1.0]
     points = to_points(check_batch(p, y), 50)
     for column, n_rows in ((1, 30), (0, 50)):
@@ -102,7 +161,7 @@ def test_zeros_stay_zeros():
 
 
 def test_repeats_of_a_sample_stay_as_many():
-    p, y = simulate(4000)
+    p, y = two_classes(4000)
     unit = np.where(y == 1, 1.0, 2.5)
     batch = replace(check_batch(p, y), weight=unit * (1 + np.arange(4000) % 3), unit=unit)
     points = to_points(batch, 60)
@@ -123,8 +182,8 @@ def test_repeats_of_a_sample_stay_as_many():
 )
 def test_points_cost_next_to_nothing(monkeypatch, method):
     """Judged on new rows, beside the same fit to all rows."""
-    p, y = simulate(2 * MOST_POINTS + 10_000)
-    new = simulate(50_000, seed=1)
+    p, y = two_classes(2 * MOST_POINTS + 10_000)
+    new = two_classes(50_000, seed=1)
     losses = []
     for most in (MOST_POINTS, 0):
         monkeypatch.setattr(
@@ -140,14 +199,14 @@ def test_points_cost_next_to_nothing(monkeypatch, method):
 
 
 def test_isotonic_regression_is_of_all_rows():
-    p, y = simulate(2 * MOST_POINTS + 1000)
+    p, y = two_classes(2 * MOST_POINTS + 1000)
     fitted = OneVsRestIsotonic(prior_strength=0.0, min_probability=0.0).fit(p, y)
     theirs = IsotonicRegression().fit(p[:, 1], y).predict(p[:, 1])
     np.testing.assert_allclose(fitted.predict_proba(p)[:, 1], theirs, atol=1e-12)
 
 
 def test_the_report_says_that_points_were_fitted():
-    p, y = simulate(2 * MOST_POINTS + 1000)
+    p, y = two_classes(2 * MOST_POINTS + 1000)
     notes = TemperatureScaling().fit(p, y).solver_report_.notes
     assert notes[-1].endswith(f" weighted points of {len(y):,} rows")
     few = TemperatureScaling().fit(p[:1000], y[:1000]).solver_report_.notes

@@ -1,9 +1,11 @@
-"""``CostSensitive``: decisions of least expected cost, as a classifier of scikit-learn."""
+"""Estimators that decide: by costs (``CostSensitive``), or as sets (``ConformalSets``)."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -11,21 +13,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, leading
-from calibrant._gate import is_single
-from calibrant.decisions._cost_tables import (
+from calibrant._gate import check_number, is_single
+from calibrant._predictions import read_predictions
+from calibrant._result import Result, doc, result
+from calibrant.decisions._costs import (
     action_costs,
+    expected_cost,
     has_one_column,
+    of_counted_rows,
     read_costs,
+    rows_of,
     split_pos_label,
+    warn_of_permutation,
 )
-from calibrant.decisions._costs import expected_cost, of_counted_rows, rows_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike
 
     from calibrant._predictions import Predictions
-    from calibrant._types import Label, Labels
-    from calibrant.decisions._cost_tables import CostTable
+    from calibrant._types import Bools, Label, Labels, Wholes
+    from calibrant.decisions._costs import Costs, CostTable
+
+
+class Predicting(Protocol):
+    """A classifier or calibrator."""
+
+    classes_: Labels
+
+    def predict_proba(self, X: ArrayLike, /) -> ArrayLike:
+        """Return probabilities."""
 
 
 class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -81,14 +99,14 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     0.2
     """
 
-    costs: Any = leading(kw_only=False)
-    estimator: Any = leading(default=None, kw_only=False)
-    actions: Any = None
+    costs: Costs = leading(kw_only=False)
+    estimator: Predicting | None = leading(default=None, kw_only=False)
+    actions: Iterable[object] | None = None
     abstain: float | None = None
-    classes: Any = None
+    classes: ArrayLike | None = None
     pos_label: Label | None = None
 
-    def fit(self, X: object, y: object, **fit_params: Any) -> Self:
+    def fit(self, X: object, y: object, **fit_params: object) -> Self:
         """Fit a copy of the estimator.
 
         Parameters
@@ -107,14 +125,15 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         if self.estimator is None:
             raise errors.ParameterError(
                 "without an estimator there is nothing to fit; pass probabilities to predict, and "
-                "classes= if the columns are not 0, 1, ..."
+                "classes= if the columns are not 0, 1, ...",
+                argument="estimator",
             )
         fitted = clone(self.estimator).fit(X, y, **fit_params)
         self._read_costs(np.asarray(fitted.classes_), fitted)  # refuses them before a change
         self.estimator_ = fitted
         return self
 
-    def predict(self, X: object) -> Labels:
+    def predict(self, X: ArrayLike) -> Labels:
         """Return the action with the smallest expected cost for each row.
 
         Parameters
@@ -130,7 +149,7 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         costs = action_costs(predictions.rows, table.matrix)
         return np.asarray(table.actions[costs.argmin(axis=1)])
 
-    def score(self, X: object, y: object, sample_weight: object = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean cost of the decisions, so that larger is better.
 
         Parameters
@@ -147,11 +166,11 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         float
         """
         predictions, table = self._decide(X, y, sample_weight)
-        costs = of_counted_rows(table.matrix, sample_weight)
+        costs = of_counted_rows(table, sample_weight).matrix
         return -expected_cost(predictions, costs=costs).realised.value
 
     def _decide(
-        self, X: object, y: object = None, sample_weight: object = None
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> tuple[Predictions, CostTable]:
         """Return the probabilities that decisions are made on, and the costs of their classes."""
         fitted = self._fitted
@@ -172,25 +191,24 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return read_costs(self.costs, classes, self.abstain, self.actions, pos_label, is_ordered)
 
     @property
-    def _fitted(self) -> Any:
+    def _fitted(self) -> Predicting | None:
         """The estimator that predicts, or None."""
         if self.estimator is None:
             return None
-        estimator = getattr(self, "estimator_", self.estimator)
+        estimator: Predicting = getattr(self, "estimator_", self.estimator)
         check_is_fitted(estimator)
         return estimator
 
     @property
     def classes_(self) -> Labels:
         """The labels."""
-        if self._fitted is not None:
-            return np.asarray(self._fitted.classes_)
-        if self.classes is not None:
-            return np.asarray(self.classes)
+        fitted = self._fitted
+        if fitted is not None or self.classes is not None:
+            return np.asarray(self.classes if fitted is None else fitted.classes_)
         return np.arange(2 if isinstance(self.costs, Mapping) else np.shape(self.costs)[-2])
 
     @property
-    def actions_(self) -> NDArray[Any]:
+    def actions_(self) -> Labels:
         """Possible results of ``predict``."""
         return self._read_costs(self.classes_, self._fitted).actions
 
@@ -201,3 +219,127 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             return self._read_costs(self.classes_, self._fitted).threshold
         except errors.ParameterError as error:
             raise AttributeError(f"threshold_: {error}") from error
+
+
+@result(eq=False)
+class PredictionSets(Result):
+    """Sets of classes, one for each row; arrays are read-only."""
+
+    members: Bools = doc("Whether each class is in the set of each row.")
+    classes: Labels = doc("Label of each column.")
+    coverage: float = doc("Requested share of sets that contain the label.")
+
+    @property
+    def sizes(self) -> Wholes:
+        """Number of classes in each set."""
+        return np.asarray(np.count_nonzero(self.members, axis=1))
+
+    def labels(self) -> list[Labels]:
+        """Return the labels in each set, in the order of the columns."""
+        ends = np.cumsum(self.sizes)[:-1]
+        return np.split(self.classes[np.nonzero(self.members)[1]], ends)
+
+
+class ConformalSets(Parameters, BaseEstimator):
+    """Sets of classes that contain the label with a guaranteed probability (split-conformal).
+
+    For rows that are exchangeable with those of ``fit``, the set contains the label with a
+    probability of at least ``coverage``, however wrong the probabilities are.
+
+    Parameters
+    ----------
+    coverage : float, default=0.9
+        Requested share of sets that contain the label, in (0, 1].
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    quantile_ : float
+        Largest score in a set, where the score of a class is one minus its probability: the
+        ceil((n + 1) coverage)-th smallest score of the n labels; infinite if there are too few.
+    n_rows_ : int
+        Number of rows at ``fit``.
+
+    Notes
+    -----
+    These are the smallest such sets on average; some may be empty. The probability is over the rows
+    of ``fit``, too: given them, the coverage of rows to come is Beta(r, n + 1 - r) with
+    r = ceil((n + 1) coverage), or larger where scores tie. Fit to rows that neither the classifier
+    nor a calibrator has seen.
+
+    References
+    ----------
+    .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least Ambiguous Set-Valued Classifiers With
+       Bounded Error Levels", Journal of the American Statistical Association 114, 2019.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.decisions import ConformalSets
+    >>> y_proba, y = simulated_scores(4000)
+    >>> conformal = ConformalSets(0.9).fit(y_proba[:2000], y[:2000])
+    >>> sets = conformal.predict_set(y_proba[2000:])
+    >>> float(sets.members[range(2000), y[2000:]].mean())
+    0.905
+    """
+
+    coverage: float = leading(default=0.9, kw_only=False)
+
+    def fit(
+        self,
+        y_proba: ArrayLike,
+        y_true: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        pos_label: Label | None = None,
+    ) -> Self:
+        """Fit the quantile of the scores of the labels.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+            Probabilities, as metrics take them.
+        y_true : array-like of shape (n_rows,)
+            Labels.
+        classes, pos_label : optional
+            As metrics take them.
+
+        Returns
+        -------
+        self : object
+        """
+        check_number("coverage", self.coverage, low=math.ulp(0.0), high=1.0)
+        predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
+        warn_of_permutation(predictions)
+        n_rows, scores = predictions.n_rows, 1.0 - predictions.own()
+        # Without the tolerance, 0.9 * 10 rounds up to the tenth row.
+        rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
+        if rank > n_rows:
+            warnings.warn(
+                f"coverage={self.coverage:g} needs more than {errors.number_of(n_rows, 'row')}, "
+                "so every set has all classes; add rows, or use "
+                f"coverage={math.floor(1e6 * n_rows / (n_rows + 1)) / 1e6:g}",  # rounded down
+                errors.SmallSampleWarning,
+                stacklevel=2,
+            )
+        self.quantile_ = float(np.sort(scores)[rank - 1]) if rank <= n_rows else math.inf
+        self.classes_, self.n_rows_ = predictions.classes, n_rows
+        return self
+
+    def predict_set(self, y_proba: ArrayLike) -> PredictionSets:
+        """Return the set of each row.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+            Probabilities, columns in the order of ``classes_``.
+
+        Returns
+        -------
+        PredictionSets
+        """
+        check_is_fitted(self)
+        predictions = rows_of(y_proba, None, self.classes_)
+        members = 1.0 - predictions.rows <= self.quantile_
+        return PredictionSets(members, predictions.classes.copy(), float(self.coverage))

@@ -18,7 +18,7 @@ from calibrant.decisions import (
     threshold_for,
 )
 from calibrant.metrics import Predictions
-from conftest import each_real_file, load_real
+from conftest import each_real_file, load_real, refuses
 from reference import decisions as reference
 
 SCORES, LABELS = simulated_scores(900, power=1)
@@ -145,7 +145,7 @@ def test_recall_and_capacity_are_order_statistics():
 
 def test_what_cannot_be_promised_is_told():
     for target in ({"accuracy": 0.99}, {"capacity": 0.001}):
-        with pytest.warns(errors.CalibrantWarning, match=r"no threshold reaches .* at confidence"):
+        with pytest.warns(errors.CalibrantWarning, match="no threshold"):
             found = threshold_for(LABELS, SCORES, **target)
         assert math.isinf(found.threshold)
         assert math.isnan(found.reached)
@@ -153,45 +153,25 @@ def test_what_cannot_be_promised_is_told():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("argument", "options"),
     [
-        ({}, errors.ParameterError, "0 of accuracy, precision, recall and capacity"),
-        (
-            {"accuracy": 0.9, "recall": 0.9},
-            errors.ParameterError,
-            "2 of accuracy.*pass exactly one",
-        ),
-        ({"accuracy": 95}, errors.ParameterError, "accuracy=95 must be"),
-        ({"precision": 0.9}, errors.ParameterError, "pass the column of that class"),
-        ({"accuracy": 0.9, "confidence_level": 95}, errors.ParameterError, "confidence_level=95"),
-        (
-            {"accuracy": 0.9, "sample_weight": np.arange(900)},
-            errors.WeightError,
-            "leave sample_weight out",
-        ),
+        ("", {}),
+        ("", {"accuracy": 0.9, "recall": 0.9}),
+        ("accuracy", {"accuracy": 95}),
+        ("y_proba", {"precision": 0.9}),
+        ("confidence_level", {"accuracy": 0.9, "confidence_level": 95}),
+        ("sample_weight", {"accuracy": 0.9, "sample_weight": np.arange(900)}),
     ],
 )
-def test_bad_targets_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
+def test_bad_targets_are_refused(argument, options):
+    with refuses(argument, ValueError):
         threshold_for(LABELS, SCORES, **options)
 
 
 @pytest.mark.parametrize("thresholds", ["x", [], [-0.1], [1.0], [math.nan]])
 def test_bad_thresholds_are_refused(thresholds):
-    with pytest.raises(errors.ParameterError, match="thresholds="):
+    with refuses("thresholds"):
         decision_curve(EVENTS, POSITIVE, thresholds=thresholds)
-
-
-def test_decision_curves_of_two_columns_and_labels():
-    curve = decision_curve(EVENTS, POSITIVE)
-    words = np.array(["no", "yes"])[EVENTS]
-    assert curve.kind == 1
-    assert decision_curve(words, two_columns(POSITIVE)).kind == "yes"
-    for same in (
-        decision_curve(words, two_columns(POSITIVE)),
-        decision_curve(words, POSITIVE, pos_label="yes"),
-    ):
-        np.testing.assert_allclose(same.net_benefit, curve.net_benefit, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -206,5 +186,5 @@ def test_decision_curves_of_two_columns_and_labels():
 def test_chunks_are_refused(function):
     da = pytest.importorskip("dask.array")
     chunks = da.from_array(EVENTS, chunks=400), da.from_array(POSITIVE, chunks=400)
-    with pytest.raises(errors.ContainerError, match="decisions need rows in memory"):
+    with refuses("y_proba", errors.ContainerError):
         function(*chunks)
