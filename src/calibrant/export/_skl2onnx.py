@@ -136,7 +136,7 @@ def _set_types(operator: Operator) -> None:
     operator.outputs[1].type.shape = [n_rows, len(labels)]
 
 
-def _convert_classifier(_: Scope, operator: Operator, container: Container) -> None:
+def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:  # noqa: ARG001
     model = operator.raw_operator
     if container.target_opset < FIRST_OPSET:
         raise errors.ExportError(
