@@ -34,7 +34,7 @@ from calibrant._types import Array, Floats, Label, Labels, ScoresKind
 from calibrant.scale import Chunks, as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sklearn.utils import Tags
 
@@ -274,7 +274,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return the class of each column; labels are read if ``classes`` does not say."""
         if chunks is None:
             n_columns = gate.to_matrix(scores, self.scores).shape[1]
-            names, labels = gate.fitted_names(scores, self.scores), y
+            names: Sequence[Label] | None = gate.fitted_names(scores, self.scores)
+            labels = y
         else:
             n_columns, names = chunks.n_columns, chunks.names
             labels = chunks.labels() if classes is None else classes
@@ -287,7 +288,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             labels, len(labels), n_columns, self.scores, names=names, classes=classes
         )[1]
 
-    def _fit_sample(self, sample: RowSample, names: list[Label] | None) -> Self:
+    def _fit_sample(self, sample: RowSample, names: Sequence[Label] | None) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
         if (self.scores, self.normalize) != (sample.scores, sample.normalize):
             raise errors.ParameterError(
@@ -312,7 +313,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._adopt(fit, batch, names, n_rows)
 
     def _adopt(
-        self, fit: Self, batch: SimplexBatch, names: list[Label] | None, n_rows: int
+        self, fit: Self, batch: SimplexBatch, names: Sequence[Label] | None, n_rows: int
     ) -> Self:
         """Warn about a fit of this calibrator, and take its attributes."""
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
@@ -645,7 +646,7 @@ def _find_chunks(scores: object, y: object, sample_weight: object) -> Chunks | N
 
 
 def _predict_of_chunk(
-    calibrator: Calibrator, method: str, names: list[Label] | None, scores: object
+    calibrator: Calibrator, method: str, names: Sequence[Label] | None, scores: object
 ) -> Array:
     names = gate.column_names(scores) or names
     return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]
