@@ -75,7 +75,7 @@ class Chunks(ABC):
     (500, 3)
     """
 
-    names: list[Label] | None = None
+    names: Sequence[Label] | None = None
     n_columns: int
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Chunks(ABC):
             What ``merge`` returned last.
         """
 
-    def map(self, predict: Callable[[Array], object]) -> object:  # noqa: ARG002  (for subclasses)
+    def map(self, predict: Callable[..., object]) -> object:  # noqa: ARG002  (for subclasses)
         """Return ``predict(scores)`` of every chunk, lazily, in the engine's own form."""
         raise errors.ContainerError(
             f"{type(self).__name__} cannot predict: it has no method map(predict)"
