@@ -30,7 +30,7 @@ from calibrant._row_order import (
     score_rounding,
     start_segments,
 )
-from calibrant._solvers.bivariate_isotonic import Split, split_points
+from calibrant._solvers.bivariate_isotonic import split_points
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import choice_rows, price
 from calibrant._solvers.temperature import solve_temperature
@@ -185,9 +185,16 @@ def fit_rows(
     starts = np.searchsorted(rank[by_rank], np.arange(n_ranks + 2))
     by_slot = slots.where[by_rank], split.fitted[by_rank], starts
     function = RankedStepFunction(*kernels.rank_fronts(*by_slot, slots.sure, lowest, n_ranks))
+    # Log loss from both sums of a block: a value that rounds to 1 may still have labels outside.
+    inside, outside = (
+        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
+        for array in (split.labels, split.weight - split.labels)
+    )
+    weight = inside + outside
+    loss = -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))
     report = SolverReport(
         "maximal upper sets",
-        log_loss(split) / slots.total,
+        loss / slots.total,
         split.excess / slots.total,
         TOLERANCE,
         split.visits,
@@ -240,17 +247,6 @@ def raise_below_even(
     raised = RankedStepFunction(function.thresholds[kept], values[kept], offsets)
     note = f"{n_raised} of {len(values)} blocks raised to r / {n_classes} after the regression"
     return raised, replace(report, notes=(*report.notes, note))
-
-
-def log_loss(split: Split) -> float:
-    """Log loss of all points that were split, at the values of their blocks."""
-    # From both sums: a value that rounds to 1 may still have labels outside.
-    inside, outside = (
-        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
-        for array in (split.labels, split.weight - split.labels)
-    )
-    weight = inside + outside
-    return -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))
 
 
 def choose_prior_share(
