@@ -207,7 +207,6 @@ def test_methods_have_the_names_of_scikit_learn_too(digits, name, method):
         ({"calibrator": FlattenedIsotonic}, "is neither a calibrator nor"),
         ({"cv": "prefit"}, r"cv='prefit' .* pass sklearn.frozen.FrozenEstimator\(estimator\)"),
         ({"cv": "five"}, "cv='five' is not known; pass a number"),
-        ({"verbose": "yes"}, "verbose='yes'"),
     ],
 )
 def test_parameters_are_refused_with_a_remedy(digits, parameters, message):

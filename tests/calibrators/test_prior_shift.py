@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import Chain, PriorShift, TemperatureScaling, errors, model_file
+from calibrant import PriorShift, errors, model_file
 
 FROM = np.array([0.5, 0.3, 0.2])
 
@@ -179,20 +179,6 @@ def test_known_priors_are_of_infinitely_many_rows(tmp_path):
         assert shift.adapt(new).p_value_ < 1e-6
         assert shift.priors_low_[1] < 0.6 < shift.priors_high_[1] < shift.priors_low_[1] + 0.05
         assert shift.to_priors_[1] == pytest.approx(0.6, abs=0.02)
-
-
-def test_at_the_end_of_a_chain(shifted, tmp_path):
-    rows, y = rows_of(np.random.default_rng(0), 2000, FROM)
-    bold, new = (p**2 / np.sum(p**2, axis=1, keepdims=True) for p in (rows, shifted[0]))
-    chain = Chain([TemperatureScaling(), PriorShift()]).fit(bold, y)
-    before = nll(chain, new, shifted[1])
-    model_file.save(chain, tmp_path / "chain.calibrant")
-    loaded = model_file.load(tmp_path / "chain.calibrant")
-    for one in (chain, loaded):
-        assert one.adapt(new) is one
-        assert nll(one, new, shifted[1]) < 0.75 * before
-    assert np.array_equal(chain.predict_proba(new), loaded.predict_proba(new))
-    assert not hasattr(Chain([PriorShift(), TemperatureScaling()]), "adapt")
 
 
 BAD = [

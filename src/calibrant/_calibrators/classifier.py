@@ -44,7 +44,6 @@ from calibrant._calibrators.parameters import (
 )
 from calibrant._gate import check_weights
 from calibrant._kernels.rows import top_columns
-from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -93,8 +92,6 @@ class CalibratedClassifier(
         Number of folds that are fitted in parallel by joblib, each with one thread for the
         calibrator, and number of threads of predictions, unless the calibrator has its own
         ``n_jobs``. Results do not depend on it.
-    verbose : bool, default=False
-        Whether to print the progress of a fit on standard error.
     method : str, optional
         Name of a method, as in scikit-learn; an alternative to ``calibrator``.
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
@@ -143,7 +140,6 @@ class CalibratedClassifier(
     cv: int | BaseCrossValidator | Iterable[tuple[Wholes, Wholes]] | None = 5
     ensemble: bool | str = choice(("auto", True, False), default="auto")
     n_jobs: int | None = number_of_jobs(default=None)
-    verbose: bool = choice(default=False)
     method: str | None = None
     response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
     features: bool = choice(default=False)
@@ -309,14 +305,10 @@ class CalibratedClassifier(
         parts: list[Found] = []
         complaints: dict[type[Warning], Warning] = {}
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        with progress("CalibratedClassifier", len(splits), verbose=self.verbose) as start:
-            results = parallel(delayed(keep_warnings)(work, train, test) for train, test in splits)
-            for i in range(len(splits)):
-                start(f"fold {i}")
-                part, kept = next(results)
-                parts.append(part)
-                for warning in kept:
-                    complaints.setdefault(type(warning), warning)
+        for part, kept in parallel(delayed(keep_warnings)(work, *split) for split in splits):
+            parts.append(part)
+            for warning in kept:
+                complaints.setdefault(type(warning), warning)
         for warning in complaints.values():  # one of a kind: folds are much alike
             notices.warn(warning)
         return parts

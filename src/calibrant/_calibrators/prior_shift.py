@@ -39,7 +39,7 @@ class PriorShift(Calibrator):
     frequencies that change while each class looks as before. ``from_priors`` are the frequencies in
     the calibration set, ``to_priors`` those of new rows. If these are not known, ``adapt``
     estimates them from unlabelled rows; until then rows do not change. The input has to be
-    calibrated: ``Chain([AutoCalibrator(), PriorShift()])``.
+    calibrated.
 
     Parameters
     ----------
