@@ -142,6 +142,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         results = self._solver(batch, **self._options(), **known)
         return dict(zip(self._found, results, strict=False))  # a ScalingFit has more
 
+    def _compose(self) -> CalibrationMap:
+        """Return the map: ``_solve`` finds it, or the parts that a composition makes it of."""
+        return self.map_
+
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Return the effective number of free parameters."""
         return 1
@@ -393,6 +397,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             fitted = fit._solve(batch, **known)  # noqa: SLF001  (itself)
         fit.__dict__ = parameters | fitted
         fit.n_features_in_, fit.classes_ = n_classes, batch.classes
+        fit.map_ = fit._compose()  # noqa: SLF001  (itself)
         if n_rows < n_given:  # the certificate is that of the points
             note = f"fitted to {n_rows:,} weighted points of {n_given:,} rows"
             fit.solver_report_ = with_note(fit.solver_report_, note)

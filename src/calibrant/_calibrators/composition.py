@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,11 +44,6 @@ class Composed(Calibrator):
     def _fitted_inside(self) -> list[Calibrator]:
         """Return the fitted parts whose warnings are passed on."""
         return []
-
-    def _fit_batch(self, batch: SimplexBatch, **known: object) -> Self:
-        fit = super()._fit_batch(batch, **known)
-        fit.map_ = fit._compose()  # noqa: SLF001  (itself)
-        return fit
 
     def _n_parameters(self, n_classes: int) -> int:
         own = super()._n_parameters(n_classes)
