@@ -211,12 +211,12 @@ class AutoCalibrator(Composed):
         super()._check_parameters()
         given = self.candidates
         if given is not None and (isinstance(given, str) or np.ndim(given) != 1):
-            raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
+            message = f"candidates={in_words(given)} must be a sequence of names"
+            raise ParameterError(message, argument="candidates", value=given)
         for name in () if given is None else given:
             if name not in CANDIDATES:
-                raise ParameterError(
-                    f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
-                )
+                message = f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
+                raise ParameterError(message, argument="candidates", value=name)
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""

@@ -264,12 +264,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if (self.scores, self.normalize) != (sample.scores, sample.normalize):
             raise errors.ParameterError(
                 f"the sample has scores={sample.scores!r} and normalize={sample.normalize!r}, but "
-                f"the calibrator {self.scores!r} and {self.normalize!r}; make both alike"
+                f"the calibrator {self.scores!r} and {self.normalize!r}; make both alike",
+                argument="scores",
             )
         if self.classes is not None and not np.array_equal(self.classes, sample.classes):
             raise errors.ParameterError(
                 f"the sample has the classes {errors.some_in_words(sample.classes)}, but the "
-                f"calibrator {errors.some_in_words(self.classes)}; make both alike"
+                f"calibrator {errors.some_in_words(self.classes)}; make both alike",
+                argument="classes",
             )
         if sample.n_kept == 0:
             raise errors.ShapeError("the sample has no row with a weight: there is nothing to fit")
@@ -360,7 +362,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             if classes is not None and not np.array_equal(np.asarray(classes), before.classes):
                 raise errors.ParameterError(
                     f"classes are not {errors.some_in_words(before.classes)}, as in the first "
-                    "call; pass None"
+                    "call; pass None",
+                    argument="classes",
+                    value=classes,
                 )
             if names is not None and gate.is_single(self.scores):
                 fitted = getattr(self, "feature_names_in_", None)

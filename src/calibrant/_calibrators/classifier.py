@@ -213,34 +213,35 @@ class CalibratedClassifier(
     def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
-        result = self._find_score_calibrator()
-        return (
-            FeatureCalibrator(result) if self.features and result.beside != "features" else result
-        )
-
-    def _find_score_calibrator(self) -> Calibrator:
-        """Return the calibrator that was asked for."""
         if isinstance(self.cv, str):
             raise ParameterError(
                 f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
-                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)"
+                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)",
+                argument="cv",
+                value=self.cv,
             )
         if self.method is not None and self.calibrator is not None:
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} mean "
-                "the same; pass one of them"
+                "the same; pass one of them",
+                argument="calibrator",
+                value=self.calibrator,
             )
-        if self.method is not None:
-            return _calibrator_of("method", self.method)
-        if self.calibrator is None:
-            return make_calibrator("auto")
-        if isinstance(self.calibrator, str):
-            return _calibrator_of("calibrator", self.calibrator)
-        if not isinstance(self.calibrator, Calibrator):
-            raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} is neither a calibrator nor a method"
-            )
-        return self.calibrator
+        argument = "calibrator" if self.method is None else "method"
+        given: object = self.calibrator if self.method is None else self.method
+        if given is None:
+            result = make_calibrator("auto")
+        elif isinstance(given, str):
+            if given not in (*methods(), *OF_SCIKIT_LEARN):
+                gate.check_option(argument, given, (*methods(study=True), *OF_SCIKIT_LEARN))
+            result = make_calibrator(OF_SCIKIT_LEARN.get(given, given))
+        elif isinstance(given, Calibrator):
+            result = given
+        else:
+            message = f"{argument}={in_words(given)} is neither a calibrator nor a method"
+            raise ParameterError(message, argument=argument, value=given)
+        needs_features = self.features and result.beside != "features"
+        return FeatureCalibrator(result) if needs_features else result
 
     def _route(
         self,
@@ -259,7 +260,8 @@ class CalibratedClassifier(
                 raise ParameterError(
                     f"groups is given, but neither cv={in_words(self.cv)} nor the calibrator takes "
                     "it; pass cv=sklearn.model_selection.GroupKFold() to keep the rows of a group "
-                    "in one fold, or calibrator=GroupedCalibrator(...) for a map of each group"
+                    "in one fold, or calibrator=GroupedCalibrator(...) for a map of each group",
+                    argument="groups",
                 )
             del fit_params["groups"]
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
@@ -284,7 +286,10 @@ class CalibratedClassifier(
         refuse_too_many_folds(self.cv, job.y, self.ensemble)
         if needs_groups(self.cv) and split_params.get("groups") is None:
             raise ParameterError(
-                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, groups=groups)"
+                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, "
+                "groups=groups)",
+                argument="cv",
+                value=self.cv,
             )
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
         if self.ensemble is True:
@@ -392,9 +397,3 @@ class CalibratedClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
         return tags
-
-
-def _calibrator_of(parameter: str, name: str) -> Calibrator:
-    if name not in (*methods(), *OF_SCIKIT_LEARN):
-        gate.check_option(parameter, name, (*methods(study=True), *OF_SCIKIT_LEARN))
-    return make_calibrator(OF_SCIKIT_LEARN.get(name, name))
