@@ -62,7 +62,7 @@ class Step(NamedTuple):
 PAPER: tuple[str, ...] = ("study._paper", "study._cell", "_calibrators.isotonic")
 PAPER += ("_calibrators.one_vs_rest", "_calibrators.scaling")
 EVERY: tuple[str, ...] = (*PAPER, "study._searches", "study._histogram", "study._top_label")
-EVERY += ("study._shared_classwise", "_calibrators.auto")
+EVERY += ("_calibrators.auto",)
 AUTO = ("_calibrators.auto", "_calibrators.scaling")
 PEERS = "make bench-peers DATA=DIR, which installs other packages"
 

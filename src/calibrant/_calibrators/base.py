@@ -6,11 +6,10 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
@@ -31,16 +30,24 @@ from calibrant._maps.base import CalibrationMap, lift
 from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import MOST_POINTS, to_points
-from calibrant._types import Array, Floats, Labels
+from calibrant._types import Array, Floats, Label, Labels, ScoresKind
 from calibrant.scale import Chunks, as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sklearn.utils import Tags
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import Bools, Wholes
+    from calibrant._types import (
+        BaseEstimator,
+        Bools,
+        ClassifierMixin,
+        TransformerMixin,
+        Wholes,
+    )
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 FEWEST_ROWS = 100
 ROWS_PER_PARAMETER = 5
@@ -108,9 +115,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     _found: ClassVar[tuple[str, ...]] = ("map_", "solver_report_")
     _registered: ClassVar[dict[str, type[Calibrator]]] = {}  # every class with a ``method``, by it
 
-    scores: str = "probabilities"
+    scores: ScoresKind = "probabilities"
     classes: ArrayLike | None = None
-    normalize: str | None = None
+    normalize: Literal["rows"] | None = None
     min_probability: float = 1e-12
     n_jobs: int | None = number_of_jobs(default=None)
 
@@ -246,7 +253,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return the class of each column; labels are read if ``classes`` does not say."""
         if chunks is None:
             n_columns = gate.to_matrix(scores, self.scores).shape[1]
-            names, labels = gate.fitted_names(scores, self.scores), y
+            names: Sequence[Label] | None = gate.fitted_names(scores, self.scores)
+            labels = y
         else:
             n_columns, names = chunks.n_columns, chunks.names
             labels = chunks.labels() if classes is None else classes
@@ -259,7 +267,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             labels, len(labels), n_columns, self.scores, names=names, classes=classes
         )[1]
 
-    def _fit_sample(self, sample: RowSample, names: list[object] | None) -> Self:
+    def _fit_sample(self, sample: RowSample, names: Sequence[Label] | None) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
         if (self.scores, self.normalize) != (sample.scores, sample.normalize):
             raise errors.ParameterError(
@@ -286,7 +294,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._adopt(fit, batch, names, n_rows)
 
     def _adopt(
-        self, fit: Self, batch: SimplexBatch, names: list[object] | None, n_rows: int
+        self, fit: Self, batch: SimplexBatch, names: Sequence[Label] | None, n_rows: int
     ) -> Self:
         """Warn about a fit of this calibrator, and take its attributes."""
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
@@ -482,7 +490,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         if is_elsewhere(scores):
             return self._predict_lazily("predict_proba", scores)
         if isinstance(scores, gate.SimplexBatch):
-            matrix = scores.scores
+            matrix: Array = scores.scores
         else:
             matrix = gate.to_matrix(scores, self._kind)
         out = np.empty((len(matrix), self.n_features_in_), dtype=gate.output_dtype(scores))
@@ -494,8 +502,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return the lazy result of a method, in the form of the engine that holds the scores."""
         sent = to_send(self)
         if isinstance(scores, Chunks):
-            of_chunks: Floats = scores.map(partial(_predict_of_chunk, sent, method, scores.names))
-            return of_chunks
+            of_chunks = scores.map(partial(_predict_of_chunk, sent, method, scores.names))
+            return cast("Floats", of_chunks)
         from calibrant.scale.dask import map_rows, to_array
 
         self._check_columns(scores, to_array(scores).shape)
@@ -510,21 +518,22 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return ()
 
     def _calibrate(
-        self, scores: object, matrix: Floats, beside: object
+        self, scores: object, matrix: Array, beside: object
     ) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
         ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
         fitted_map, kind = self.map_, self._kind
-        is_checked = isinstance(scores, gate.SimplexBatch)
+        checked_before = scores.scores if isinstance(scores, gate.SimplexBatch) else None
         order = self._check_columns(scores, matrix.shape)
         by_row = self._read_beside(len(matrix), beside)
 
         def work(rows: slice) -> tuple[slice, Floats, Floats]:
-            checked = matrix[rows]
-            if not is_checked:
-                checked = gate.check_rows(checked, kind, self.normalize, rows.start)
+            if checked_before is not None:
+                checked = checked_before[rows]
+            else:
+                checked = gate.check_rows(matrix[rows], kind, self.normalize, rows.start)
             if rows.start == 0:
                 gate.warn_of_kind(checked, fitted_map.kind)
                 score_range = self.solver_report_.score_range
@@ -621,7 +630,7 @@ def _find_chunks(scores: object, y: object, sample_weight: object) -> Chunks | N
 
 
 def _predict_of_chunk(
-    calibrator: Calibrator, method: str, names: list[object] | None, scores: object
+    calibrator: Calibrator, method: str, names: Sequence[Label] | None, scores: object
 ) -> Array:
     names = gate.column_names(scores) or names
     return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]

@@ -127,7 +127,7 @@ def fit_part(
     on to ``_solve``.
     """
     copy: Calibrator = clone(part)
-    copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
+    copy.__dict__ |= {"scores": batch.kind, "classes": batch.classes, "normalize": None}
     if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
         known["temperature"] = temperature
     return copy._fit_batch(batch, **known)  # noqa: SLF001

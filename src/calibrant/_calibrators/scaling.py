@@ -391,8 +391,9 @@ class StructuredScaling(LogitCalibrator):
             whole = self._fit_whole(batch, temperature)
         result, report = whole[:2]
         if whole_weight is not None:
-            limits = {"tol": self.tol, "max_rounds": self.max_rounds}
-            result, report = refit_structured(batch, whole, whole_weight, **limits)
+            result, report = refit_structured(
+                batch, whole, whole_weight, tol=self.tol, max_rounds=self.max_rounds
+            )
         return {"map_": result, "solver_report_": report}
 
 

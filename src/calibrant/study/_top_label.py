@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class TopLabelCalibrator(Calibrator):
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes if self.per_class else 1
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         options = self._options()
         shared = {name: options.pop(name) for name in ("per_class", "normalize_output")}
         enough = options.get("points_per_bin", 0.0)  # weight of a class that is fitted
@@ -215,7 +215,7 @@ class TopLabelHistogram(TopLabelCalibrator):
     n_bins: int = number(default=15, low=1, high=10**6, whole=True)
     points_per_bin: float = number(default=50.0, high=1e300)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, object]:
         points = max(float(self.points_per_bin), 1e-300)  # 0 sets no limit
         return super()._options() | {"points_per_bin": points}
 
