@@ -11,7 +11,7 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant._calibrators import auto_search
-from calibrant._calibrators.auto import NAMES, NAMES_OF_TWO
+from calibrant._calibrators.auto_search import NAMES, NAMES_OF_TWO
 from calibrant._gate import check_batch
 from calibrant._maps.base import lift
 from calibrant.errors import MissingClassWarning

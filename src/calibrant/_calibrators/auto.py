@@ -11,24 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from calibrant._calibrators.auto_search import (
-    BASELINE,
-    CANDIDATES,
-    FAVOURED,
-    FINAL_STAGES,
-    FLOOR_LOSS,
-    LEAST_WEIGHT,
-    MANY,
-    NAMES,
-    NAMES_OF_MANY,
-    NAMES_OF_TWO,
-    OF_TWO,
-    PLAIN,
-    PRICED_CELLS,
-    PRICED_ROWS,
-    STRUCTURED,
-    Search,
-)
+from calibrant._calibrators import auto_search as table
+from calibrant._calibrators.auto_search import BASELINE, OF_TWO, Search
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number, take_state
@@ -214,18 +198,20 @@ class AutoCalibrator(Composed):
             message = f"candidates={in_words(given)} must be a sequence of names"
             raise ParameterError(message, argument="candidates", value=given)
         for name in () if given is None else given:
-            if name not in CANDIDATES:
-                message = f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
+            if name not in table.CANDIDATES:
+                message = (
+                    f"candidates has {in_words(name)}; use some of {', '.join(table.CANDIDATES)}"
+                )
                 raise ParameterError(message, argument="candidates", value=name)
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""
-        names: tuple[str, ...] = NAMES_OF_MANY if n_classes > MANY else NAMES
+        names: tuple[str, ...] = table.NAMES_OF_MANY if n_classes > table.MANY else table.NAMES
         if self.candidates is not None:
             names = tuple(self.candidates)
         # Where all labels are equal, maps of two classes leave the other one as likely as it was.
         elif n_classes == 2 and n_labels == 2:
-            names = NAMES_OF_TWO
+            names = table.NAMES_OF_TWO
         return list(dict.fromkeys([BASELINE, *names]))
 
     def _solve(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, object]:
@@ -244,7 +230,7 @@ class AutoCalibrator(Composed):
         self, search: Search, names: list[str], reference: str
     ) -> tuple[Floats, SolverReport]:
         """Return the weights of the mixture."""
-        favoured = [OF_TWO] if reference == OF_TWO else FAVOURED
+        favoured = [OF_TWO] if reference == OF_TWO else table.FAVOURED
         of_labels = search.of_labels(names)
         cells, cell_weights = _priced_cells(search, names, reference)
         weights, report = solve_priced_mixture(
@@ -258,7 +244,7 @@ class AutoCalibrator(Composed):
         )
         if self.caution > 0.0 and reference == BASELINE:
             weights = _keep_plain(weights, of_labels, search.batch, names)
-        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+        weights = np.where(weights < table.LEAST_WEIGHT, 0.0, weights)
         return weights / weights.sum(), report
 
     def _fit_mixture(
@@ -271,7 +257,9 @@ class AutoCalibrator(Composed):
         # Two-class scaling is an average of several maps already, which needs no final stage.
         share = 0.0 if reference == OF_TWO else _share_of_final_stages(kept, loss, self.finish)
         # Without a candidate that distinguishes classes, no final stage does so either.
-        stages = [n for n in FINAL_STAGES if n != "structured" or {*names} & {*STRUCTURED}]
+        stages = [
+            n for n in table.FINAL_STAGES if n != "structured" or {*names} & {*table.STRUCTURED}
+        ]
         cells = max(search.total_weight, 1.0) * batch.n_classes
         *parts, baseline = search.fit([*kept, BASELINE])
         shared = take_state(baseline)  # takes what this calibrator takes, be it a single column
@@ -282,7 +270,7 @@ class AutoCalibrator(Composed):
             "weights_": np.array(list(kept.values())),
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
-            "floor_": max(SMALLEST, FLOOR_LOSS * min(loss, 1.0) / cells),
+            "floor_": max(SMALLEST, table.FLOOR_LOSS * min(loss, 1.0) / cells),
             "report_": report_of(names, of_labels, weights, search, share, reference),
         }
 
@@ -331,10 +319,10 @@ def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) 
 
         (1 - w) E / (E + nats).
     """
-    share = 1.0 - sum(weights.get(name, 0.0) for name in PLAIN)
+    share = 1.0 - sum(weights.get(name, 0.0) for name in table.PLAIN)
     if nats > 0.0:
         share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= LEAST_WEIGHT else 0.0
+    return share if share >= table.LEAST_WEIGHT else 0.0
 
 
 def _keep_plain(
@@ -380,7 +368,7 @@ def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Flo
     cells that make no difference to the sum are left out.
     """
     batch = search.batch
-    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
+    n_parts = min(batch.scores.size // table.PRICED_CELLS, batch.n_rows // table.PRICED_ROWS)
     row, fold, weight = replace(batch, group=None).deal(1 + n_parts)
     row, weight = row[fold == 0], weight[fold == 0]
     share = weight[:, None] * search.held_out[reference].scores[row]

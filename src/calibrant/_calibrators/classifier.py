@@ -7,32 +7,20 @@ from inspect import signature
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags, indexable
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    process_routing,
-)
+from sklearn.utils import metadata_routing as routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
+from calibrant._calibrators import classifier_folds as folds
 from calibrant._calibrators.base import Calibrator, log_of
-from calibrant._calibrators.classifier_folds import (
-    CalibratedPair,
-    Folds,
-    average_logarithms,
-    check_target,
-    keep_warnings,
-    needs_groups,
-    refuse_too_many_folds,
-    splits_by_groups,
-)
+from calibrant._calibrators.classifier_folds import CalibratedPair, Folds
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
@@ -42,7 +30,6 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
-from calibrant._gate import check_weights
 from calibrant._kernels.rows import top_columns
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
@@ -150,7 +137,7 @@ class CalibratedClassifier(
         from sklearn.svm import LinearSVC
 
         default = LinearSVC(random_state=0)
-        return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
+        return default.set_fit_request(sample_weight=True) if _is_routed() else default
 
     def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: object) -> Self:
         """Fit the classifier and its calibrator.
@@ -174,9 +161,9 @@ class CalibratedClassifier(
         """
         calibrator = self._find_calibrator()
         estimator = self._get_estimator()
-        labels = check_target(y, estimator)
+        labels = folds.check_target(y, estimator)
         X, _ = indexable(X, y)
-        weight = check_weights(sample_weight, len(labels))
+        weight = gate.check_weights(sample_weight, len(labels))
         routed = self._route(estimator, calibrator, sample_weight, fit_params)
         classes = np.unique(labels)
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
@@ -250,11 +237,11 @@ class CalibratedClassifier(
         sample_weight: object,
         fit_params: dict[str, object],
     ) -> Bunch:
-        if _routing_enabled():
-            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+        if _is_routed():
+            routed = routing.process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
         own = {name: fit_params[name] for name in ("groups",) if name in fit_params}
-        to_splitter = own if splits_by_groups(self.cv) else {}
+        to_splitter = own if folds.splits_by_groups(self.cv) else {}
         if own and "groups" not in signature(estimator.fit).parameters:
             if not (to_splitter or calibrator.beside == "groups"):
                 raise ParameterError(
@@ -283,8 +270,8 @@ class CalibratedClassifier(
         """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
-        refuse_too_many_folds(self.cv, job.y, self.ensemble)
-        if needs_groups(self.cv) and split_params.get("groups") is None:
+        folds.refuse_too_many_folds(self.cv, job.y, self.ensemble)
+        if folds.needs_groups(self.cv) and split_params.get("groups") is None:
             raise ParameterError(
                 f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, "
                 "groups=groups)",
@@ -310,7 +297,7 @@ class CalibratedClassifier(
         parts: list[Found] = []
         complaints: dict[type[Warning], Warning] = {}
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        for part, kept in parallel(delayed(keep_warnings)(work, *split) for split in splits):
+        for part, kept in parallel(delayed(folds.keep_warnings)(work, *split) for split in splits):
             parts.append(part)
             for warning in kept:
                 complaints.setdefault(type(warning), warning)
@@ -372,22 +359,22 @@ class CalibratedClassifier(
         average = sum(scores[1:], scores[0]) / len(scores)
         if self.pooling_ == "logarithms":
             known = [pair.is_known for pair in self.calibrated_classifiers_]
-            return average_logarithms(parts, known, self.class_offsets_), average
+            return folds.average_logarithms(parts, known, self.class_offsets_), average
         return sum(parts[1:], parts[0]) / len(parts), average
 
-    def get_metadata_routing(self) -> MetadataRouter:
+    def get_metadata_routing(self) -> routing.MetadataRouter:
         """Where metadata goes: to the estimator's ``fit``, the splitter's ``split``, and groups."""
-        fit = MethodMapping().add(caller="fit", callee="fit")
-        split = MethodMapping().add(caller="fit", callee="split")
+        fit = routing.MethodMapping().add(caller="fit", callee="fit")
+        split = routing.MethodMapping().add(caller="fit", callee="split")
         router = (
-            MetadataRouter(owner=self)
+            routing.MetadataRouter(owner=self)
             .add_self_request(self)
             .add(estimator=self._get_estimator(), method_mapping=fit)
             .add(splitter=self.cv, method_mapping=split)
         )
         # Other calibrators get the weights alone, which need no request.
         if getattr(self.calibrator, "beside", None) == "groups":
-            own = MethodMapping().add(caller="fit", callee="fit")
+            own = routing.MethodMapping().add(caller="fit", callee="fit")
             for name in ("predict_proba", "predict", "predict_log_proba"):
                 own.add(caller=name, callee="predict_proba")
             router.add(calibrator=self.calibrator, method_mapping=own)
@@ -397,3 +384,8 @@ class CalibratedClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
         return tags
+
+
+def _is_routed() -> bool:
+    """Whether scikit-learn passes metadata to whoever requests them."""
+    return bool(get_config()["enable_metadata_routing"])
