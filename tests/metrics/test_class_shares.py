@@ -5,7 +5,7 @@ import pytest
 
 from array_chunks import ArrayChunks
 from calibrant.metrics import class_shares
-from calibrant.metrics._cumulative import chances
+from calibrant.metrics._unbinned import chances
 from metrics.cases import weighted
 
 

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 
 from calibrant import errors
 from calibrant.metrics import cumulative_differences
-from calibrant.metrics._cumulative import peak_exceeds, range_exceeds
+from calibrant.metrics._unbinned import peak_exceeds, range_exceeds
 from conftest import simulate
 from metrics.cases import weighted
 

@@ -5,7 +5,7 @@ import pytest
 
 from calibrant import errors
 from calibrant.metrics import calibration_test, evaluate
-from calibrant.metrics._cumulative import holm
+from calibrant.metrics._unbinned import holm
 from conftest import simulate
 
 P, Y = simulate(900, 3, 0)

@@ -15,15 +15,14 @@ from scipy.sparse import csr_matrix
 from calibrant import errors
 from calibrant._gate._features import columns_by_name
 from calibrant.metrics import Predictions, calibration_segments
-from calibrant.metrics._features import LEVELS, bin_feature
 from calibrant.metrics._segment_search import (
     RowErrors,
     _drift,
     _normal_scores,
     _pairs_of_conditions,
     _Scan,
-    merge_rows,
 )
+from calibrant.metrics._segments import LEVELS, bin_feature, merge_rows
 
 
 def draw(seed, n_rows=3000, error=0.2):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from calibrant.metrics import smooth_ece
-from calibrant.metrics._smooth import N_MOMENTS, cosine_series, smoothed_size
+from calibrant.metrics._unbinned import N_MOMENTS, cosine_series, smoothed_size
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference
 

@@ -18,7 +18,7 @@ from calibrant.datasets import simulated_scores
 from calibrant.decisions import expected_cost, value_of_calibration
 from calibrant.errors import LabelError, ParameterError, RangeError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
-from calibrant.metrics._cumulative import holm
+from calibrant.metrics._unbinned import holm
 from calibrant.report import compare
 from calibrant.report._comparison import paired_differences
 from calibrant.report._page import page_of, python_lines

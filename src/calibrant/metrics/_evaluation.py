@@ -23,7 +23,6 @@ from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import align_columns
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
-from calibrant.metrics._cumulative import holm
 from calibrant.metrics._intervals import (
     check_level,
     error_interval,
@@ -36,6 +35,7 @@ from calibrant.metrics._intervals import (
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
 from calibrant.metrics._significance import Draws, test_problem
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
+from calibrant.metrics._unbinned import holm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
