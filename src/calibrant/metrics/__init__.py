@@ -12,7 +12,6 @@ from calibrant.metrics._calibration_error import (
 )
 from calibrant.metrics._calibration_error import errors_in as errors_in
 from calibrant.metrics._evaluation import LARGEST_SHARE as LARGEST_SHARE
-from calibrant.metrics._evaluation import SIGNIFICANT as SIGNIFICANT
 from calibrant.metrics._evaluation import Confusion as Confusion
 from calibrant.metrics._evaluation import Evaluation as Evaluation
 from calibrant.metrics._evaluation import GroupTable as GroupTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from calibrant._calibrators.base import Calibrator
     from calibrant._types import Floats
 
 
@@ -60,7 +61,7 @@ class MapPicture:
             curve.y.setflags(write=False)
 
 
-def compute_map(calibrator: Any) -> MapPicture:
+def compute_map(calibrator: Calibrator) -> MapPicture:
     """Return the calibration map of a fitted calibrator as lines to draw.
 
     Chains, mixtures and ``AutoCalibrator`` have no map of one or two variables. For these a section

@@ -127,7 +127,7 @@ class Decisions:
     value: CalibrationValue = doc("Cost that calibration saves.")
     costs: dict[str, ExpectedCost] = doc("Expected cost by method.")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers by name."""
         costs = {method: cost.to_dict() for method, cost in self.costs.items()}
         return {"method": self.method, "value": self.value.to_dict(), "costs": costs}
@@ -215,7 +215,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the verdict and all numbers of every method, plain, as the command prints them."""
         methods = [
             {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}
