@@ -277,7 +277,8 @@ def source_of(
     if isinstance(y_true, Predictions):
         if any(given is not None for given in (y_proba, sample_weight, classes, pos_label)):
             raise errors.ParameterError(
-                "Predictions have labels, weights and classes of their own; pass nothing else"
+                "Predictions have labels, weights and classes of their own; pass nothing else",
+                argument="y_true",
             )
         return y_true
     if isinstance(y_true, Chunks):
@@ -341,7 +342,9 @@ def _positive_last(
     if kind != "positive":
         raise errors.ParameterError(
             f"pos_label={label} names the class of a single column, but {named.scores} has several "
-            "columns; pass the column of that class alone"
+            "columns; pass the column of that class alone",
+            argument="pos_label",
+            value=pos_label,
         )
     n_rows = len(y_true) if hasattr(y_true, "__len__") else 0
     with errors.naming(named):
@@ -349,7 +352,9 @@ def _positive_last(
     place = np.flatnonzero(known == pos_label)
     if len(place) != 1:
         raise errors.ParameterError(
-            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}"
+            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}",
+            argument="pos_label",
+            value=pos_label,
         )
     return known if place[0] == 1 else known[::-1]
 
@@ -364,7 +369,9 @@ def column_of(classes: Labels, kind: object) -> int | None:
     if len(matches) != 1:
         raise errors.ParameterError(
             f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
-            f"{errors.some_in_words(classes)}"
+            f"{errors.some_in_words(classes)}",
+            argument="kind",
+            value=kind,
         )
     return int(matches[0])
 

@@ -63,7 +63,9 @@ def generator(random_state: Seed) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         raise errors.ParameterError(
             f"random_state={errors.in_words(random_state)} cannot seed "
-            f"numpy.random.default_rng: {error}"
+            f"numpy.random.default_rng: {error}",
+            argument="random_state",
+            value=random_state,
         ) from error
 
 

@@ -192,7 +192,8 @@ def calibration_segments(
     if source.weight.max() > MOST_REPEATS:
         raise errors.WeightError(
             f"the largest of sample_weight is {source.weight.max():g}; a weight is a repetition of "
-            f"its row here, at most {MOST_REPEATS:g}: divide by their mean if they are not counts"
+            f"its row here, at most {MOST_REPEATS:g}: divide by their mean if they are not counts",
+            argument="sample_weight",
         )
     by_name = columns_by_name(features, len(used), "y_proba")
     binned = [bin_feature(name, x[used], source.weight, min_rows) for name, x in by_name.items()]

@@ -91,7 +91,8 @@ def compute_map(calibrator: Calibrator) -> MapPicture:
     if not isinstance(fitted, maps.CalibrationMap):
         raise errors.ParameterError(
             f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass one of "
-            "its fitted calibrators, such as calibrated_classifiers_[0].calibrator"
+            "its fitted calibrators, such as calibrated_classifiers_[0].calibrator",
+            argument="calibrator",
         )
     names = [str(name) for name in calibrator.classes_]
     if len(names) > 2:

@@ -237,7 +237,8 @@ def _read_costs(costs: object, classes: Labels, is_ordered: bool) -> Floats | No
     if matrix.ndim == 3:
         raise errors.ParameterError(
             "costs of a comparison are the same for all rows; pass costs that differ by row "
-            "to calibrant.decisions.value_of_calibration"
+            "to calibrant.decisions.value_of_calibration",
+            argument="costs",
         )
     return matrix
 
@@ -283,7 +284,9 @@ def _calibrators(
             if name != UNCALIBRATED
         }
     if UNCALIBRATED in wanted:
-        raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
+        raise errors.ParameterError(
+            f"methods has {UNCALIBRATED!r}, which is always compared", argument="methods"
+        )
     baseline = baseline_of(n_classes)
     if baseline not in wanted:
         wanted = {baseline: make_calibrator(baseline), **wanted}

@@ -140,11 +140,7 @@ class ModelTable(Result):
 
     def sorted_by(self, column: str) -> ModelTable:
         """Return the table in the order of a column, the largest value first; of text, A first."""
-        names = ModelRow.__slots__
-        if column not in names:
-            raise errors.ParameterError(
-                f"column={column!r} is no column of the table; use one of {', '.join(names)}"
-            )
+        gate.check_option("column", column, ModelRow.__slots__)
 
         def key(row: ModelRow) -> tuple[str, float]:
             value = getattr(row, column)
@@ -273,7 +269,8 @@ def compare_models(
         if names.count(name) > 1:
             raise errors.ParameterError(
                 f"answers has two entries of the model {name[0]!r} and the task {name[1]!r}; give "
-                "them names of their own, or put them together"
+                "them names of their own, or put them together",
+                argument="answers",
             )
     calibrator = AutoCalibrator() if calibrator is None else calibrator
     judged: dict[tuple[str, str], BothSides] = {}
@@ -384,7 +381,8 @@ def _of_rows(one: ModelAnswers, name: str, given: ArrayLike | None, n_rows: int)
     stored = np.arange(n_rows) if given is None else np.asarray(given)
     if stored.shape != (n_rows,):
         raise errors.ShapeError(
-            f"{name} of {one.model} has shape {stored.shape}; pass one for each of {n_rows} answers"
+            f"{name} of {one.model} has shape {stored.shape}; pass one for each of {n_rows} rows",
+            argument=name,
         )
     return stored
 
