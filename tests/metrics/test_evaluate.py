@@ -44,22 +44,6 @@ def test_the_documentation_lists_every_metric():
     assert functions - set(re.findall(r"`(\w+)", text)) == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "short", "heading", "text", "best"),
-    [
-        ("accuracy", "accuracy", "accuracy, %", "12.35", 0.2),
-        ("negative_log_likelihood", "nll", "NLL", "0.1235", 0.1),
-        ("brier_score", "brier", "Brier", "0.123", 0.1),
-        ("classwise_ece", "cw-ece", "cw-ECE, %", "12.346", 0.1),
-    ],
-)
-def test_a_metric_knows_how_it_is_printed(name, short, heading, text, best):
-    metric = METRICS[name]
-    assert (metric.id, metric.short, metric.heading) == (name, short, heading)
-    assert metric.text(0.12345678) == text
-    assert metric.best([0.1, 0.2]) == best
-
-
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_means_and_the_error_that_is_tested_have_intervals(n_classes):
     for seed in range(4):

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import kstest
 from sklearn.calibration import calibration_curve
 
-from array_chunks import ArrayChunks
 from calibrant import metrics
 from calibrant.metrics import _significance as null
 from calibrant.metrics import calibration_test, confidence_ece, reliability_curve
@@ -105,15 +104,6 @@ def test_the_normal_null_is_that_of_drawn_labels(metric, is_weighted):
     assert found.null_mean == pytest.approx(drawn.null_mean, rel=0.05)
     assert found.p_value == drawn.p_value == 1 / 1001
     assert found.statistic == drawn.statistic
-
-
-def test_chunks_are_tested_by_their_rows():
-    proba, y = simulate(500, 3)
-    chunks = ArrayChunks(proba, y, n_rows=99)
-    found = calibration_test(chunks, random_state=3)
-    expected = calibration_test(y, proba, random_state=3)
-    assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
-    assert found.null_mean == pytest.approx(expected.null_mean, rel=0.02)
 
 
 def test_labels_are_drawn_row_by_row_where_there_are_too_many_covariances():

@@ -13,6 +13,7 @@ from calibrant.metrics._unbinned import (
     N_MOMENTS,
     chances,
     cosine_series,
+    holm,
     peak_exceeds,
     range_exceeds,
     smoothed_size,
@@ -232,3 +233,9 @@ def test_a_class_that_rows_of_next_to_no_weight_are_predicted_to_be_has_a_p_valu
     proba = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     found = class_shares([0, 1, 1, 0], proba, sample_weight=[1, 1, 1e-12, 1])
     assert found.p_holm.tolist() == [0.0, 0.0]  # of what was certain, some did not happen
+
+
+def test_holm_by_hand():
+    assert holm(np.array([0.01, 0.02, 0.03, 0.005])) == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+    assert holm(np.array([])).tolist() == []
