@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from calibrant._types import Array, Bools, Floats, Label, Labels, Wholes
 
+    Options = tuple[object, object, Label | None]
+
 
 class MetricArguments(errors.Arguments):
     """How metrics name what they are given."""
@@ -172,9 +174,8 @@ class Predictions:
 
     def take(self, rows: Array) -> Predictions:
         """Return some of the rows, by index or mask."""
-        return Predictions(
-            self.rows[rows], self.class_index[rows], self.weight[rows], self.classes, self.n_counted
-        )
+        parts = self.rows[rows], self.class_index[rows], self.weight[rows]
+        return Predictions(*parts, self.classes, self.n_counted)
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
         """Return the sums of some statistics over the rows."""
@@ -187,8 +188,6 @@ class Predictions:
 
 class ChunkedPredictions:
     """Predictions in chunks: sums are of all rows, what needs an order is of a sample."""
-
-    n_counted = None
 
     def __init__(self, chunks: Chunks, classes: Labels, kind: str) -> None:
         self._chunks, self.classes, self._kind = chunks, classes, kind
@@ -318,10 +317,7 @@ def read_predictions(
 
 
 def read_pair(
-    y_true: object,
-    y_proba: object,
-    y_calibrated: object,
-    options: tuple[object, object, Label | None],
+    y_true: object, y_proba: object, y_calibrated: object, options: Options
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *options)

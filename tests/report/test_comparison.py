@@ -166,7 +166,6 @@ def test_classes_that_the_calibration_part_lacks_have_to_be_named(parts):
     lacking = scores[kept], names[y[kept]], new_scores, names[new_y]
     found = quick(lacking, classes=names)
     assert found.classes.tolist() == names.tolist()
-    assert found.val_counts[5] == 0
     with pytest.raises(LabelError):
         quick(lacking)
 

@@ -8,30 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._gate import (
-    MOST_CLASSES_CROSSED,
-    check_number,
-    check_option,
-    find_mismatch,
-    read_groups,
-)
 from calibrant._predictions import Predictions, Statistic, source_of, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._text import SIGNIFICANT, align_columns
+from calibrant.metrics import _intervals as means
 from calibrant.metrics._binary import SHOWN, BinarySummary, summarise_rows
 from calibrant.metrics._calibration_error import BIN_STRATEGIES, check_bins, find_bins
-from calibrant.metrics._intervals import (
-    check_level,
-    error_interval,
-    log_interval,
-    mean_and_error,
-    model_labels,
-    share_interval,
-    tell_enough,
-)
 from calibrant.metrics._scores import ROW_MEANS, warn_of_alphabet
 from calibrant.metrics._significance import Draws, test_problem
 from calibrant.metrics._table import METRICS, OWN_STRATEGY, headline, metrics_of
@@ -289,10 +275,10 @@ def evaluate(
     (2, True)
     """
     check_bins(n_bins)
-    check_option("strategy", strategy, (None, *BIN_STRATEGIES))
-    check_option("ordered", ordered, (True, False))
-    check_number("n_resamples", n_resamples, low=0, whole=True)
-    check_level(confidence_level)
+    gate.check_option("strategy", strategy, (None, *BIN_STRATEGIES))
+    gate.check_option("ordered", ordered, (True, False))
+    gate.check_number("n_resamples", n_resamples, low=0, whole=True)
+    means.check_level(confidence_level)
     threads.check_jobs("n_jobs", n_jobs)
     source = source_of(y_true, y_proba, sample_weight, classes, pos_label)
     n_classes = len(source.classes)
@@ -357,7 +343,7 @@ class Confusion(Statistic):
 
 def warn_of_mismatch(confusion: Floats, classes: Labels) -> None:
     """Warn if the labels fit other columns better, by the sums of ``Confusion``."""
-    mismatch = find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
+    mismatch = gate.find_mismatch(confusion[..., 0], confusion[..., 1].sum(axis=1), classes)
     if mismatch is not None:
         notices.warn(mismatch)
 
@@ -381,7 +367,7 @@ class Intervals:
         """
         rules = {name: METRICS[name].rule(self.n_bins, self.strategy) for name in names}
         counted = {name: rule for name, rule in rules.items() if isinstance(rule, Statistic)}
-        if len(source.classes) <= MOST_CLASSES_CROSSED:
+        if len(source.classes) <= gate.MOST_CLASSES_CROSSED:
             counted["confusion"] = Confusion()
         sums = source.add_up(counted)  # one pass over all rows
         confusion = sums.get("confusion")
@@ -394,18 +380,18 @@ class Intervals:
         if self.level is None:
             return result, confusion
         rows = source if isinstance(source, Predictions) else None
-        labels = None if rows is None else model_labels(rows)
+        labels = None if rows is None else means.model_labels(rows)
         for name in ROW_MEANS.keys() & rules.keys():
-            mean, error, n_equal = mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
+            mean, error, n_equal = means.mean_and_error(ROW_MEANS[name], sums[name], rows, labels)
             if name == "accuracy":
-                result[name] = share_interval(mean, n_equal, self.level)
+                result[name] = means.share_interval(mean, n_equal, self.level)
             else:
                 largest = math.inf if name == "negative_log_likelihood" else 1.0
-                result[name] = log_interval(mean, error, n_equal, self.level, largest)
+                result[name] = means.log_interval(mean, error, n_equal, self.level, largest)
         name, kept = headline(len(source.classes)).id, source.in_memory()
-        if tell_enough(kept):
+        if means.tell_enough(kept):
             events = kept.events(usual_column(kept.n_classes))
-            _, low, high = error_interval(
+            _, low, high = means.error_interval(
                 events,
                 find_bins(events, self.n_bins, self.strategy or OWN_STRATEGY[name]),
                 self.n_bins,
@@ -428,7 +414,7 @@ def judge_groups(
         )
     if sample_weight is not None:  # rows without a weight are not there
         groups = np.asarray(groups)[np.asarray(sample_weight) > 0]
-    names, codes = read_groups(groups, source.n_rows)
+    names, codes = gate.read_groups(groups, source.n_rows)
     metric = headline(source.n_classes).id
     n_draws = max(FEWEST_RESAMPLES, RESAMPLES_PER_GROUP * len(names))
     judged = []

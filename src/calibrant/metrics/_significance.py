@@ -20,17 +20,7 @@ from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
 from calibrant._predictions import column_of, log_odds, name_of, source_of
 from calibrant._result import Result, doc, result
-from calibrant.metrics._calibration_error import (
-    BIN_STRATEGIES,
-    ClassBins,
-    bin_edges,
-    check_bins,
-    errors_in,
-    find_bins,
-    mass_edges,
-    sums_in_bins,
-    uniform_bins,
-)
+from calibrant.metrics import _calibration_error as binned
 from calibrant.metrics._intervals import generator
 
 if TYPE_CHECKING:
@@ -128,7 +118,7 @@ def _normal_sums(
 ) -> tuple[Floats, Floats]:
     """Return the same of normal distributions: of labels and, with ``replace``, of rows."""
     values, _, weight = events
-    total, _, said = sums_in_bins(events, bins, n_bins).T
+    total, _, said = binned.sums_in_bins(events, bins, n_bins).T
     noise = generator(draws.random_state).standard_normal((2, draws.n_resamples, n_bins))
     variance = weight**2 * values * (1.0 - values)
     deviation = np.sqrt(np.bincount(bins, variance, n_bins))
@@ -152,7 +142,7 @@ def class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
     """Return the class-wise error of each resample, with labels drawn from the rows."""
     if rows.n_rows > MOST_ROWS_DRAWN and rows.n_classes * n_bins <= MOST_COVARIANCES:
         return _normal_class_null(rows, n_bins, draws)
-    bins, cumulative = uniform_bins(rows.rows, n_bins), np.cumsum(rows.rows, axis=1)
+    bins, cumulative = binned.uniform_bins(rows.rows, n_bins), np.cumsum(rows.rows, axis=1)
     predicted, null = np.zeros((rows.n_classes, n_bins)), np.empty(draws.n_resamples)
     kernels.add_class_gaps(rows.rows, bins, rows.weight, predicted)
 
@@ -173,7 +163,7 @@ def _normal_class_null(rows: Predictions, n_bins: int, draws: Draws) -> Floats:
     p_j is the sum of p_j p_l over all classes l, sums of products p_j p_l are enough.
     """
     n_cells = rows.n_classes * n_bins
-    sums, bins = np.zeros((n_cells, n_cells)), uniform_bins(rows.rows, n_bins)
+    sums, bins = np.zeros((n_cells, n_cells)), binned.uniform_bins(rows.rows, n_bins)
     kernels.add_cell_products(rows.rows, bins, rows.weight * rows.weight, n_bins, sums)
     products = sums + sums.T - np.diag(np.diag(sums))
     covariance = np.diag(products.sum(axis=1)) - products
@@ -302,8 +292,8 @@ def calibration_test(
     True
     """
     check_option("metric", metric, (None, *TESTED_METRICS))
-    check_option("strategy", strategy, (None, *BIN_STRATEGIES))
-    check_bins(n_bins)
+    check_option("strategy", strategy, (None, *binned.BIN_STRATEGIES))
+    binned.check_bins(n_bins)
     check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
@@ -335,16 +325,16 @@ def test_problem(
     strategy = strategy or ("quantile" if is_positive else "uniform")
     trend_p_value = math.nan
     if metric == "classwise":
-        statistic = float(errors_in(ClassBins(n_bins).sums(rows)).mean())
+        statistic = float(binned.errors_in(binned.ClassBins(n_bins).sums(rows)).mean())
         null = class_null(rows, n_bins, draws)
         error_p_value = chance = p_value(statistic, null)
     else:
         events = rows.events(1 if is_positive else None)
-        bins = find_bins(events, n_bins, strategy)
-        sums = sums_in_bins(events, bins)
+        bins = binned.find_bins(events, n_bins, strategy)
+        sums = binned.sums_in_bins(events, bins)
         factor, score = trend_score(events) if is_positive else (None, None)
         drawn, null_along = null_sums(events, bins, len(sums), draws, factor)
-        statistic, null = float(errors_in(sums)), errors_in(drawn)
+        statistic, null = float(binned.errors_in(sums)), binned.errors_in(drawn)
         error_p_value = chance = p_value(statistic, null)
         if score is not None and factor is not None:
             gap = events.weight * (events.hits - events.values)
@@ -468,24 +458,24 @@ def reliability_curve(
     >>> curve.mean_probability.round(3), curve.frequency.round(3)
     (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
     """
-    check_bins(n_bins, strategy)
+    binned.check_bins(n_bins, strategy)
     check_number("n_resamples", n_resamples, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     column = column_of(rows.classes, kind)
     events = rows.events(column)
-    edges, bins = bin_edges(int(n_bins)), find_bins(events, int(n_bins), strategy)
+    edges, bins = binned.bin_edges(int(n_bins)), binned.find_bins(events, int(n_bins), strategy)
     if strategy == "quantile":
-        edges, bins = mass_edges(events.values, bins)
-    sums = sums_in_bins(events, bins, len(edges) - 1)
+        edges, bins = binned.mass_edges(events.values, bins)
+    sums = binned.sums_in_bins(events, bins, len(edges) - 1)
     weight, happened, said = sums.T
-    ece, chance = float(errors_in(sums)), math.nan
+    ece, chance = float(binned.errors_in(sums)), math.nan
     bars = np.full((2, len(weight)), np.nan)
     if n_resamples > 0:
         with threads.jobs(n_jobs):
             draws = Draws(rows.n_rows, int(n_resamples), random_state, replace=True)
             null, _ = null_sums(events, bins, len(sums), draws)
-        chance, seen = p_value(ece, errors_in(null)), null[..., 0].any(axis=0)
+        chance, seen = p_value(ece, binned.errors_in(null)), null[..., 0].any(axis=0)
         frequency = ratio(null[:, seen, 1], null[:, seen, 0])
         ends = [(1.0 - CONSISTENCY) / 2.0, (1.0 + CONSISTENCY) / 2.0]
         bars[:, seen] = np.nanquantile(frequency, ends, axis=0).clip(0.0, 1.0)

@@ -55,11 +55,6 @@ class MapPicture:
     y_label: str = doc("Names of the axes.", default="g(probability)")
     is_log: bool = doc("Whether both axes are logarithmic.", default=False)
 
-    def __post_init__(self) -> None:
-        for curve in self.curves:
-            curve.x.setflags(write=False)
-            curve.y.setflags(write=False)
-
 
 def compute_map(calibrator: Calibrator) -> MapPicture:
     """Return the calibration map of a fitted calibrator as lines to draw.
