@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from calibrators.test_monotone_spline import bent as draw_bent
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
@@ -13,7 +14,6 @@ from calibrant._solvers.monotone_spline import (
     solve_monotone_spline,
 )
 from calibrant._solvers.temperature import solve_temperature
-from calibrators.test_monotone_spline import bent as draw_bent
 from conftest import simulate
 
 FLATTEST, STEEPEST = SLOPE_BOUNDS
