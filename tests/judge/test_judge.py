@@ -257,36 +257,21 @@ def test_the_command_on_probabilities(tmp_path):
     code, out, _ = run("judge", tmp_path / "a.csv", tmp_path / "b.csv", "--json")
     assert code == 0
     assert json.loads(out)["mean"]["value"] == pytest.approx(found.mean.value, abs=1e-9)
-    table = pd.read_csv(tmp_path / "a.csv").assign(doc=np.arange(100) // 5)
-    table.to_csv(tmp_path / "a.csv", index=False)  # numbers that are no scores
-    words = ["judge", tmp_path / "a.csv", tmp_path / "b.csv", "--clusters", "doc", "--json"]
-    assert json.loads(run(*words)[1])["n_clusters"] == 20
 
 
 BY_GRADE = ["--grade", "judge", "--label-column", "human"]
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "code", "fault"),
+    ("options", "code", "fault"),
     [
-        ('{"judge": 1, "human": 2}\n{"human": 2}\n', BY_GRADE, 3, "line 2: the field 'judge' is"),
-        ("judge,human\n1,2\n", ["--grade", "human", "--values", "a,b"], 2, "'--values'"),
-        (
-            "judge,human\n1,2\n2,2\n",
-            [*BY_GRADE, "--columns", "1,2"],
-            2,
-            "describe scores",
-        ),
-        (
-            "judge,human\n1,2\n2,2\n",
-            [*BY_GRADE, "--classes", "good,bad"],
-            3,
-            "human[0] is 2, which is not among the classes 'bad', 'good'",
-        ),
+        (["--grade", "human", "--values", "a,b"], 2, "'--values'"),
+        ([*BY_GRADE, "--columns", "1,2"], 2, "describe scores"),
+        ([*BY_GRADE, "--classes", "good,bad"], 3, "human[0] is 2"),
     ],
 )
-def test_the_command_says_what_is_wrong(tmp_path, text, options, code, fault):
-    path = tmp_path / ("a.jsonl" if text.startswith("{") else "a.csv")
-    path.write_text(text)
+def test_the_command_says_what_is_wrong(tmp_path, options, code, fault):
+    path = tmp_path / "a.csv"
+    path.write_text("judge,human\n1,2\n2,2\n")
     found, _, err = run("judge", path, path, *options)
     assert (found, fault in err) == (code, True), err

@@ -117,7 +117,7 @@ def test_zeros_cost_what_they_cost_there(tmp_path):
 
 def test_what_is_no_study_is_said(home):
     (home / "notes.txt").write_text("no predictions")
-    with pytest.raises(errors.PredictionFileError, match=r"nor an HDF5 file \(\.h5 or \.hdf5\)"):
+    with pytest.raises(errors.PredictionFileError, match="HDF5"):
         find_files(home / "notes.txt")
     write_benchmark(home / "empty.h5", {"toy/bad": {"labels_cal": None}})
     with pytest.raises(errors.PredictionFileError, match=r"no groups dataset/model.*labels_cal"):
@@ -175,10 +175,10 @@ def test_other_files_are_refused(tmp_path, text, message):
 
 
 def test_nothing_to_compare_is_refused(tmp_path):
-    with pytest.raises(errors.DataError, match="has no result files"):
+    with pytest.raises(errors.DataError, match=tmp_path.name):
         win_rates(tmp_path)
     save(tmp_path, "A", dict.fromkeys(CASES, 1.0))
-    with pytest.raises(errors.ParameterError, match="at least two"):
+    with refuses("directories"):
         win_rates(tmp_path)
     with refuses("metric"):
         win_rates(tmp_path, metric="beauty")
@@ -309,9 +309,9 @@ def test_calibrators_with_parameters_are_left_as_they_were():
 
 
 def test_what_cannot_be_is_said():
-    with pytest.raises(errors.ParameterError, match="scores='logits', but CalArena gives prob"):
+    with refuses("calibrator"):
         ArenaCalibrator(calibrant.TemperatureScaling(scores="logits")).fit(SINGLE, LABELS)
-    with pytest.raises(errors.ParameterError, match="'magic'"):
+    with refuses("method", value="magic"):
         ArenaCalibrator("magic").fit(SINGLE, LABELS)
     with pytest.raises(NotFittedError):
         ArenaCalibrator().predict_proba(SINGLE)

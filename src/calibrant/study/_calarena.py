@@ -77,7 +77,8 @@ class ArenaCalibrator(BaseEstimator):
         if made.scores != "probabilities":
             raise errors.ParameterError(
                 f"calibrator has scores={made.scores!r}, but CalArena gives probabilities; use "
-                "scores='probabilities'"
+                "scores='probabilities'",
+                argument="calibrator",
             )
         made.set_params(classes=np.arange(rows.shape[1]))
         self.calibrator_ = made.fit(rows, y_cal)
@@ -261,7 +262,9 @@ def win_rates(
     if len(names) < 2:
         raise ParameterError(
             f"directories={tuple(map(str, directories))} have the methods {names}; pass files of "
-            "at least two"
+            "at least two",
+            argument="directories",
+            value=directories,
         )
     keys = results[names[0]].index
     for name in names[1:]:

@@ -84,7 +84,8 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     if len(table.methods) < 2 or not ranks.known_metrics(table, ranks.TABLE_METRICS):
         raise ParameterError(
             f"table has the methods {table.methods!r} and {len(table.frame)} numbers; ranks need "
-            f"two methods and one of the metrics {ranks.TABLE_METRICS}"
+            f"two methods and one of the metrics {ranks.TABLE_METRICS}",
+            argument="table",
         )
     written: list[Path] = []
 

@@ -140,7 +140,9 @@ def _check_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     if methods is None or methods == "all":
         methods = DEFAULT_METHODS if methods is None else ALL_METHODS
     if isinstance(methods, str):
-        raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
+        raise errors.ParameterError(
+            f"methods={methods!r} must be a sequence of names", argument="methods", value=methods
+        )
     for method in methods:
         gate.check_option("method", method, (UNCALIBRATED, *all_methods(study=True)))
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
