@@ -556,9 +556,9 @@ def value_of_calibration(
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.decisions import value_of_calibration
     >>> bold, y = simulated_scores(4000)
-    >>> honest = TemperatureScaling().fit(bold[:2000], y[:2000]).predict_proba(bold[2000:])
+    >>> calm = TemperatureScaling().fit(bold[:2000], y[:2000]).predict_proba(bold[2000:])
     >>> costs = [[0, 10, 10], [1, 0, 1], [1, 1, 0]]  # class 0 must not be missed
-    >>> saved = value_of_calibration(y[2000:], bold[2000:], honest, costs)
+    >>> saved = value_of_calibration(y[2000:], bold[2000:], calm, costs)
     >>> saved.per_row.low > 0
     True
     """

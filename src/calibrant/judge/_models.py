@@ -13,6 +13,7 @@ from scipy.special import expit
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._result import Estimate, Result, doc, result
+from calibrant._text import align_columns
 from calibrant.judge._interval import estimate_mean
 from calibrant.judge._rows import find_graded, read_items, read_judged, read_values
 
@@ -55,15 +56,11 @@ class GroupComparison(Result):
     confidence_level: float = doc("Confidence level of the intervals.")
 
     def __repr__(self) -> str:
-        width = max(len("group"), *map(len, self.groups))
-        lines = [
-            f"{'group':<{width}}  {'mean human grade':>26}  {'labels alone':>26}  labels    rows"
-        ]
-        for name, mean, plain, n, m in zip(
-            self.groups, self.means, self.labelled_means, self.n_labelled, self.n_rows, strict=True
-        ):
-            numbers = f"{_brief(mean):>26}  {_brief(plain):>26}  {n:>6,}  {m:>6,}"
-            lines.append(f"{name:<{width}}  {numbers}")
+        head = "group", "mean human grade", "labels alone", "labels", "rows"
+        estimates = zip(self.means, self.labelled_means, strict=True)
+        columns = zip(*([_brief(mean) for mean in pair] for pair in estimates), strict=True)
+        counts = ([f"{n:,}" for n in numbers] for numbers in (self.n_labelled, self.n_rows))
+        lines = align_columns([head, *zip(self.groups, *columns, *counts, strict=True)])
         lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
         for (first, second), gap in zip(self.pairs, self.differences, strict=True):
             sure = "" if gap.low <= 0.0 <= gap.high else "  *"
@@ -71,8 +68,9 @@ class GroupComparison(Result):
         return "\n".join(lines)
 
 
-def _brief(estimate: Estimate) -> str:
-    return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
+def _brief(estimate: Estimate, form: str = ".4g") -> str:
+    value, low, high = (format(number, form) for number in estimate)
+    return f"{value} [{low}, {high}]"
 
 
 def compare_judged(
@@ -251,28 +249,22 @@ class PairReport(Result):
     confidence_level: float = doc("Confidence level of the intervals.")
 
     def __repr__(self) -> str:
-        width = max(len("model"), *map(len, self.models))
-        lines = [f"{'model':<{width}}  {'strength':>24}  {'labels alone':>24}   games"]
-        for name, ours, plain, n in zip(
-            self.models, self.strengths, self.labelled_strengths, self.n_games, strict=True
-        ):
-            lines.append(f"{name:<{width}}  {_signed(ours)}  {_signed(plain)}  {n:>6,}")
-        value, low, high = (100 * number for number in self.position_bias)
+        estimates = zip(self.strengths, self.labelled_strengths, strict=True)
+        columns = zip(*([_brief(own, "+.2f") for own in pair] for pair in estimates), strict=True)
+        games = [f"{n:,}" for n in self.n_games]
+        rows = zip(self.models, *columns, games, strict=True)
+        lines = align_columns([("model", "strength", "labels alone", "games"), *rows])
         lines.append(
             f"\n{self.n_labelled:,} of {self.n_rows:,} comparisons have a human verdict; "
             f"{100 * self.confidence_level:g} % intervals"
         )
+        bias = _brief(Estimate(*(100 * number for number in self.position_bias)), "z.1f")
         lines.append(
-            f"position bias: the judge prefers the first answer by {value:z.1f} points "
-            f"[{low:z.1f}, {high:z.1f}] more than humans"
+            f"position bias: the first answer is preferred by {bias} points more than by humans"
         )
         if not math.isnan(self.consistency):
             lines.append(f"judged in both orders, {100 * self.consistency:.0f} % have one winner")
         return "\n".join(lines)
-
-
-def _signed(estimate: Estimate) -> str:
-    return f"{estimate.value:>+6.2f} [{estimate.low:>+6.2f}, {estimate.high:>+6.2f}]"
 
 
 def judge_pairs(

@@ -195,12 +195,7 @@ def _read(path: Path) -> pd.DataFrame:
     return numbers[~numbers.index.duplicated(keep="last")]
 
 
-def win_rates(
-    *directories: str | os.PathLike[str],
-    metric: str = "brier",
-    n_resamples: int = 1000,
-    random_state: int = 0,
-) -> pd.DataFrame:
+def win_rates(*directories: str | os.PathLike[str], metric: str = "brier") -> pd.DataFrame:
     """Compute the win rate of every method, as CalArena does.
 
     A method wins against another in an experiment if it is strictly better there; a tie is a win
@@ -214,17 +209,13 @@ def win_rates(
         files with one name the first counts.
     metric : {"brier", "logloss", "ece-15", "accuracy"}, default="brier"
         Metric to compare.
-    n_resamples : int, default=1000
-        Number of resamples for the intervals. Data sets are resampled if there are 30 or more,
-        otherwise experiments.
-    random_state : int, default=0
-        Seed of the resamples.
 
     Returns
     -------
     rates : DataFrame
         A row for each method, the best first: ``score``, the mean over experiments and other
-        methods; ``lower`` and ``upper``, which 95 % of resamples are between; ``experiments``.
+        methods; ``lower`` and ``upper``, which 95 % of 1,000 resamples are between, of data sets
+        if there are 30 or more, otherwise of experiments; ``experiments``, their number.
 
     Raises
     ------
@@ -254,7 +245,6 @@ def win_rates(
     TS                0.0    0.0    0.0            1
     """
     gate.check_option("metric", metric, METRICS)
-    gate.check_number("n_resamples", n_resamples, low=1, whole=True)
     results: dict[str, pd.DataFrame] = {}
     for directory in directories:
         results = {**read_results(directory), **results}
@@ -280,9 +270,7 @@ def win_rates(
     groups = keys.get_level_values("dataset")
     if groups.nunique() < ENOUGH_DATASETS:
         groups = np.arange(len(keys))
-    lower, upper = np.percentile(
-        resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
-    )
+    lower, upper = np.percentile(resample_means(wins, groups, 1000), [2.5, 97.5], axis=0)
     result = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
     rates = pd.DataFrame(result, index=pd.Index(names, name="method"))
     return rates.sort_values("score", ascending=False, kind="stable")
