@@ -20,7 +20,7 @@ from calibrant._gate import (
     is_single_column,
     tells_positive,
 )
-from calibrant._predictions import Predictions, read_pair, read_predictions, source_of
+from calibrant._predictions import MetricArguments, Predictions, read_predictions, source_of
 from calibrant._result import Estimate, Result, doc, result
 from calibrant.errors import (
     ContainerError,
@@ -564,18 +564,19 @@ def value_of_calibration(
     """
     check_number("n_decisions", n_decisions, low=0)
     check_level(confidence_level)
-    if has_one_column(y_proba) != has_one_column(y_calibrated):
+    shapes = np.shape(y_proba), np.shape(y_calibrated)
+    if (shapes[0][1:] or (1,)) != (shapes[1][1:] or (1,)):
         raise ShapeError(
-            "one of y_proba and y_calibrated has one column, the other has several",
-            remedy="pass the same columns of both",
+            f"y_calibrated has shape {shapes[1]}, but y_proba has {shapes[0]}",
+            remedy="pass predictions of the same classes in the same columns",
             argument="y_calibrated",
         )
-    of_rows, of_costs = split_pos_label(y_proba, costs, pos_label)
-    both = read_pair(y_true, y_proba, y_calibrated, (sample_weight, classes, of_rows))
-    first = both[0]
-    is_ordered = has_one_column(y_proba) or classes is not None
-    table = read_costs(costs, first.classes, abstain, None, of_costs, is_ordered)
-    matrix, level = of_counted_rows(table, sample_weight).matrix, float(confidence_level)
+    first, table = read_with_costs(
+        y_true, y_proba, costs, abstain, sample_weight, classes, pos_label
+    )
+    named = MetricArguments("y_calibrated")
+    second = read_predictions(y_true, y_calibrated, sample_weight, first.classes, None, named)
+    matrix, level, both = table.matrix, float(confidence_level), (first, second)
     for rows in both:
         warn_of_permutation(rows)
     old, new = (action_costs(rows.rows, matrix).argmin(axis=1) for rows in both)

@@ -156,6 +156,7 @@ def compare_judged(
                 argument="human",
                 value=name,
             )
+        same = np.unique(item[labelled], return_inverse=True)[1]
         tuned, alone, power = estimate_mean(
             y[labelled],
             graded[labelled],
@@ -163,7 +164,7 @@ def compare_judged(
             target,
             confidence_level,
             numbers,
-            _own_clusters(item[labelled]),
+            None if same.max() + 1 == len(same) else same,  # each row is an item of its own
         )
         means.append(tuned)
         plain.append(alone)
@@ -183,12 +184,6 @@ def compare_judged(
         ),
         confidence_level=float(confidence_level),
     )
-
-
-def _own_clusters(items: Wholes) -> Wholes | None:
-    """Return the clusters of the labelled rows of a group; None if each is an item of its own."""
-    names, codes = np.unique(items, return_inverse=True)
-    return None if len(names) == len(items) else codes
 
 
 def _influence(
@@ -347,9 +342,13 @@ def judge_pairs(
     clusters = None if items is None else np.unique(item[is_graded], return_inverse=True)[1]
     worth = np.array([WINS[str(grade)] for grade in read.grades])
     y, graded = read.grade(is_graded, worth, clusters, random_state)
+    # The weight of calibrated verdicts that leaves the least variance.
+    centred = graded[is_graded] - graded[is_graded].mean()
+    size = float(centred @ centred)
+    power = min(max(float(centred @ y[is_graded]) / size, 0.0), 1.0) if size > 0.0 else 0.0
     tuned, alone = (
-        _strengths(rows.games, y, graded, is_graded, item, confidence_level, power)
-        for power in (_power(y[is_graded], graded[is_graded]), 0.0)
+        _strengths(rows.games, y, graded, is_graded, item, confidence_level, weight)
+        for weight in (power, 0.0)
     )
     mean, _, _ = estimate_mean(
         y[is_graded],
@@ -439,13 +438,6 @@ def _read_verdicts(verdicts: Array, argument: str) -> Array:
             )
         read.append(known)
     return np.array(read, dtype=str)
-
-
-def _power(y: Floats, graded: Floats) -> float:
-    """Return the weight of calibrated verdicts that leaves the least variance."""
-    centred = graded - graded.mean()
-    size = float(centred @ centred)
-    return min(max(float(centred @ y) / size, 0.0), 1.0) if size > 0.0 else 0.0
 
 
 def _strengths(
