@@ -363,11 +363,9 @@ def threshold_for(
     error = 1.0 - float(confidence_level)
     rows = read_in_memory(y_true, y_proba, sample_weight, classes, pos_label)
     if np.ptp(rows.weight) > 0.0:
-        raise errors.WeightError(
-            "unequal weights do not allow a binomial bound",
-            remedy="leave sample_weight out",
-            argument="sample_weight",
-        )
+        problem = "unequal weights do not allow a binomial bound"
+        remedy = "leave sample_weight out"
+        raise errors.WeightError(problem, remedy=remedy, argument="sample_weight")
     column = None if target == "accuracy" else usual_column(rows.n_classes)
     if column is None and target in ("precision", "recall"):
         raise errors.ParameterError(

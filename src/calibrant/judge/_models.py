@@ -430,12 +430,9 @@ def _read_verdicts(verdicts: Array, argument: str) -> Array:
         text = str(verdict).strip().casefold().strip("[]")
         known = next((name for name, words in VERDICTS.items() if text in words), None)
         if known is None:
-            raise errors.LabelError(
-                f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given",
-                remedy="use 'first', 'second' and 'tie', or 'A', 'B' and 'tie'",
-                argument=argument,
-                value=verdict,
-            )
+            problem = f"{argument} has the verdict {verdict!r:.40}, the {row + 1}th of those given"
+            remedy = "use 'first', 'second' and 'tie', or 'A', 'B' and 'tie'"
+            raise errors.LabelError(problem, remedy=remedy, argument=argument, value=verdict)
         read.append(known)
     return np.array(read, dtype=str)
 
@@ -460,11 +457,9 @@ def _strengths(
     codes = np.unique(item[is_graded], return_inverse=True)[1]
     n_items = int(codes.max()) + 1
     if n_items < k + 3:
-        raise errors.ShapeError(
-            f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models",
-            remedy=f"pass those of at least {k + 3}, and of fifty if possible",
-            argument="human",
-        )
+        problem = f"human has verdicts of {errors.number_of(n_items, 'item')} on {k} models"
+        remedy = f"pass those of at least {k + 3}, and of fifty if possible"
+        raise errors.ShapeError(problem, remedy=remedy, argument="human")
     sums = np.zeros((n_items, k))
     np.add.at(sums, codes, rest - rest.mean(axis=0))
     scale = (n_rows - n) * n_rows / n**2 * n_items / (n_items - 2)

@@ -429,11 +429,8 @@ def _read_times(time: ArrayLike, n_rows: int) -> Floats:
     """Return numbers as they are, and dates as numbers, of UTC if they have no zone."""
     stored = np.asarray(time)
     if stored.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"time has shape {stored.shape}, but probabilities has {n_rows} rows",
-            remedy="pass one number or date for each",
-            argument="time",
-        )
+        problem = f"time has shape {stored.shape}, but probabilities has {n_rows} rows"
+        raise errors.ShapeError(problem, remedy="pass one number or date for each", argument="time")
     try:
         if stored.dtype.kind not in "iuf":
             with warnings.catch_warnings():
@@ -441,11 +438,9 @@ def _read_times(time: ArrayLike, n_rows: int) -> Floats:
                 dates = stored.astype("datetime64[us]")
             stored = np.where(np.isnat(dates), np.nan, dates.astype(np.int64))
     except (TypeError, ValueError) as error:
-        raise errors.DataError(
-            f"time has values that are neither numbers nor dates ({error})",
-            remedy="pass numbers, datetimes, or text such as 2026-01-31T12:00",
-            argument="time",
-        ) from error
+        problem = f"time has values that are neither numbers nor dates ({error})"
+        remedy = "pass numbers, datetimes, or text such as 2026-01-31T12:00"
+        raise errors.DataError(problem, remedy=remedy, argument="time") from error
     if not np.isfinite(stored).all():
         raise errors.NonFiniteError(
             "is missing",
