@@ -194,7 +194,7 @@ def _influence(
     power: float,
     target: str,
 ) -> Floats:
-    """Return what each row adds to the error of the estimated mean of its group."""
+    """Return the part of each row in the error of the estimated mean of its group."""
     n, m = np.count_nonzero(labelled), np.count_nonzero(mine)
     rest = y[labelled] - power * graded[labelled]
     part = np.zeros(len(y))
@@ -376,7 +376,7 @@ def judge_pairs(
 
 
 class Pairs(NamedTuple):
-    """Comparisons, checked."""
+    """Comparisons of two answers, checked."""
 
     models: Array
     games: Floats  # +1 at the model shown first, -1 at the second: one row for each comparison

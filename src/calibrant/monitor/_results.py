@@ -85,7 +85,7 @@ class UnlabelledReport(Result):
     )
 
     def describe(self) -> dict[str, str]:
-        """Return what to expect of these rows, in words."""
+        """Return the expected accuracy and the test of class frequencies, in words."""
         has_reference = not math.isnan(self.p_value)
         p_value = f"{self.p_value:.3g}" if has_reference else "no labelled rows to compare"
         return {

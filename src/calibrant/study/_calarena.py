@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 NAME_PREFIX = "calibrant-"
-"""What the names of our methods begin with, among those of others."""
+"""Prefix of the names of our methods among those of others."""
 
 
 class ArenaCalibrator(BaseEstimator):
@@ -91,7 +91,7 @@ class ArenaCalibrator(BaseEstimator):
 
 
 def _columns(scores: ArrayLike) -> Floats:
-    """One column per class, in float64, where the second of two stands alone."""
+    """Return one column per class, in float64, where the second of two stands alone."""
     rows = np.asarray(scores, dtype=np.float64)
     if rows.ndim > 1 and rows.shape[1:] != (1,):
         return rows
@@ -128,7 +128,7 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None
 
 
 def _line(cell: Cell, outcome: Outcome) -> dict[str, object]:
-    """One experiment in their columns; nothing stands where the method failed."""
+    """Return an experiment in the columns of CalArena, empty where the method failed."""
     file, name = cell.file, arena_name(cell.method)
     result: dict[str, float | None] = {}
     if outcome.error is None:

@@ -46,7 +46,7 @@ PLAIN = ("conf-ece", "tece", "cw-ece")
 
 
 class Picture(NamedTuple):
-    """A figure that is drawn, the name of its files, its section of the page, and its words."""
+    """A figure, the name of its files, its section of the page, its title and its caption."""
 
     name: str
     section: str

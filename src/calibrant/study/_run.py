@@ -139,7 +139,7 @@ def run_study(
 
 
 def _check_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Methods without repetition, the uncalibrated predictions first."""
+    """Return the methods without repetition, the uncalibrated predictions first."""
     if methods is None or methods == "all":
         methods = DEFAULT_METHODS if methods is None else ALL_METHODS
     if isinstance(methods, str):

@@ -47,7 +47,7 @@ class TopLabels:
 
     @classmethod
     def of(cls, batch: SimplexBatch) -> TopLabels:
-        """Find them."""
+        """Find the predicted classes of a batch."""
         probabilities = batch.probabilities()
         confidence = probabilities.max(axis=1)
         tied = probabilities >= TIED * confidence[:, None]
