@@ -61,7 +61,8 @@ class GroupComparison(Result):
         columns = zip(*([_brief(mean) for mean in pair] for pair in estimates), strict=True)
         counts = ([f"{n:,}" for n in numbers] for numbers in (self.n_labelled, self.n_rows))
         lines = align_columns([head, *zip(self.groups, *columns, *counts, strict=True)])
-        lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
+        if self.pairs:
+            lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
         for (first, second), gap in zip(self.pairs, self.differences, strict=True):
             sure = "" if gap.low <= 0.0 <= gap.high else "  *"
             lines.append(f"{first} - {second}: {_brief(gap)}{sure}")

@@ -8,7 +8,7 @@ names are loaded when they are first used, so that worker processes start quickl
 
 from __future__ import annotations
 
-from calibrant._lazy import attach
+from calibrant._extras import attach
 from calibrant.study import _histogram, _paper, _searches, _top_label
 
 _HOMES = {

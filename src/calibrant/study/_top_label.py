@@ -167,11 +167,9 @@ class TopLabelCalibrator(Calibrator):
         result = solve_top_label(batch, solve, enough=enough, **shared)
         return dict(zip(self._found, result, strict=True))
 
-    def _complaints(self, batch: SimplexBatch, found: dict[str, object]) -> Iterator[Warning]:
-        yield from super()._complaints(batch, found)
-        result = found["map_"]
-        curves = result.curves if isinstance(result, TopLabelMap) else ()
-        rare = np.array([curve is IDENTITY for curve in curves])
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
+        yield from super()._complaints(batch)
+        rare = np.array([curve is IDENTITY for curve in self.map_.curves])
         if rare.any():
             yield MissingClassWarning(
                 f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
