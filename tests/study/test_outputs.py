@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from calibrant.study import _figures as figures
+from calibrant.study import _outputs as outputs
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables
 from calibrant.study import write_outputs
@@ -225,17 +225,17 @@ def words(figure):
 def test_wins_print_every_percentage_in_its_cell():
     values = frame(np.random.default_rng(0).normal(size=(20, 4)))
     shares = ranks.win_shares(values, "nll").to_numpy()
-    figure = figures.draw_wins(shares, METHODS[:4], "NLL")
+    figure = outputs.draw_wins(shares, METHODS[:4], "NLL")
     found = {tuple(t.get_position()): t.get_text() for t in figure.axes[0].texts}
     expected = {(j, i): f"{100 * shares[i, j]:.0f}" for i in range(4) for j in range(4) if i != j}
     assert found == expected
-    figure = figures.draw_wins(np.array([[np.nan, 0.5], [1.0, np.nan]]), METHODS[:2], "NLL")
+    figure = outputs.draw_wins(np.array([[np.nan, 0.5], [1.0, np.nan]]), METHODS[:2], "NLL")
     assert [text.get_color() for text in figure.axes[0].texts] == ["black", "white"]
 
 
 @pytest.mark.parametrize("color", ["white", "black", "#808080", "#0072B2", "#D55E00", "#777777"])
 def test_ink_can_be_read_on_any_ground(color):
-    both = np.array([to_rgb(color), to_rgb(figures.readable_ink(to_rgb(color)))])
+    both = np.array([to_rgb(color), to_rgb(outputs.readable_ink(to_rgb(color)))])
     linear = np.where(both <= 0.04045, both / 12.92, ((both + 0.055) / 1.055) ** 2.4)
     dark, light = sorted(linear @ [0.2126, 0.7152, 0.0722])  # relative luminance, by WCAG 2
     assert (light + 0.05) / (dark + 0.05) >= 4.5
@@ -243,7 +243,7 @@ def test_ink_can_be_read_on_any_ground(color):
 
 def test_critical_difference_joins_what_does_not_differ():
     average = np.array([1.2, 3.9, 2.0, 2.9])
-    figure = figures.draw_critical_difference(average, list("abcd"), 1.0, "NLL")
+    figure = outputs.draw_critical_difference(average, list("abcd"), 1.0, "NLL")
     bars = [line for line in figure.axes[0].lines if line.get_linewidth() == 3.5]
     ends = [tuple(np.round(line.get_xdata(), 2)) for line in bars]
     assert ends == [(1.16, 2.04), (1.96, 2.94), (2.86, 3.94)]
@@ -254,7 +254,7 @@ def test_boxes_show_every_value_of_every_data_set():
     values = np.random.default_rng(0).normal(size=(30, 5))
     values[3, 2] = np.nan
     groups = [DATASETS[i % 3] for i in range(30)]
-    figure = figures.draw_boxes(frame(values, groups), METHODS[:5], "x", "y")
+    figure = outputs.draw_boxes(frame(values, groups), METHODS[:5], "x", "y")
     panels = [
         sorted(x for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata())
         for ax in figure.axes
@@ -271,12 +271,12 @@ def overlap(labels, renderer):
 def crowded_figures():
     rng = np.random.default_rng(0)
     average = rng.uniform(1, 19, 19)
-    yield figures.draw_wins(rng.uniform(size=(19, 19)), METHODS, "NLL")
-    yield figures.draw_critical_difference(average, METHODS, 4.0, "NLL")
-    yield figures.draw_times(rng.uniform(0.001, 9, (47, 19)), METHODS)
+    yield outputs.draw_wins(rng.uniform(size=(19, 19)), METHODS, "NLL")
+    yield outputs.draw_critical_difference(average, METHODS, 4.0, "NLL")
+    yield outputs.draw_times(rng.uniform(0.001, 9, (47, 19)), METHODS)
     groups = [DATASETS[i % 15] for i in range(47)]
     values = frame(rng.normal(size=(47, 19)), groups)
-    yield figures.draw_boxes(values, METHODS, "NLL", "NLL")
+    yield outputs.draw_boxes(values, METHODS, "NLL", "NLL")
 
 
 def test_nineteen_methods_and_fifteen_data_sets_can_be_read():
@@ -306,10 +306,10 @@ def test_nineteen_methods_and_fifteen_data_sets_can_be_read():
 
 
 def test_svg_is_well_formed_and_its_words_can_be_searched():
-    figure = figures.draw_wins(np.eye(2), ["<a & b>", "it costs $5 or $6"], "x")
-    svg = figures.figure_bytes(figure, "svg")
+    figure = outputs.draw_wins(np.eye(2), ["<a & b>", "it costs $5 or $6"], "x")
+    svg = outputs.figure_bytes(figure, "svg")
     root = ET.fromstring(svg)
     found = "".join(root.itertext())
     assert "<a & b>" in found
     assert "it costs $5 or $6" in found
-    assert len(figures.short("x" * 500)) <= 18
+    assert len(outputs.short("x" * 500)) <= 18
