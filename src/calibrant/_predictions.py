@@ -316,20 +316,6 @@ def read_predictions(
     return Predictions(batch.scores, batch.class_index, batch.weight, batch.classes)
 
 
-def read_pair(
-    y_true: object, y_proba: object, y_calibrated: object, options: Options
-) -> tuple[Predictions, Predictions]:
-    """Return the same rows before and after calibration."""
-    first = read_predictions(y_true, y_proba, *options)
-    second = read_predictions(y_true, y_calibrated, *options, MetricArguments("y_calibrated"))
-    if not np.array_equal(first.classes, second.classes):
-        raise errors.ShapeError(
-            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
-            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
-        )
-    return first, second
-
-
 def _positive_last(
     y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
 ) -> Labels:
