@@ -191,9 +191,8 @@ def _make_model(
     """Return the graph for scores of a type."""
     gate.check_option("precision", precision, tuple(ONNX_DTYPES))
     if precision == "float32" and dtype == REAL:
-        raise errors.ParameterError(
-            "precision='float32' is for scores of 32 bits or fewer; these have 64 (float64)"
-        )
+        message = "precision='float32' is for scores of 32 bits or fewer; these have 64 (float64)"
+        raise errors.ParameterError(message, argument="precision", value=precision)
     n_classes, width = calibrator.n_features_in_, n_columns(calibrator, kind)
     ops = OnnxOperations(n_classes, opset, ONNX_DTYPES[precision])
     result = write_rows(ops, calibrator, ops.real(Tensor(ops, kind, dtype)), kind)
