@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -24,9 +24,7 @@ from calibrant.scale import Chunks, as_chunks, has_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from calibrant._types import Bools, Floats, Label, Labels, Wholes
+    from calibrant._types import Array, Bools, Floats, Label, Labels, Wholes
 
 
 class MetricArguments(errors.Arguments):
@@ -61,7 +59,7 @@ class EventRows(NamedTuple):
     hits: Bools
     weight: Floats
 
-    def take(self, rows: NDArray[np.generic]) -> EventRows:
+    def take(self, rows: Array) -> EventRows:
         """Return some of the rows, by index or mask."""
         return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
 
@@ -172,7 +170,7 @@ class Predictions:
         result: Floats = self.rows[np.arange(self.n_rows), self.class_index]
         return result
 
-    def take(self, rows: Any) -> Predictions:
+    def take(self, rows: Array) -> Predictions:
         """Return some of the rows, by index or mask."""
         return Predictions(
             self.rows[rows], self.class_index[rows], self.weight[rows], self.classes, self.n_counted
@@ -289,27 +287,14 @@ def source_of(
     chunks = as_chunks(y_proba, y_true, sample_weight)
     if chunks is None:
         return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
-    known = known_classes(chunks, classes, pos_label)
     kind = "positive" if chunks.n_columns == 1 else "probabilities"
-    return ChunkedPredictions(chunks, known, kind)
-
-
-def in_memory(*given: Any) -> Predictions:
-    """Return predictions in memory: of chunks, all rows or a sample of them."""
-    return source_of(*given).in_memory()
-
-
-def known_classes(chunks: Chunks, classes: Any = None, pos_label: Label | None = None) -> Labels:
-    """Return the class of each column of chunks: as given, or by the rule of ``check_labels``."""
-    labels = chunks.labels() if classes is None else classes
-    kind = "positive" if chunks.n_columns == 1 else "probabilities"
+    labels = chunks.labels() if classes is None else np.asarray(classes)
     if pos_label is not None:
         classes = _positive_last(labels, classes, pos_label, kind, NAMED)
-    columns = chunks.n_columns, kind
+    shape, names = (chunks.n_columns, kind), chunks.names
     with errors.naming(NAMED):
-        return gate.assign_classes(
-            labels, len(labels), *columns, names=chunks.names, classes=classes
-        )[1]
+        known = gate.assign_classes(labels, len(labels), *shape, names=names, classes=classes)[1]
+    return ChunkedPredictions(chunks, known, kind)
 
 
 def read_predictions(
@@ -332,7 +317,10 @@ def read_predictions(
 
 
 def read_pair(
-    y_true: object, y_proba: object, y_calibrated: object, options: tuple[Any, Any, Any]
+    y_true: object,
+    y_proba: object,
+    y_calibrated: object,
+    options: tuple[object, object, Label | None],
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *options)
@@ -347,7 +335,7 @@ def read_pair(
 
 def _positive_last(
     y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
-) -> NDArray[Any]:
+) -> Labels:
     """Return the two classes of a single column with ``pos_label``, whose it is, as the second."""
     label = errors.in_words(pos_label)
     if kind != "positive":

@@ -65,7 +65,7 @@ def fitted(method, kind="probabilities"):
         first = fitted("structured", kind)
         calibrator.paths_ = [[fitted("ts", kind)], [first], [first, fitted("na-fir")]]
         calibrator.weights_ = np.array([0.5, 0.25, 0.25])
-        calibrator.map_ = calibrator._compose(vars(calibrator))
+        calibrator.map_ = calibrator._compose()
     return calibrator
 
 

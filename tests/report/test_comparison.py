@@ -20,7 +20,7 @@ from calibrant.errors import LabelError, ParameterError, RangeError, ShapeError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.metrics._cumulative import holm
 from calibrant.report import compare
-from calibrant.report._judge import paired_differences
+from calibrant.report._comparison import paired_differences
 from calibrant.report._page import page_of, python_lines
 from conftest import simulate
 
@@ -84,13 +84,11 @@ def test_metrics_and_tests_are_those_of_the_metrics_module(comparison, parts):
     after = FlattenedIsotonic().fit(scores, y).predict_proba(new_scores)
     result = comparison.result("fir")
     assert result.evaluation == evaluate(new_y, after, n_resamples=30)
-    assert result.classwise_test == calibration_test(
-        new_y, after, n_resamples=30, metric="classwise"
-    )
+    assert result.test == calibration_test(new_y, after, n_resamples=30, metric="classwise")
     assert result.curve.ece == result.evaluation.confidence_ece.value
     assert result.p_values == {
         "confidence_ece": calibration_test(new_y, after, n_resamples=150).p_value,
-        "classwise_ece": result.classwise_test.p_value,
+        "classwise_ece": result.test.p_value,
     }
     assert np.array_equal(result.calibrator.predict_proba(new_scores), after)
 

@@ -63,7 +63,9 @@ def make_calibrator(method: str, *, has_absent: bool = False, **parameters: Any)
         known = methods(study=True)
         gate.check_option("method", method, tuple(known))
     if has_absent:
-        return saved_methods()["masked"](calibrator=known[method](), **parameters)
+        masked: Any = saved_methods()["masked"]  # whose options not all methods have
+        made: Calibrator = masked(calibrator=known[method](), **parameters)
+        return made
     return known[method](**parameters)
 
 

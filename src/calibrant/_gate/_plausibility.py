@@ -7,18 +7,22 @@ rule is a test, chance alone passes it in at most ``FALSE_ALARMS`` of all calibr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import errors
+from calibrant._gate._columns import CLIP_TOLERANCE, SUM_TOLERANCE
 from calibrant._kernels import rows as row_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
+    from calibrant._gate._simplex import SimplexBatch
     from calibrant._types import Floats, Labels, Wholes
 
 FEWEST_ROWS_IN_DOUBT = 20  # of fewer rows nothing is suspected that chance may have done
@@ -39,6 +43,10 @@ MOST_ROWS_RANKED = 100_000  # rows of two classes, more than enough to see that 
 SURELY, MOST_TIED = 4.5, 0.1
 """Standard errors that no chance explains, and the share of equal scores that ranks bear."""
 
+FITS, FITS_NOT = 6.0, 3.0
+"""Standard errors by which labels agree with the scores in the order that they were meant in, at
+least, and in another one, at most."""
+
 FIRST_ROWS = 256  # rows that mostly show that scores are no labels
 FAR = 10.0  # widths of the range of the fit, beyond which even a single row is on another scale
 FEWEST_ROWS_OUTSIDE = 10
@@ -53,7 +61,7 @@ def margins(scores: Floats) -> Floats:
 
 def count_hits(
     scores: Floats, class_index: Wholes, weight: Floats
-) -> tuple[float, float, float, NDArray[np.intp]]:
+) -> tuple[float, float, float, Wholes]:
     """Return the share of rows whose top class is their label, and what chance would give.
 
     Also of how many rows of equal weight that is, and the top column of each row.
@@ -132,7 +140,11 @@ def _find_reversal(
     )
 
 
-def find_mismatch(weights: NDArray[Any], counts: NDArray[Any], classes: Labels) -> Warning | None:
+def find_mismatch(
+    weights: NDArray[np.floating | np.integer],
+    counts: NDArray[np.floating | np.integer],
+    classes: Labels,
+) -> Warning | None:
     """Return a warning if the frequent classes fit other columns far better than their own."""
     frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES_MATCHED]
     frequent = frequent[counts[frequent] >= FEWEST_ROWS_OF_A_CLASS]
@@ -157,6 +169,79 @@ def find_mismatch(weights: NDArray[Any], counts: NDArray[Any], classes: Labels) 
         f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} belongs to "
         f"{errors.in_words(should_be)}; check the order of the columns"
     )
+
+
+def refuse_other_order(
+    scores: object,
+    y: object,
+    sample_weight: object,
+    probabilities: Callable[[], Floats],
+    class_index: Wholes,
+) -> None:
+    """Refuse labels or weights whose index is that of the scores (or labels) in another order.
+
+    Rows are matched by position, as in scikit-learn, and an index alone proves no mistake: scores
+    that a classifier has just computed are often numbered anew. So labels are refused where they
+    agree with the scores by the index, and by position not more than chance does.
+    """
+    place = _places_by_index(scores, y)
+    if place is not None:
+        by_position, by_index = _agreement(probabilities(), class_index, class_index[place])
+        if by_position < FITS_NOT and by_index > FITS:
+            names = errors.names()
+            raise errors.LabelError(
+                f"{names.y} has the index of {names.scores} in another order. Rows are matched by "
+                "position, in which the labels agree with the scores no more than by chance; by "
+                "the index they do",
+                argument="y",
+                remedy=f"pass {names.y}.loc[{names.scores}.index]",
+            )
+    rows, name = (y, errors.names().y) if _index_of(y) is not None else (scores, "scores")
+    if _places_by_index(rows, sample_weight) is not None and not _is_count(sample_weight):
+        raise errors.WeightError(
+            f"sample_weight has the index of {name} in another order, but rows are matched by "
+            "position",
+            argument="sample_weight",
+            remedy=f"pass sample_weight.loc[{name}.index], or its values if they are in order",
+        )
+
+
+def _index_of(rows: object) -> pd.Index | None:
+    """Return the index of a Series or data frame of pandas; lists have a method of this name."""
+    index = getattr(rows, "index", None)
+    return index if hasattr(index, "get_indexer") else None
+
+
+def _is_count(rows: object) -> bool:
+    """Whether the index only counts the rows, as pandas makes one where nobody gives any."""
+    index = _index_of(rows)
+    return index is not None and bool(np.array_equal(index, np.arange(len(index))))
+
+
+def _places_by_index(rows: object, others: object) -> Wholes | None:
+    """Return where the index of each row stands among the others; None without another order."""
+    first, second = _index_of(rows), _index_of(others)
+    if first is None or second is None or len(first) != len(second) or first.equals(second):
+        return None
+    if not (first.is_unique and second.is_unique):
+        return None
+    place: Wholes = np.asarray(second.get_indexer(first), dtype=np.int64)
+    return place if (place >= 0).all() else None
+
+
+def _agreement(probabilities: Floats, *labels: Wholes) -> list[float]:
+    """Return by how many standard errors rows give more to each of some labels than chance gives.
+
+    With a_ij the probability of class j in row i, less the means of row and column over all labels,
+    the sum S of a_iy has mean 0 over all orders of the labels, and variance
+    sum_ij n_j a_ij^2 / (n - 1), where n_j rows have the label j.
+    """
+    n_rows, k = probabilities.shape
+    count = np.bincount(labels[0], minlength=k)
+    centred = probabilities - (probabilities @ count / n_rows)[:, None]
+    centred -= centred.mean(axis=0)
+    error = math.sqrt(float((centred**2).sum(axis=0) @ count) / max(n_rows - 1, 1)) + 1e-300
+    return [float(centred[np.arange(n_rows), label].sum()) / error for label in labels]
 
 
 def find_wrong_kind(scores: Floats, kind: str) -> Warning | None:
@@ -245,3 +330,55 @@ def find_other_range(scores: Floats, kind: str, known: Sequence[float] | None) -
             f"margins from {low:.4g} to {high:.4g}: pass margins, or fit to probabilities"
         )
     return None
+
+
+def find_features(batch: SimplexBatch) -> str | None:
+    """Say so if numbers would be logits of classes that nobody named, and tell nothing of y."""
+    has_label = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
+    n_labels = int(has_label.sum())
+    if n_labels in (1, batch.n_classes) or batch.n_rows < FEWEST_ROWS_IN_DOUBT:
+        return None
+    hits, expected, n_rows, top = count_hits(batch.scores, batch.class_index, batch.weight)
+    is_by_chance = hits <= expected + 3.0 * math.sqrt(expected * (1.0 - expected) / n_rows)
+    # A classifier seldom predicts a class that never comes, if there are rows to show most classes.
+    is_elsewhere = n_rows >= batch.n_classes and np.mean(has_label[top]) < 0.5
+    if not is_by_chance and not is_elsewhere:
+        return None
+    names = errors.names()
+    return (
+        f"{names.scores} has {batch.n_classes} columns for "
+        f"{errors.number_of(n_labels, 'distinct label')}, and the largest number of a row tells "
+        f"nothing of its label: these look like features, not logits of classes; "
+        f"{names.if_features}. If they are logits, {names.if_untold}"
+    )
+
+
+def warn_of_batch(batch: SimplexBatch) -> None:
+    """Warn of suspicious input: one class only, wrong columns, logits that are probabilities."""
+    index = batch.class_index
+    if np.all(index == index[0]):
+        only = errors.in_words(batch.classes[index[0]])
+        notices.warn(errors.SingleClassWarning(f"every label is {only}; use rows of all classes"))
+    warn_of_kind(batch.scores, batch.kind)
+    for doubt in (
+        find_wrong_kind(batch.scores, batch.kind),
+        find_wrong_columns(batch.scores, batch.class_index, batch.weight, batch.classes),
+    ):
+        if doubt is not None:
+            notices.warn(doubt)
+
+
+def warn_of_kind(scores: Floats, kind: str) -> None:
+    """Warn if checked scores that are declared to be logits look like probabilities."""
+    if (
+        kind == "logits"
+        and len(scores)
+        and row_kernels.scan_probabilities(scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
+        == row_kernels.FINE
+    ):
+        notices.warn(
+            errors.ScoresKindWarning(
+                "scores='logits', but every row is in [0, 1] and sums to 1: "
+                "did you mean scores='probabilities'?"
+            )
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant import _extras as extras
-from calibrant._lazy import attach
+from calibrant._extras import attach
 
 if TYPE_CHECKING:
     from calibrant.export._onnx import merge_onnx, to_onnx

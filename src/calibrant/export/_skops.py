@@ -7,11 +7,11 @@ from typing import get_args, get_type_hints
 
 from calibrant import _maps as maps
 from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.checks import ScoreSummary
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import CalibratedPair
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types
-from calibrant._calibrators.shift_check import ScoreSummary
 
 
 def trusted_types() -> list[str]:

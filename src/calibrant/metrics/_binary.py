@@ -23,7 +23,7 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._predictions import EventCells, in_memory, log_odds, usual_column
+from calibrant._predictions import EventCells, log_odds, source_of, usual_column
 from calibrant._result import Estimate, Result, doc, result
 from calibrant._solvers.one_vs_rest import FREE, minimise_logistic
 from calibrant._text import percents
@@ -187,7 +187,7 @@ def binary_summary(
     ('under-predicted', 'too extreme')
     """
     check_level(confidence_level)
-    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     if usual_column(rows.n_classes) is None:
         raise errors.ShapeError(
             f"y_proba has {rows.n_classes} classes, but binary_summary needs two; pass the column "

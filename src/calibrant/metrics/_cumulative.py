@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import erfc, gammainc
 
-from calibrant._predictions import EventCells, Statistic, column_of, in_memory, name_of, source_of
+from calibrant._predictions import EventCells, Statistic, column_of, name_of, source_of
 from calibrant._result import Result, doc, result
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def cumulative_differences(
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     column = column_of(rows.classes, kind)
     cells = EventCells.of_rows(rows.events(column))
     total = float(cells.weight.sum())

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant import _threads as threads
 from calibrant._gate import check_number
-from calibrant._predictions import column_of, in_memory, name_of
+from calibrant._predictions import column_of, name_of, source_of
 from calibrant._result import Result, doc, result
 from calibrant.metrics._calibration_error import (
     bin_edges,
@@ -113,7 +113,7 @@ def reliability_curve(
     check_bins(n_bins, strategy)
     check_number("n_resamples", n_resamples, low=0, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
-    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     column = column_of(rows.classes, kind)
     events = rows.events(column)
     edges, bins = bin_edges(int(n_bins)), find_bins(events, int(n_bins), strategy)

@@ -18,7 +18,7 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._gate import check_number, check_option
 from calibrant._kernels import metrics as kernels
-from calibrant._predictions import in_memory, log_odds
+from calibrant._predictions import log_odds, source_of
 from calibrant._result import Result, doc, result
 from calibrant.metrics._calibration_error import (
     BIN_STRATEGIES,
@@ -303,7 +303,7 @@ def calibration_test(
     check_bins(n_bins)
     check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
-    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     tested = metric or ("positive" if rows.n_classes == 2 else "confidence")
     if tested == "positive" and rows.n_classes != 2:
         raise errors.ParameterError(

@@ -117,7 +117,8 @@ def set_fit(calibrator: Calibrator, values: dict[str, object]) -> None:
     cls: type = type(calibrator)
     values = dict.fromkeys(optional_fields(cls)) | values
     if isinstance(calibrator, Composed):
-        map_ = calibrator._compose(values)  # noqa: SLF001  (ours)
+        calibrator.__dict__ |= values
+        map_ = calibrator._compose()  # noqa: SLF001  (ours)
     else:
         map_type = fitted_types(cls)["map_"]
         types = field_types(map_type)

@@ -49,11 +49,10 @@ class MethodResult:
     evaluation: Evaluation = doc("Every metric, with intervals.")
     difference: Difference | None = doc("NLL of the method minus that of the baseline.")
     curve: ReliabilityCurve = doc("Reliability curve of the headline error, with its p-value.")
-    test: CalibrationTest | None = doc("Test of the positive class of two; else None.")
-    shares: ClassShares = doc("Predicted and observed share of every class.")
-    classwise_test: CalibrationTest | None = doc(
-        "None without resamples, of two classes, and of very many rows of many classes."
+    test: CalibrationTest | None = doc(
+        "Test of the positive class of two, or of every class of more; None without resamples."
     )
+    shares: ClassShares = doc("Predicted and observed share of every class.")
     mean_confidence: float = doc("Above the accuracy if the predictions are over-confident.")
     classwise: ClasswiseSummary = doc("Errors and shares of all classes.")
     calibrator: Calibrator | None = doc("Fitted calibrator; None before calibration.")
@@ -93,10 +92,9 @@ class MethodResult:
     @property
     def p_values(self) -> dict[str, float]:
         """Chance of errors as large if the predictions were calibrated; NaN if not tested."""
-        tested = self.curve if self.test is None else self.test
-        result = {self.headline.id: tested.p_value}
-        if self.classwise_test is not None:
-            result["classwise_ece"] = self.classwise_test.p_value
+        result = {self.headline.id: self.curve.p_value}
+        if self.test is not None:
+            result[f"{self.test.metric}_ece"] = self.test.p_value
         return result
 
 

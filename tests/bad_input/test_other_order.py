@@ -1,0 +1,71 @@
+"""Labels and weights whose index is that of the scores in another order are no rows of theirs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant import TemperatureScaling
+from calibrant.errors import LabelError, WeightError
+from calibrant.metrics import confidence_ece, negative_log_likelihood
+from conftest import simulate
+
+P, Y = simulate(300, 3)
+SCORES = pd.DataFrame(P, index=np.arange(300) + 7)
+LABELS = pd.Series(Y, index=SCORES.index)
+MIXED = np.random.default_rng(0).permutation(300)
+WEIGHT = pd.Series(np.linspace(1.0, 2.0, 300), index=SCORES.index)
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+def test_labels_in_another_order_are_refused(kind):
+    scores = SCORES if kind == "probabilities" else np.log(SCORES)
+    with pytest.raises(LabelError) as caught:
+        TemperatureScaling(scores=kind).fit(scores, LABELS.iloc[MIXED])
+    assert (caught.value.argument, caught.value.remedy) == ("y", "pass y.loc[scores.index]")
+
+
+def test_rare_positives_in_another_order_are_refused():
+    rng = np.random.default_rng(1)
+    p = pd.Series(rng.beta(0.2, 8.0, 5000))
+    y = pd.Series((rng.random(5000) < p).astype(int))
+    with pytest.raises(LabelError):
+        TemperatureScaling(scores="positive").fit(p, y.sample(frac=1.0, random_state=0))
+
+
+def test_metrics_refuse_them_in_their_own_words():
+    with pytest.raises(LabelError) as caught:
+        confidence_ece(LABELS.iloc[MIXED], SCORES)
+    assert caught.value.remedy == "pass y_true.loc[y_proba.index]"
+
+
+def test_weights_in_another_order_are_refused():
+    with pytest.raises(WeightError) as caught:
+        TemperatureScaling().fit(SCORES, LABELS, sample_weight=WEIGHT.iloc[MIXED])
+    assert caught.value.argument == "sample_weight"
+
+
+def test_rows_that_are_in_order_are_fitted_by_position():
+    """Whatever their index is: a classifier's output is numbered anew, or has none."""
+    expected = TemperatureScaling().fit(P, Y).temperature_
+    mixed = SCORES.iloc[MIXED], LABELS.iloc[MIXED]
+    fresh = pd.DataFrame(P[MIXED])  # 0, 1, 2, ... beside labels that were shuffled
+    shuffled = pd.Series(Y).iloc[MIXED]
+    counted = pd.Series(np.ones(300))
+    for scores, y, weight in (
+        (SCORES, LABELS, WEIGHT * 0.0 + 1.0),
+        (*mixed, None),
+        (fresh, shuffled, None),
+        (fresh, shuffled, counted),
+        (P[MIXED], shuffled, None),
+        (SCORES, pd.Series(Y), None),
+        (SCORES, Y.tolist(), None),
+    ):
+        fitted = TemperatureScaling().fit(scores, y, sample_weight=weight)
+        assert fitted.temperature_ == pytest.approx(expected, rel=1e-9)
+
+
+def test_scores_that_tell_nothing_refuse_no_order():
+    """Labels that agree with the scores in neither order are no mistake of the index."""
+    noise = pd.DataFrame(np.random.default_rng(2).dirichlet([3.0] * 3, 300))
+    y = pd.Series(Y).iloc[MIXED]
+    assert negative_log_likelihood(y, noise) > 1.0
