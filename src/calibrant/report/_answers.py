@@ -92,7 +92,7 @@ def _read(
     named = None if clusters in (None, TASK) else str(clusters)
     if named is not None:
         more[named] = "--clusters"
-    rows = read_logs(home, [part.file for part in parts], Request(more=more)).read()
+    rows = read_logs(home, Request(more=more), [part.file for part in parts]).read()
     task_of = {str(part.file.relative_to(home)): part.part for part in parts}
     tasks = [task_of[str(file)] for file in rows.column(FILE).tolist()]
     questions = rows.column(QUESTION).tolist()
