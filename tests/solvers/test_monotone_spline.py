@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from calibrators.test_monotone_spline import bent as draw_bent
+from calibrators.test_scaling import bent as draw_bent
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
