@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from calibrators.test_scaling import bent as draw_bent
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
@@ -14,6 +13,7 @@ from calibrant._solvers.monotone_spline import (
     solve_monotone_spline,
 )
 from calibrant._solvers.temperature import solve_temperature
+from calibrators.test_scaling import bent as draw_bent
 from conftest import simulate
 
 FLATTEST, STEEPEST = SLOPE_BOUNDS
