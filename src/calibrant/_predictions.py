@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -24,9 +24,9 @@ from calibrant.scale import Chunks, as_chunks, has_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from calibrant._types import Array, Bools, Floats, Label, Labels, Wholes
 
-    from calibrant._types import Bools, Floats, Label, Labels, Wholes
+    Options = tuple[object, object, Label | None]
 
 
 class MetricArguments(errors.Arguments):
@@ -61,7 +61,7 @@ class EventRows(NamedTuple):
     hits: Bools
     weight: Floats
 
-    def take(self, rows: NDArray[np.generic]) -> EventRows:
+    def take(self, rows: Array) -> EventRows:
         """Return some of the rows, by index or mask."""
         return EventRows(self.values[rows], self.hits[rows], self.weight[rows])
 
@@ -172,11 +172,10 @@ class Predictions:
         result: Floats = self.rows[np.arange(self.n_rows), self.class_index]
         return result
 
-    def take(self, rows: Any) -> Predictions:
+    def take(self, rows: Array) -> Predictions:
         """Return some of the rows, by index or mask."""
-        return Predictions(
-            self.rows[rows], self.class_index[rows], self.weight[rows], self.classes, self.n_counted
-        )
+        parts = self.rows[rows], self.class_index[rows], self.weight[rows]
+        return Predictions(*parts, self.classes, self.n_counted)
 
     def add_up(self, statistics: Mapping[str, Statistic]) -> dict[str, Floats]:
         """Return the sums of some statistics over the rows."""
@@ -189,8 +188,6 @@ class Predictions:
 
 class ChunkedPredictions:
     """Predictions in chunks: sums are of all rows, what needs an order is of a sample."""
-
-    n_counted = None
 
     def __init__(self, chunks: Chunks, classes: Labels, kind: str) -> None:
         self._chunks, self.classes, self._kind = chunks, classes, kind
@@ -279,7 +276,8 @@ def source_of(
     if isinstance(y_true, Predictions):
         if any(given is not None for given in (y_proba, sample_weight, classes, pos_label)):
             raise errors.ParameterError(
-                "Predictions have labels, weights and classes of their own; pass nothing else"
+                "Predictions have labels, weights and classes of their own; pass nothing else",
+                argument="y_true",
             )
         return y_true
     if isinstance(y_true, Chunks):
@@ -289,27 +287,14 @@ def source_of(
     chunks = as_chunks(y_proba, y_true, sample_weight)
     if chunks is None:
         return read_predictions(y_true, y_proba, sample_weight, classes, pos_label)
-    known = known_classes(chunks, classes, pos_label)
     kind = "positive" if chunks.n_columns == 1 else "probabilities"
-    return ChunkedPredictions(chunks, known, kind)
-
-
-def in_memory(*given: Any) -> Predictions:
-    """Return predictions in memory: of chunks, all rows or a sample of them."""
-    return source_of(*given).in_memory()
-
-
-def known_classes(chunks: Chunks, classes: Any = None, pos_label: Label | None = None) -> Labels:
-    """Return the class of each column of chunks: as given, or by the rule of ``check_labels``."""
-    labels = chunks.labels() if classes is None else classes
-    kind = "positive" if chunks.n_columns == 1 else "probabilities"
+    labels = chunks.labels() if classes is None else np.asarray(classes)
     if pos_label is not None:
         classes = _positive_last(labels, classes, pos_label, kind, NAMED)
-    columns = chunks.n_columns, kind
+    shape, names = (chunks.n_columns, kind), chunks.names
     with errors.naming(NAMED):
-        return gate.assign_classes(
-            labels, len(labels), *columns, names=chunks.names, classes=classes
-        )[1]
+        known = gate.assign_classes(labels, len(labels), *shape, names=names, classes=classes)[1]
+    return ChunkedPredictions(chunks, known, kind)
 
 
 def read_predictions(
@@ -331,29 +316,17 @@ def read_predictions(
     return Predictions(batch.scores, batch.class_index, batch.weight, batch.classes)
 
 
-def read_pair(
-    y_true: object, y_proba: object, y_calibrated: object, options: tuple[Any, Any, Any]
-) -> tuple[Predictions, Predictions]:
-    """Return the same rows before and after calibration."""
-    first = read_predictions(y_true, y_proba, *options)
-    second = read_predictions(y_true, y_calibrated, *options, MetricArguments("y_calibrated"))
-    if not np.array_equal(first.classes, second.classes):
-        raise errors.ShapeError(
-            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
-            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
-        )
-    return first, second
-
-
 def _positive_last(
     y_true: object, classes: object, pos_label: Label | None, kind: str, named: MetricArguments
-) -> NDArray[Any]:
+) -> Labels:
     """Return the two classes of a single column with ``pos_label``, whose it is, as the second."""
     label = errors.in_words(pos_label)
     if kind != "positive":
         raise errors.ParameterError(
             f"pos_label={label} names the class of a single column, but {named.scores} has several "
-            "columns; pass the column of that class alone"
+            "columns; pass the column of that class alone",
+            argument="pos_label",
+            value=pos_label,
         )
     n_rows = len(y_true) if hasattr(y_true, "__len__") else 0
     with errors.naming(named):
@@ -361,7 +334,9 @@ def _positive_last(
     place = np.flatnonzero(known == pos_label)
     if len(place) != 1:
         raise errors.ParameterError(
-            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}"
+            f"pos_label={label} is not one of the classes {errors.some_in_words(known)}",
+            argument="pos_label",
+            value=pos_label,
         )
     return known if place[0] == 1 else known[::-1]
 
@@ -376,7 +351,9 @@ def column_of(classes: Labels, kind: object) -> int | None:
     if len(matches) != 1:
         raise errors.ParameterError(
             f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
-            f"{errors.some_in_words(classes)}"
+            f"{errors.some_in_words(classes)}",
+            argument="kind",
+            value=kind,
         )
     return int(matches[0])
 

@@ -57,7 +57,7 @@ class Result:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers and lists."""
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 

@@ -15,7 +15,7 @@ from calibrant._cli.main import run
 from calibrant._drawing import RED
 from calibrant.model_file import save
 from calibrant.monitor import CalibrationMonitor
-from monitor.streams import honest, shifted
+from monitor.streams import calibrated, shifted
 
 NAMES = np.array(["ant", "bee", "cow"])
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarni
 def home(tmp_path):
     """A model, and days of which the last is wrong."""
     rng = np.random.default_rng(0)
-    p, y = honest(rng, 20_000, 3)
+    p, y = calibrated(rng, 20_000, 3)
     save(TemperatureScaling().fit(p, NAMES[y]), tmp_path / "model.calibrant")
     for day, power in (("monday", 1.0), ("tuesday", 1.0), ("wednesday", 0.4)):
         p, y = shifted(rng, 1500, 3, power=power)
@@ -125,7 +125,7 @@ def test_another_promise_and_the_rows_of_another_model_are_refused(call, home):
     code, found, _ = call("tuesday.npz", "--alpha", "0.5")
     assert (code, "started with --alpha 0.01" in found["error"]["message"]) == (2, True)
     before = (home / "state.json").read_bytes()
-    p, y = honest(np.random.default_rng(5), 2000, 3)
+    p, y = calibrated(np.random.default_rng(5), 2000, 3)
     save(TemperatureScaling().fit(p, NAMES[y]), home / "model.calibrant")
     code, found, _ = call("tuesday.npz")
     assert code == 3

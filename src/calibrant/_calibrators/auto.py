@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from calibrant._calibrators.auto_report import BASELINE, AutoReport, report_of
-from calibrant._calibrators.auto_search import (
-    CANDIDATES,
-    FINISH,
-    Search,
-)
+from calibrant._calibrators import auto_search as table
+from calibrant._calibrators.auto_search import BASELINE, OF_TWO, Search
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
 from calibrant._calibrators.parameters import choice, fitted, number, take_state
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
+from calibrant._result import doc, result
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
 from calibrant._solvers.rows import share_of_few_errors
+from calibrant._types import Floats
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -33,35 +32,77 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap
     from calibrant._solvers.report import SolverReport
 
-STRUCTURED = ("structured", "structured-wide", "structured-loose")
-"""Candidates that distinguish classes. Without one of them, no final stage does so either."""
 
-NAMES = ("ts", "identity", "na-fir", *STRUCTURED)
-NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
-NAMES_OF_TWO = ("ts", "two-class", "ir-ovr")
-"""Default candidates: of several classes, of more than ``MANY``, and of two."""
+@result()
+class Candidate:
+    """One row of the report."""
 
-MANY = 100
-"""Number of classes above which other candidates cost more time than they gain."""
-
-OF_TWO = "two-class"
-"""Candidate that the mixture of two classes is shrunk to."""
-
-FAVOURED = ("ts", *STRUCTURED)
-"""Candidates that the prior of the weights is in favour of, alike."""
-
-PLAIN = ("ts", "identity")
-"""Candidates that need no final stage."""
+    path: str = doc("Name of the candidate.")
+    nll: float = doc("Mean NLL on held-out rows.")
+    difference: float = doc("NLL minus that of temperature scaling.")
+    standard_error: float = doc("Standard error of ``difference``.")
+    weight: float = doc("Weight in the mixture.")
+    seconds: float = field(
+        default=math.nan,
+        compare=False,
+        metadata={"doc": "Seconds it took, in all threads; NaN of files.", "written": False},
+    )
 
 
-FLOOR_LOSS = 0.01
-"""Loss, in nats, that the smallest probability of the mixture may cost."""
+@result(repr=False)
+class AutoReport:
+    """Candidates of ``AutoCalibrator``, and the reason of its choice."""
 
-PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
-"""The price of leaving the reference is computed on about this many cells, and these rows."""
+    candidates: tuple[Candidate, ...] = doc("What was tried.")
+    n_rows: int = doc("Number of held-out rows: all, or a sample.")
+    n_folds: int = doc("Number of folds.")
+    mixture_nll: float = doc("Mean NLL of the mixture on held-out rows.")
+    finish_share: float = doc("Weight of the calibrators fitted to the whole mixture.", 0.0)
+    home: str = doc("Reference: the candidate towards which the mixture is shrunk.", BASELINE)
 
-LEAST_WEIGHT = 1e-3
-"""Candidates and final stages of a smaller weight are left out."""
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise ParameterError("candidates is empty; a report needs at least one")
+
+    @property
+    def why(self) -> str:
+        """Explanation of the choice in a few sentences."""
+        chosen = sorted(self.candidates, key=lambda c: -c.weight)
+        parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
+        best = min(self.candidates, key=lambda c: c.nll)
+        reference = next(c for c in self.candidates if c.path == self.home)
+        name = "temperature scaling" if self.home == BASELINE else self.home
+        if reference.weight == 1.0:
+            verdict = f"no other candidate was certain to do better, so {name} is used alone"
+        elif reference.weight >= 0.5:
+            verdict = f"{name} keeps the largest weight, as the gain of the others is uncertain"
+        elif reference.weight >= 0.01:
+            verdict = f"{name} keeps some weight"
+        else:
+            verdict = f"{name} has no weight"
+        finish = (
+            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%}."
+            if self.finish_share
+            else ""
+        )
+        return (
+            f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
+            f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
+            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
+            f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
+            f"{finish}"
+        )
+
+    def __repr__(self) -> str:
+        # Times are unknown if the report was read from a model file.
+        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
+        seconds = [f"{c.seconds:>7.2f}" if is_timed else "" for c in self.candidates]
+        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
+        lines = [head + (f"{'s':>7}" if is_timed else "")]
+        for c, time in zip(self.candidates, seconds, strict=True):
+            numbers = f"{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}{c.weight:>8.1%}"
+            lines.append(f"{c.path:<26}{numbers}{time}")
+        return "\n".join([*lines, self.why])
 
 
 class AutoCalibrator(Composed):
@@ -136,14 +177,14 @@ class AutoCalibrator(Composed):
     good_for = "a first try; [best on average](../explanation/auto.md) on 47 real classifiers"
     place = 17
 
-    candidates: Any = None
+    candidates: Sequence[str] | None = None
     cv: int = number(default=5, low=2, whole=True)
     prior_rows: float = number(default=2.0)
     caution: float = number(default=3000.0)
     finish: float = number(default=15.0, high=1e12)
     verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
-    weights_: NDArray[np.float64] = fitted()
+    weights_: Floats = fitted()
     finish_: list[Calibrator] | None = fitted()
     finish_share_: float | None = fitted()
     floor_: float | None = fitted()
@@ -154,54 +195,42 @@ class AutoCalibrator(Composed):
         super()._check_parameters()
         given = self.candidates
         if given is not None and (isinstance(given, str) or np.ndim(given) != 1):
-            raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
+            message = f"candidates={in_words(given)} must be a sequence of names"
+            raise ParameterError(message, argument="candidates", value=given)
         for name in () if given is None else given:
-            if name not in CANDIDATES:
-                raise ParameterError(
-                    f"candidates has {in_words(name)}; use some of {', '.join(CANDIDATES)}"
+            if name not in table.CANDIDATES:
+                message = (
+                    f"candidates has {in_words(name)}; use some of {', '.join(table.CANDIDATES)}"
                 )
+                raise ParameterError(message, argument="candidates", value=name)
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""
-        names: tuple[str, ...] = NAMES_OF_MANY if n_classes > MANY else NAMES
+        names: tuple[str, ...] = table.NAMES_OF_MANY if n_classes > table.MANY else table.NAMES
         if self.candidates is not None:
             names = tuple(self.candidates)
         # Where all labels are equal, maps of two classes leave the other one as likely as it was.
         elif n_classes == 2 and n_labels == 2:
-            names = NAMES_OF_TWO
+            names = table.NAMES_OF_TWO
         return list(dict.fromkeys([BASELINE, *names]))
 
-    def _fit_parts(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, object]:
         names = self._names(batch.n_classes, len(np.unique(batch.class_index)))
-        n_steps = len(names) + 2 + (batch.group is not None)
-        with progress("AutoCalibrator", n_steps, verbose=self.verbose) as start:
+        with progress("AutoCalibrator", len(names) + 2, verbose=self.verbose) as start:
             search = Search(batch, self.cv) if search is None else search
             search.hold_out(names, start)
             start("mixture")
             reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
             weights, report = self._weigh(search, names, reference)
             start("finish")
-            fitted = self._finish(search, names, weights, reference)
-            if batch.group is not None:
-                start("rows of known groups")
-                gain = self._gain_by_rows(batch, names, reference)
-                fitted["report_"] = replace(fitted["report_"], gain_by_rows=gain)
+            fitted = self._fit_mixture(search, names, weights, reference)
             return fitted | {"solver_report_": report}
-
-    def _gain_by_rows(self, batch: SimplexBatch, names: list[str], reference: str) -> float:
-        """Return what a mixture would gain on the baseline if rows were held out one by one."""
-        search = Search(replace(batch, group=None), self.cv)
-        search.hold_out(names, lambda _: None)
-        weights, _ = self._weigh(search, names, reference)
-        of_labels = np.maximum(search.of_labels(names), SMALLEST)
-        gains = np.log(of_labels @ weights) - np.log(of_labels[:, names.index(BASELINE)])
-        return float(search.batch.weight @ gains / search.batch.weight.sum())
 
     def _weigh(
         self, search: Search, names: list[str], reference: str
-    ) -> tuple[NDArray[np.float64], SolverReport]:
+    ) -> tuple[Floats, SolverReport]:
         """Return the weights of the mixture."""
-        favoured = [OF_TWO] if reference == OF_TWO else FAVOURED
+        favoured = [OF_TWO] if reference == OF_TWO else table.FAVOURED
         of_labels = search.of_labels(names)
         cells, cell_weights = _priced_cells(search, names, reference)
         weights, report = solve_priced_mixture(
@@ -215,25 +244,22 @@ class AutoCalibrator(Composed):
         )
         if self.caution > 0.0 and reference == BASELINE:
             weights = _keep_plain(weights, of_labels, search.batch, names)
-        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+        weights = np.where(weights < table.LEAST_WEIGHT, 0.0, weights)
         return weights / weights.sum(), report
 
-    def _finish(
-        self,
-        search: Search,
-        names: list[str],
-        weights: NDArray[np.float64],
-        reference: str,
-    ) -> dict[str, Any]:
+    def _fit_mixture(
+        self, search: Search, names: list[str], weights: Floats, reference: str
+    ) -> dict[str, object]:
         """Fit the candidates that have a weight to all rows, and the final stages."""
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         batch, of_labels = search.batch, search.of_labels(names)
         loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
-        # Two-class scaling is an average of several maps already.
-        share = 0.0
-        if reference != OF_TWO:
-            share = _share_of_final_stages(kept, loss, self.finish)
-        stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
+        # Two-class scaling is an average of several maps already, which needs no final stage.
+        share = 0.0 if reference == OF_TWO else _share_of_final_stages(kept, loss, self.finish)
+        # Without a candidate that distinguishes classes, no final stage does so either.
+        stages = [
+            n for n in table.FINAL_STAGES if n != "structured" or {*names} & {*table.STRUCTURED}
+        ]
         cells = max(search.total_weight, 1.0) * batch.n_classes
         *parts, baseline = search.fit([*kept, BASELINE])
         shared = take_state(baseline)  # takes what this calibrator takes, be it a single column
@@ -244,11 +270,11 @@ class AutoCalibrator(Composed):
             "weights_": np.array(list(kept.values())),
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
-            "floor_": max(SMALLEST, FLOOR_LOSS * min(loss, 1.0) / cells),
+            "floor_": max(SMALLEST, table.FLOOR_LOSS * min(loss, 1.0) / cells),
             "report_": report_of(names, of_labels, weights, search, share, reference),
         }
 
-    def _held_out(self, search: Search) -> NDArray[np.float64]:
+    def _held_out(self, search: Search) -> Floats:
         """Return the probabilities of the result by parts that have not seen a row.
 
         The weights and the final stages have seen the rows, but are only a few numbers.
@@ -259,30 +285,29 @@ class AutoCalibrator(Composed):
         last, share = rows, self.finish_share_ or 0.0
         for stage in self.finish_ or ():
             last = outputs_of(stage, last)
-        mixed: NDArray[np.float64] = (1.0 - share) * rows + share * last
+        mixed: Floats = (1.0 - share) * rows + share * last
         mixed /= mixed.sum(axis=1, keepdims=True)
         return mixed
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
         """Yield warnings of parts with a share in the result about classes without a label."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
-        for part in chain(*fitted["paths_"], fitted["finish_"] or ()):
+        for part in chain(*self.paths_, self.finish_ or ()):
             yield from part._missing(present, batch.classes)  # noqa: SLF001  (ours)
-        yield from super()._complaints(batch, fitted)
+        yield from super()._complaints(batch)
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+    def _compose(self) -> CalibrationMap:
         # Model files of 1.0 may hold a candidate of two stages, and no final stages or floor.
-        parts = {id(part): part for path in fitted["paths_"] for part in path}
+        parts = {id(part): part for path in self.paths_ for part in path}
         stages = {key: stage_of(part) for key, part in parts.items()}
-        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in fitted["paths_"]]
-        mixture = MixtureMap(tuple(chains), fitted["weights_"])
-        floor = fitted["floor_"]
-        first = Stage(mixture, SMALLEST if floor is None else floor)
-        if not fitted["finish_"]:
-            return mixture if floor is None else ChainMap((first,))
-        share = fitted["finish_share_"]
-        share = np.nan if share is None else share  # which no weight may be
-        last = ChainMap((first, *map(stage_of, fitted["finish_"])))
+        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in self.paths_]
+        mixture = MixtureMap(tuple(chains), self.weights_)
+        first = Stage(mixture, SMALLEST if self.floor_ is None else self.floor_)
+        if not self.finish_:
+            return mixture if self.floor_ is None else ChainMap((first,))
+        # A share that is missing is NaN, which no weight may be.
+        share = np.nan if self.finish_share_ is None else self.finish_share_
+        last = ChainMap((first, *map(stage_of, self.finish_)))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
@@ -294,18 +319,18 @@ def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) 
 
         (1 - w) E / (E + nats).
     """
-    share = 1.0 - sum(weights.get(name, 0.0) for name in PLAIN)
+    share = 1.0 - sum(weights.get(name, 0.0) for name in table.PLAIN)
     if nats > 0.0:
         share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= LEAST_WEIGHT else 0.0
+    return share if share >= table.LEAST_WEIGHT else 0.0
 
 
 def _keep_plain(
-    weights: NDArray[np.float64],
-    of_labels: NDArray[np.float64],
+    weights: Floats,
+    of_labels: Floats,
     batch: SimplexBatch,
     names: list[str],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
 
     With G the gain over the scores in nats, the second is at most 1 / (1 + exp(G)): as likely as
@@ -336,16 +361,14 @@ def _count_errors(batch: SimplexBatch) -> float:
     return float(batch.weight[n_as_large > 1].sum())
 
 
-def _priced_cells(
-    search: Search, names: list[str], reference: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Floats, Floats]:
     """Return probabilities of the candidates in cells of some rows, and weights of these cells.
 
     The weight of a cell is its probability by the ``reference``. Rows are chosen as a fold is, and
     cells that make no difference to the sum are left out.
     """
     batch = search.batch
-    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
+    n_parts = min(batch.scores.size // table.PRICED_CELLS, batch.n_rows // table.PRICED_ROWS)
     row, fold, weight = replace(batch, group=None).deal(1 + n_parts)
     row, weight = row[fold == 0], weight[fold == 0]
     share = weight[:, None] * search.held_out[reference].scores[row]
@@ -353,3 +376,34 @@ def _priced_cells(
     is_counted = share > 1e-12 / share.size
     cells = [search.held_out[name].scores[row][is_counted] for name in names]
     return np.column_stack(cells), share[is_counted]
+
+
+def report_of(
+    names: list[str],
+    of_labels: Floats,
+    weights: Floats,
+    search: Search,
+    finish_share: float,
+    reference: str,
+) -> AutoReport:
+    """Return the report of a search, from the probabilities of the labels by each candidate."""
+    share = search.batch.weight / search.batch.weight.sum()
+    loss = -np.log(np.maximum(of_labels, 1e-300))
+    gaps = loss - loss[:, [names.index(BASELINE)]]
+    mean = share @ gaps
+    error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
+    nll = share @ loss
+    candidates = [
+        Candidate(
+            name,
+            nll=float(nll[i]),
+            difference=float(mean[i]),
+            standard_error=float(error[i]),
+            weight=float(weights[i]),
+            seconds=search.seconds[name],
+        )
+        for i, name in enumerate(names)
+    ]
+    mixture = float(-share @ np.log(np.maximum(of_labels @ weights, 1e-300)))
+    n_folds = int(search.folds.max()) + 1
+    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, reference)

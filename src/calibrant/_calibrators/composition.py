@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _BaseComposition, available_if
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
-from calibrant._calibrators.prior_shift import PriorShift, checked_rows
+from calibrant._calibrators.parameters import fitted, number
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
@@ -24,7 +23,7 @@ from calibrant._types import Floats, Wholes
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
@@ -35,44 +34,35 @@ class Composed(Calibrator):
     """A calibrator whose map is made of those of others, which it holds."""
 
     @abstractmethod
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        """Fit the parts; return the fitted attributes without the map."""
-
-    @abstractmethod
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        """Return the map of fitted attributes."""
+    def _compose(self) -> CalibrationMap:
+        """Return the map that is made of what ``_solve`` found: all else that is fitted."""
 
     def _inside(self) -> list[Calibrator]:
         """Return the unfitted calibrators that the parameters hold."""
         return []
 
-    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:  # noqa: ARG002
+    def _fitted_inside(self) -> list[Calibrator]:
         """Return the fitted parts whose warnings are passed on."""
         return []
-
-    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        fitted = self._fit_parts(batch, **known)
-        return {"map_": self._compose(fitted), **fitted}
 
     def _n_parameters(self, n_classes: int) -> int:
         own = super()._n_parameters(n_classes)
         return max([own, *(part._n_parameters(n_classes) for part in self._inside())])  # noqa: SLF001
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
         """Yield the warnings of the parts, such as classes that they cannot fit, and its own."""
-        for part in self._fitted_inside(fitted):
-            yield from part._complaints(batch, dict(vars(part)))  # noqa: SLF001  (ours)
-        yield from super()._complaints(batch, fitted)
+        for part in self._fitted_inside():
+            yield from part._complaints(batch)  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch)
 
 
-class Composition(_BaseComposition, Composed):
+class Composition(Composed):
     """Base of calibrators that hold a list of others.
 
     Parameters
     ----------
-    calibrators : list of calibrators, or of (name, calibrator)
-        Calibrators to combine. Their parameters can be set as ``name__parameter``; the default name
-        is the class in lower case.
+    calibrators : list of calibrators
+        Calibrators to combine.
 
     Attributes
     ----------
@@ -82,63 +72,39 @@ class Composition(_BaseComposition, Composed):
 
     stands_alone = False
 
-    calibrators: Any = leading(kw_only=False)
+    calibrators: Sequence[Calibrator | tuple[str, Calibrator]] = field(kw_only=False)
     cv: int | None = number(default=None, low=2, whole=True)
     calibrators_: list[Calibrator] = fitted()
 
-    @property
-    def _parts(self) -> list[tuple[str, Calibrator]]:
-        """Names and parts: names as given, or the lower-case class, numbered if repeated."""
+    def _inside(self) -> list[Calibrator]:
         # Parameters are read before they are checked: what is no list has no parts.
         given = self.calibrators if isinstance(self.calibrators, list | tuple) else []
-        pairs = [
-            part
-            if isinstance(part, tuple) and len(part) == 2
-            else (type(part).__name__.lower(), part)
-            for part in given
-        ]
-        n_of, seen = Counter(name for name, _ in pairs), Counter[str]()
-        named = []
-        for name, part in pairs:
-            seen[name] += 1
-            named.append((name if n_of[name] == 1 else f"{name}-{seen[name]}", part))
-        return named
+        # Model files of 1.0 may hold pairs of a name and a part.
+        return [part[-1] if isinstance(part, tuple) and part else part for part in given]
 
-    @_parts.setter
-    def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
-        self.calibrators = parts
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
-        return self._get_params("_parts", deep=deep)  # type: ignore[no-any-return]
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set parameters, also of the parts, or replace a part by its name."""
-        if "calibrators" in parameters:  # first: the other names are those of its parts
-            self.calibrators = parameters.pop("calibrators")
-        self._set_params("_parts", **parameters)
-        return self
-
-    def _inside(self) -> list[Calibrator]:
-        return [part for _, part in self._parts]
-
-    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:
-        parts: list[Calibrator] = fitted["calibrators_"]
-        return parts
+    def _fitted_inside(self) -> list[Calibrator]:
+        return self.calibrators_
 
     def _check_parameters(self) -> None:
-        if not self._parts:
+        if not self._inside():
             raise ParameterError(
-                f"calibrators={in_words(self.calibrators)} must be a list of calibrators, not empty"
+                f"calibrators={in_words(self.calibrators)} must be a list of calibrators, not "
+                "empty",
+                argument="calibrators",
+                value=self.calibrators,
             )
-        for name, part in self._parts:
+        for part in self._inside():
+            name = type(part).__name__
             if not isinstance(part, Calibrator):
-                raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
-            if part.beside is not None:
-                outer, inner = type(self).__name__, type(part).__name__
                 raise ParameterError(
-                    f"{name} is a {inner}, which needs {part.beside}, and {outer} does not pass "
-                    f"them on; use {inner}({outer}([...]))"
+                    f"calibrators has a {name}, which is not a calibrator", argument="calibrators"
+                )
+            if part.beside is not None:
+                outer = type(self).__name__
+                raise ParameterError(
+                    f"calibrators has a {name}, which needs {part.beside}, and {outer} does not "
+                    f"pass them on; use {name}({outer}([...]))",
+                    argument="calibrators",
                 )
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
@@ -150,7 +116,10 @@ def on_simplex(batch: SimplexBatch) -> SimplexBatch:
 
 
 def fit_part(
-    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None, **known: Any
+    part: Calibrator,
+    batch: SimplexBatch,
+    temperature: TemperatureMap | None = None,
+    **known: object,
 ) -> Calibrator:
     """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
 
@@ -158,11 +127,10 @@ def fit_part(
     on to ``_solve``.
     """
     copy: Calibrator = clone(part)
-    copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
+    copy.__dict__ |= {"scores": batch.kind, "classes": batch.classes, "normalize": None}
     if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
         known["temperature"] = temperature
-    replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
-    return copy
+    return copy._fit_batch(batch, **known)  # noqa: SLF001
 
 
 def stage_of(part: Calibrator) -> Stage:
@@ -199,13 +167,14 @@ def cross_fit(
     batch: SimplexBatch,
     folds: Wholes,
     *,
+    temperature: TemperatureMap | None = None,
     begins_with_temperature: bool = False,
-    known: Sequence[dict[str, Any]] | None = None,
+    known: Sequence[dict[str, object]] | None = None,
 ) -> list[HeldOut]:
     """Return predictions of several parts for every row, from fits without its fold.
 
-    If the first part is temperature scaling, others may begin with its fits. ``known`` has for each
-    part the parameters of its fits that all rows determine.
+    Fits may begin with a given ``temperature`` or, if the first part is temperature scaling, with
+    its fits. ``known`` has for each part the parameters of its fits that all rows determine.
     """
     known = [{}] * len(parts) if known is None else known
 
@@ -213,13 +182,12 @@ def cross_fit(
         rest, held = batch.take(folds != fold), batch.scores[folds == fold]
         # Too few distinct rows for a split: there is nothing to hold out.
         rest = on_simplex(rest if rest.n_rows else batch)
-        results = []
-        temperature: TemperatureMap | None = None
+        results, start = [], temperature
         for part, of_part in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, **{"temperature": temperature} | of_part)
-            if begins_with_temperature and temperature is None:
-                temperature = fitted.map_  # type: ignore[assignment]
+            fitted = fit_part(part, rest, start, **of_part)
+            if begins_with_temperature and start is None:
+                start = fitted.map_  # type: ignore[assignment]
             results.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
         return results
 
@@ -230,12 +198,6 @@ def cross_fit(
             rows[i][folds == fold] = result.rows
             seconds[i] += result.seconds
     return [HeldOut(*pair) for pair in zip(rows, seconds, strict=True)]
-
-
-def _ends_in_shift(chain: Chain) -> bool:
-    if not (chain._parts and isinstance(chain._parts[-1][1], PriorShift)):  # noqa: SLF001  (ours)
-        raise AttributeError("this Chain has no adapt, as its last stage is not a PriorShift")
-    return True
 
 
 class Chain(Composition):
@@ -258,8 +220,8 @@ class Chain(Composition):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=5).fit(scores, y)
-    >>> chain.set_params(vectorscaling__ridge=0.1).get_params()["vectorscaling__ridge"]
-    0.1
+    >>> chain.predict_proba(new_scores).shape
+    (747, 10)
     """
 
     method = "chain"
@@ -267,15 +229,16 @@ class Chain(Composition):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if any(part.method == "masked" for _, part in self._parts):
+        if any(part.method == "masked" for part in self._inside()):
             raise ParameterError(
                 "other stages of the Chain would give absent options a probability; use "
-                "MaskedCalibrator around a single calibrator instead"
+                "MaskedCalibrator around a single calibrator instead",
+                argument="calibrators",
             )
 
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         fitted = []
-        stages = [stage for _, stage in self._parts]
+        stages = self._inside()
         for i, stage in enumerate(stages):
             fitted.append(fit_part(stage, on_simplex(batch)))
             if i + 1 < len(stages):
@@ -287,34 +250,8 @@ class Chain(Composition):
                 batch = batch.with_probabilities(outputs)
         return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
 
-    @available_if(_ends_in_shift)  # type: ignore[untyped-decorator]
-    def adapt(self, scores: object, sample_weight: object = None) -> Self:
-        """Adapt a last stage that is a ``PriorShift`` to unlabelled rows.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n_rows, n_classes)
-            Rows of use, as the first stage takes them.
-        sample_weight : array-like of shape (n_rows,), optional
-            How often each row comes.
-
-        Returns
-        -------
-        self : object
-            The same chain, with the estimate in ``calibrators_[-1]``.
-        """
-        taken = self._take()
-        rows = checked_rows(taken, scores)
-        *first, last = taken.calibrators_
-        for part in first:
-            rows = outputs_of(part, rows)
-        parts = [*first, take_state(last).adapt(rows, sample_weight)]
-        fitted = {"calibrators_": parts, "solver_report_": parts[-1].solver_report_}
-        self.__dict__ = vars(taken) | fitted | {"map_": self._compose(fitted)}
-        return self
-
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        return ChainMap(tuple(map(stage_of, fitted["calibrators_"])))
+    def _compose(self) -> CalibrationMap:
+        return ChainMap(tuple(map(stage_of, self.calibrators_)))
 
 
 class Mixture(Composition):
@@ -348,7 +285,7 @@ class Mixture(Composition):
     method = "mixture"
     title = "Mixture"
 
-    weights: Any = "fixed"
+    weights: str | ArrayLike = "fixed"
     weights_: Floats = fitted()
 
     def _check_parameters(self) -> None:
@@ -356,7 +293,7 @@ class Mixture(Composition):
         if isinstance(self.weights, str):
             gate.check_option("weights", self.weights, ("fixed", "fit"))
             return
-        n_parts = len(self._parts)
+        n_parts = len(self._inside())
         try:
             weights = np.asarray(self.weights, dtype=float)
         except (TypeError, ValueError):
@@ -365,19 +302,21 @@ class Mixture(Composition):
         if not is_known or weights.min() < 0.0 or not weights.any():
             raise ParameterError(
                 f"weights={in_words(self.weights)} must be {n_parts} finite numbers, none "
-                "negative, or 'fixed' or 'fit'"
+                "negative, or 'fixed' or 'fit'",
+                argument="weights",
+                value=self.weights,
             )
 
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         started = perf_counter()
-        parts = [part for _, part in self._parts]
+        parts = self._inside()
         rows = on_simplex(batch)
         fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
         if isinstance(self.weights, str) and self.weights == "fit":
             weights, report = self._fit_weights(parts, fitted, batch)
         else:
-            weights = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
-            weights = np.asarray(weights, dtype=float) / np.max(weights)  # sums stay finite
+            given = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
+            weights = np.asarray(given, dtype=float) / np.max(given)  # sums stay finite
             weights /= weights.sum()
             report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
         return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
@@ -395,5 +334,5 @@ class Mixture(Composition):
         of_labels = np.column_stack([output[rows, batch.class_index] for output in outputs])
         return solve_mixture(of_labels, batch.weight)
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        return MixtureMap(tuple(map(stage_of, fitted["calibrators_"])), fitted["weights_"])
+    def _compose(self) -> CalibrationMap:
+        return MixtureMap(tuple(map(stage_of, self.calibrators_)), self.weights_)

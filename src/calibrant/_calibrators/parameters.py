@@ -10,18 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from inspect import cleandoc
 from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
-
-SECTIONS = (
-    *("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"),
-    *("See Also", "Notes", "References", "Examples"),
-)
-"""In the order of numpydoc."""
 
 _HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
@@ -33,15 +27,16 @@ def inherit_docstring(cls: type, example: str = "") -> None:
     It gets the ``example``, unless it has its own.
     """
     head, own = _split(cls) if "__doc__" in vars(cls) else ("", {})
+    lists = {"Parameters": own.pop("Parameters", ""), "Attributes": own.pop("Attributes", "")}
     for base in cls.__mro__[1:]:
-        for name, text in _split(base)[1].items():
-            if name in ("Parameters", "Attributes"):
-                known = {key for entry in _entries(own.get(name, "")) for key in _names(entry)}
-                missing = [one for one in _entries(text) if not known.intersection(_names(one))]
-                own[name] = "".join([own.get(name, ""), *missing])
-            elif name == "References":
-                own.setdefault(name, text)
-    cls.__doc__ = _join(head, {"Examples": example} | own)
+        inherited = _split(base)[1]
+        own.setdefault("References", inherited.get("References", ""))
+        for name, text in lists.items():
+            entries = _ENTRY.split(inherited.get(name, ""))
+            lists[name] += "".join(new for new in entries if not _names(new) & _names(text))
+    own["Examples"] = own.pop("Examples", example)  # the last one
+    sections = (f"{n}\n{'-' * len(n)}\n{text}" for n, text in (lists | own).items() if text)
+    cls.__doc__ = "\n".join([head.rstrip() + "\n", *sections])
 
 
 def _split(documented: object) -> tuple[str, dict[str, str]]:
@@ -51,25 +46,16 @@ def _split(documented: object) -> tuple[str, dict[str, str]]:
     return head, dict(zip(rest[::2], bodies, strict=True))
 
 
-def _join(head: str, sections: dict[str, str]) -> str:
-    parts = [f"{n}\n{'-' * len(n)}\n{sections[n]}" for n in SECTIONS if sections.get(n)]
-    return "\n".join([head.rstrip() + "\n", *parts])
+def _names(section: str) -> set[str]:
+    """Names that entries describe, as ``a, b : float`` does."""
+    heads = (entry.partition("\n")[0].partition(" :")[0] for entry in _ENTRY.split(section))
+    return {name.strip(" *") for head in heads for name in head.split(",") if head}
 
 
-def _entries(section: str) -> list[str]:
-    return [entry for entry in _ENTRY.split(section) if entry]
-
-
-def _names(entry: str) -> list[str]:
-    """Names that an entry describes, as ``a, b : float`` does."""
-    head = entry.partition("\n")[0].partition(" :")[0]
-    return [name.strip(" *") for name in head.split(",")]
-
-
+Default = TypeVar("Default")
 Estimator = TypeVar("Estimator")
 
 SMALLEST_POSITIVE = math.ulp(0.0)
-"""The smallest positive number."""
 
 EXAMPLE = """\
 >>> from {home} import {name}
@@ -78,19 +64,18 @@ EXAMPLE = """\
 >>> calibrator = {name}().fit(scores, y)
 >>> calibrator.predict_proba(scores[:2]).shape
 (2, 3)
-"""
-"""Example of a method that shows none of its own."""
+"""  # of a method that shows none of its own
 
 
 def number(
     *,
-    default: Any,
+    default: Default,
     low: float = 0.0,
     high: float = math.inf,
     whole: bool = False,
     infinite: bool = False,
     words: tuple[str, ...] = (),
-) -> Any:
+) -> Default:
     """Declare a parameter that is a number in [low, high], or one of ``words``.
 
     It may be None if that is its default. Solvers get None for a word, which all of them know.
@@ -102,13 +87,13 @@ def number(
         elif value is not None or default is not None:
             gate.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
 
-    def read(value: Any) -> float | None:
+    def read(value: float | str | None) -> float | None:
         return None if value is None or isinstance(value, str) else (int if whole else float)(value)
 
     return field(default=default, metadata={"check": check, "read": read})
 
 
-def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> Any:
+def choice(allowed: tuple[object, ...] = (True, False), *, default: Default) -> Default:
     """Declare a parameter that is one of a few values."""
 
     def check(name: str, value: object) -> None:
@@ -117,7 +102,7 @@ def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> A
     return field(default=default, metadata={"check": check, "read": type(default)})
 
 
-def number_of_jobs(*, default: int | None) -> Any:
+def number_of_jobs(*, default: Default) -> Default:
     """Declare ``n_jobs``, which is no part of a fit."""
     return field(default=default, metadata={"check": threads.check_jobs, "stored": False})
 
@@ -127,23 +112,15 @@ def fitted(*, init: Literal[False] = False) -> Any:
     return field(init=init)
 
 
-def leading(*, default: object = MISSING, kw_only: Literal[False]) -> Any:
-    """Declare a parameter that may be given by its place.
-
-    Say ``kw_only=False`` where it is called: type checkers look there, not here.
-    """
-    return field(default=default, kw_only=kw_only)
-
-
 @dataclass_transform(
     kw_only_default=True,
     eq_default=False,
-    field_specifiers=(number, choice, number_of_jobs, fitted, leading, field),
+    field_specifiers=(number, choice, number_of_jobs, fitted, field),
 )
 class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
         is_public = vars(cls).get("method") and cls.__module__.startswith("calibrant.")
@@ -190,7 +167,7 @@ class FromMap(property):
         super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")
 
 
-def replace_state(estimator: object, fitted: dict[str, Any]) -> None:
+def replace_state(estimator: object, fitted: dict[str, object]) -> None:
     """Replace the fitted attributes of an estimator; parameters stay.
 
     A new dictionary takes the place of the old one in a single assignment, because other threads

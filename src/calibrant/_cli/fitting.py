@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
+    from calibrant._types import Label
 
 
 @command()
@@ -123,9 +124,10 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
     return calibrator
 
 
-def _read_priors(text: str, classes: Sequence[str | int]) -> dict[str | int, float]:
+def _read_priors(text: str, classes: Sequence[str | int]) -> dict[Label, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
-    by_text, priors = {str(label): label for label in classes}, {}
+    by_text = {str(label): label for label in classes}
+    priors: dict[Label, float] = {}
     for part in split_names(text):
         name, _, share = part.rpartition("=")
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from textwrap import fill
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
     from calibrant._result import Result
+    from calibrant._types import ScoresKind
     from calibrant.metrics import Predictions
     from calibrant.report import Comparison
 
@@ -209,9 +210,9 @@ def compare(
             judge_on.y,
             judge_on.scores,
             _choose(methods, has_absent=has_absent),
-            scores=fit_to.rows.kind,
+            scores=cast("ScoresKind", fit_to.rows.kind),
             classes=fit_to.classes,
-            normalize=fit_to.normalize,
+            normalize="rows" if request.normalize else None,
             groups_val=fit_to.groups,
             groups_test=judge_on.groups,
             features_val=fit_to.features,
@@ -278,7 +279,7 @@ def split_rows(path: Path, test: Path | None, request: Request, share: float, se
 
 def _choose(methods: str | None, *, has_absent: bool) -> list[str] | dict[str, Calibrator] | None:
     """Return the methods to compare: names, or calibrators that know of absent options."""
-    from calibrant._calibrators.masked import CAPABLE
+    from calibrant._calibrators.around import CAPABLE
     from calibrant._calibrators.methods import make_calibrator
 
     names = None if methods is None else methods.split(",")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck
+    from calibrant._calibrators.checks import ScoreSums, ShiftCheck
     from calibrant._files.formats import Chunks
     from calibrant._files.source import Request, Rows, Source
     from calibrant._types import Array, Bools, Floats, Labels, Wholes
@@ -224,7 +224,8 @@ class RowCalibration:
         with errors.naming(replace(rows.place, names=ordered)):
             # Rows that are left out are still counted, so they are marked first.
             how = "raise" if on_bad_row == "raise" else "nan"
-            calibrated, good = predict_good(predict, scores, calibrator, how)
+            result, good = predict_good(predict, scores, calibrator, how)
+        calibrated = cast("Floats", result)
         if rows.has_absent:
             # What absent options got is for the others, where the model knows of no absent ones.
             absent = -np.inf if rows.kind == "logits" else 0.0

@@ -14,7 +14,7 @@ from calibrant import errors
 from calibrant._gate import check_number
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._kernels.metrics import row_squares
-from calibrant._predictions import EventCells, Statistic, in_memory, metric_of, source_of
+from calibrant._predictions import EventCells, Statistic, metric_of, source_of
 from calibrant._result import Result, doc, result
 from calibrant.metrics._intervals import row_sums
 
@@ -346,7 +346,7 @@ def score_decomposition(
     >>> round(parts.score, 4), round(parts.miscalibration, 4), round(parts.uncertainty, 4)
     (0.1825, 0.0575, 0.25)
     """
-    rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+    rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
     by_class = [_losses(EventCells.of_rows(rows.events(c))) for c in range(rows.n_classes)]
     whole, refinement, uncertainty = np.mean(by_class, axis=0).tolist()
     gained, discriminated = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _drawing as style
-from calibrant._predictions import in_memory
+from calibrant._predictions import source_of
 from calibrant._text import p_words, percent, shorten
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
@@ -163,7 +163,7 @@ def draw_reliability_grid(
     >>> figure = draw_reliability_grid({"a": curve})  # doctest: +SKIP
     """
     if not curves:
-        raise ParameterError("curves is empty; pass at least one")
+        raise ParameterError("curves is empty; pass at least one", argument="curves")
     figure, axes = style.new_grid(len(curves), n_columns, (3.1, 3.2))
     smallest = find_lower_end(curves.values())  # the same axes for all
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
@@ -367,7 +367,7 @@ class ReliabilityDisplay:
         -------
         display : ReliabilityDisplay
         """
-        rows = in_memory(y_true, y_proba, sample_weight, classes, pos_label)
+        rows = source_of(y_true, y_proba, sample_weight, classes, pos_label).in_memory()
         if strategy is None:  # a class of two may be rare
             is_class = rows.n_classes == 2 and not (isinstance(kind, str) and kind == "confidence")
             strategy = "quantile" if is_class else "uniform"

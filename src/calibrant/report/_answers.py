@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def _read(
     answers = replace(_to_answers(rows, model, task), items=items)
     if clusters is None:
         return answers
-    own: Any = tasks if named is None else rows.column(named).astype(str).tolist()
+    own: list[str] = tasks if named is None else rows.column(named).astype(str).tolist()
     return replace(answers, clusters=own)
 
 

@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 from sklearn.base import clone
 
 from calibrant import _gate as gate
+from calibrant import _notices as notices
 from calibrant import _threads as threads
-from calibrant import errors
-from calibrant._calibrators.class_balance import sample_of
+from calibrant import errors, metrics
+from calibrant._calibrators.checks import ScoreSums, sample_of, summarise
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
-from calibrant._calibrators.shift_check import compare_scores, summarise
+from calibrant._predictions import Predictions, read_predictions
 from calibrant._text import p_words
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
-from calibrant.decisions import read_costs
-from calibrant.report._judge import Judge
-from calibrant.report._results import Comparison, Failure, MethodResult
-from calibrant.report._verdict import baseline_of
+from calibrant.decisions import expected_cost, read_costs, value_of_calibration
+from calibrant.plots import compute_classwise
+from calibrant.report._results import Comparison, Decisions, Difference, Failure, MethodResult
+from calibrant.report._verdict import DEFAULT, baseline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._gate import SimplexBatch
     from calibrant._trial import Prepared
-    from calibrant._types import Bools, Floats, Labels
-    from calibrant.metrics import Seed
+    from calibrant._types import Array, Floats, Labels, ScoresKind
+    from calibrant.metrics import Evaluation, Seed
 
+    Part = tuple[ArrayLike, ArrayLike, ArrayLike | None]
+    """Scores, labels and weights."""
+    Features = dict[str, Array]
 
 CERTAIN = 1e-3
 """P-value below which a comparison says that its parts are not alike."""
@@ -52,9 +58,9 @@ def compare(
     scores_test: ArrayLike,
     methods: str | Sequence[str] | Mapping[str, Calibrator] | None = None,
     *,
-    scores: str = "probabilities",
+    scores: ScoresKind = "probabilities",
     classes: ArrayLike | None = None,
-    normalize: str | None = None,
+    normalize: Literal["rows"] | None = None,
     sample_weight_val: ArrayLike | None = None,
     sample_weight_test: ArrayLike | None = None,
     groups_val: ArrayLike | None = None,
@@ -143,7 +149,6 @@ def compare(
     True
     """
     started = perf_counter()
-    wanted = _calibrators(methods, (groups_val, groups_test), (features_val, features_test))
     threads.check_jobs("n_jobs", n_jobs)
     val, test, warned = _read_parts(
         (scores_val, y_val, sample_weight_val),
@@ -153,31 +158,25 @@ def compare(
         normalize,
     )
     table = _read_costs(costs, val.classes, classes is not None or gate.is_single(scores))
-    fit_groups = _used_groups(groups_val, sample_weight_val, val.n_rows)
-    fit_features = _used_features(features_val, sample_weight_val, val.n_rows)
-    compared = _with_baseline(wanted, val.n_classes, scores)
+    has_groups = groups_val is not None and groups_test is not None
+    has_features = features_val is not None and features_test is not None
+    compared = _calibrators(methods, val.n_classes, scores, has_groups, has_features)
+    fit_groups, fit_features = _used(groups_val, features_val, sample_weight_val, val.n_rows)
+    groups, features = _used(groups_test, features_test, sample_weight_test, test.n_rows)
     judge = Judge(
-        test,
-        n_bins=n_bins,
-        n_resamples=n_resamples,
-        confidence_level=confidence_level,
-        random_state=random_state,
-        groups=_used_groups(groups_test, sample_weight_test, test.n_rows),
-        features=_used_features(features_test, sample_weight_test, test.n_rows),
+        test, groups, features, int(n_bins), int(n_resamples), confidence_level, random_state
     )
     tell, tried = progress or (lambda *_: None), []
     with threads.jobs(n_jobs):
         for done, (name, calibrator) in enumerate(compared.items()):
             tell(done, len(compared), name)
-            known = fit_features if isinstance(calibrator, FeatureCalibrator) else fit_groups
-            tried.append(_try(name, calibrator, val, judge, known))
+            tried.append(_try(name, calibrator, val, judge, fit_groups, fit_features))
         results = [one for one in tried if isinstance(one, MethodResult)]
         tell(len(compared), len(compared), "")
         comparison = Comparison(
             results=judge.with_differences(results),
             failures=tuple(one for one in tried if isinstance(one, Failure)),
             classes=val.classes,
-            val_counts=np.bincount(val.class_index, minlength=val.n_classes),
             test_counts=np.bincount(test.class_index, minlength=val.n_classes),
             settings={
                 "scores": scores,
@@ -205,7 +204,7 @@ def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]
     if test.n_rows < 2:
         return []
     with threads.few_blas_threads(0):  # whose number would change the last bits
-        check = compare_scores(summarise(sample_of(val)), test.probabilities())
+        check = ScoreSums(summarise(sample_of(val))).add(test.probabilities()).compare()
     if check.p_value >= CERTAIN:
         return []
     advice = "was it drawn otherwise, or later?"
@@ -225,43 +224,41 @@ def _read_costs(costs: object, classes: Labels, is_ordered: bool) -> Floats | No
     if matrix.ndim == 3:
         raise errors.ParameterError(
             "costs of a comparison are the same for all rows; pass costs that differ by row "
-            "to calibrant.decisions.value_of_calibration"
+            "to calibrant.decisions.value_of_calibration",
+            argument="costs",
         )
     return matrix
 
 
-def _used_groups(groups: object, weight: object, n_rows: int) -> Labels | None:
-    """Return the group of each row that has a weight."""
-    if groups is None:
-        return None
-    used = _has_weight(weight, n_rows)
-    names, codes = gate.read_groups(groups, len(used))
-    result: NDArray[Any] = names[codes[used]]
-    return result
-
-
-def _used_features(features: object, weight: object, n_rows: int) -> dict[str, NDArray[Any]] | None:
-    """Return the features of each row that has a weight, by column."""
-    if features is None:
-        return None
-    used = _has_weight(weight, n_rows)
-    columns = gate.columns_by_name(features, len(used))
-    return {name: column[used] for name, column in columns.items()}
-
-
-def _has_weight(weight: object, n_rows: int) -> Bools:
-    """Return which rows are used: without weights, all of the rows that were checked."""
-    return np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+def _used(
+    groups: object, features: object, weight: ArrayLike | None, n_rows: int
+) -> tuple[Labels | None, Features | None]:
+    """Return group and features of each row that has a weight."""
+    # Without weights, all of the rows that were checked are used.
+    used = np.asarray(np.ones(n_rows) if weight is None else weight, dtype=np.float64) > 0.0
+    by_row, columns = None, None
+    if groups is not None:
+        names, codes = gate.read_groups(groups, len(used))
+        by_row = names[codes[used]]
+    if features is not None:
+        read = gate.columns_by_name(features, len(used))
+        columns = {name: column[used] for name, column in read.items()}
+    return by_row, columns
 
 
 def _calibrators(
-    methods: Any, groups: tuple[Any, Any], features: tuple[Any, Any]
-) -> dict[str, Calibrator]:
-    """Return unfitted calibrators by short name; some need groups or features of both parts."""
-    by_row: dict[str, type[Calibrator]] = {}
-    if all(part is not None for part in groups):
-        by_row["grouped"] = GroupedCalibrator
-    if all(part is not None for part in features):
+    methods: str | Sequence[str] | Mapping[str, Calibrator] | None,
+    n_classes: int,
+    scores: str,
+    has_groups: bool,
+    has_features: bool,
+) -> dict[str, Calibrator | None]:
+    """Return unfitted calibrators by short name, after the predictions as they came.
+
+    Some need groups or features of both parts. The baseline is added if it is missing.
+    """
+    by_row: dict[str, type[Calibrator]] = {"grouped": GroupedCalibrator} if has_groups else {}
+    if has_features:
         by_row["features"] = FeatureCalibrator
     if isinstance(methods, Mapping):
         wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
@@ -274,14 +271,9 @@ def _calibrators(
             if name != UNCALIBRATED
         }
     if UNCALIBRATED in wanted:
-        raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
-    return wanted
-
-
-def _with_baseline(
-    wanted: dict[str, Calibrator], n_classes: int, scores: str
-) -> dict[str, Calibrator | None]:
-    """Add the baseline if it is missing, and first of all the predictions as they came."""
+        raise errors.ParameterError(
+            f"methods has {UNCALIBRATED!r}, which is always compared", argument="methods"
+        )
     baseline = baseline_of(n_classes)
     if baseline not in wanted:
         wanted = {baseline: make_calibrator(baseline), **wanted}
@@ -291,8 +283,8 @@ def _with_baseline(
 
 
 def _read_parts(
-    val: tuple[Any, Any, Any],
-    test: tuple[Any, Any, Any],
+    val: Part,
+    test: Part,
     kind: str,
     classes: object,
     normalize: str | None,
@@ -308,7 +300,7 @@ def _read_parts(
     return first, second, messages(once)
 
 
-def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> None:
+def _check_names(scores_val: object, scores_test: object, kind: str, classes: Labels) -> None:
     """Refuse columns of the test part that have other names, and not those of the classes."""
     fitted, names = (gate.fitted_names(part, kind) for part in (scores_val, scores_test))
     known = gate.feature_names(fitted).get("feature_names_in_")
@@ -322,7 +314,12 @@ def _check_names(scores_val: Any, scores_test: Any, kind: str, classes: Any) -> 
 
 
 def _try(
-    name: str, calibrator: Calibrator | None, val: SimplexBatch, judge: Judge, by_row: object
+    name: str,
+    calibrator: Calibrator | None,
+    val: SimplexBatch,
+    judge: Judge,
+    groups: Labels | None,
+    features: Features | None,
 ) -> MethodResult | Failure:
     """Fit and judge one method."""
 
@@ -330,11 +327,12 @@ def _try(
         if calibrator is None:
             return None, None, (name,)
         calibrator.set_params(classes=val.classes)
+        fit: Callable[[], Calibrator] = partial(calibrator.fit, val, None)
         if isinstance(calibrator, GroupedCalibrator):
-            return calibrator, partial(calibrator.fit, val, None, groups=by_row), (name,)
+            fit = partial(calibrator.fit, val, None, groups=groups)
         if isinstance(calibrator, FeatureCalibrator):
-            return calibrator, partial(calibrator.fit, val, None, features=by_row), (name,)
-        return calibrator, partial(calibrator.fit, val, None), (name,)
+            fit = partial(calibrator.fit, val, None, features=features)
+        return calibrator, fit, (name,)
 
     done = fit_and_judge(prepare, judge.judge)
     if done.found is not None:
@@ -343,3 +341,177 @@ def _try(
         raise done.error or RuntimeError
     kind = type(done.error).__name__
     return Failure(name, type(calibrator).__name__, kind, str(done.error))
+
+
+class Judge:
+    """The test part, and how methods are judged on it; options as in ``compare``."""
+
+    def __init__(
+        self,
+        test: SimplexBatch,
+        groups: Labels | None,
+        features: Features | None,
+        n_bins: int,
+        n_resamples: int,
+        confidence_level: float,
+        random_state: Seed,
+    ) -> None:
+        self._test, self._groups, self._features = test, groups, features
+        self._n_bins, self._n_resamples = n_bins, n_resamples
+        self._level, self._seed = confidence_level, random_state
+        self._losses: dict[str, Floats] = {}
+
+    def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
+        """Judge a fitted calibrator, or the predictions as they came."""
+        started = perf_counter()
+        after = self._predict(calibrator)
+        seconds = perf_counter() - started
+        is_binary, draws, test = after.n_classes == 2, self._n_resamples, None
+        if draws > 0:
+            test = metrics.calibration_test(
+                after,
+                metric="positive" if is_binary else "classwise",
+                n_bins=self._n_bins,
+                n_resamples=5 * draws if is_binary else draws,
+                random_state=self._seed,
+            )
+        result = MethodResult(
+            method=method,
+            title="as they came" if calibrator is None else type(calibrator).__name__,
+            evaluation=self._evaluate(after),
+            difference=None,
+            curve=metrics.reliability_curve(
+                after,
+                n_bins=self._n_bins,
+                strategy="quantile" if is_binary else "uniform",  # those of the verdict's error
+                n_resamples=5 * draws,
+                random_state=self._seed,
+            ),
+            test=test,
+            shares=metrics.class_shares(after),
+            mean_confidence=float(np.average(after.rows.max(axis=1), weights=after.weight)),
+            classwise=compute_classwise(after, n_worst=0, n_bins=self._n_bins),
+            calibrator=calibrator,
+            fit_seconds=0.0,
+            predict_seconds=0.0 if calibrator is None else seconds,
+            warnings=(),
+        )
+        self._losses[method] = metrics.LogLoss().terms(after)
+        return result
+
+    def with_differences(self, results: Sequence[MethodResult]) -> tuple[MethodResult, ...]:
+        """Add comparisons with the baseline and with auto."""
+        baseline = baseline_of(self._test.n_classes)
+        differences = self._differences(baseline if baseline in self._losses else UNCALIBRATED)
+        beside_auto = self._differences(DEFAULT) if DEFAULT in self._losses else {}
+        return tuple(
+            replace(
+                result,
+                difference=differences.get(result.method),
+                beside_auto=beside_auto.get(result.method),
+            )
+            for result in results
+        )
+
+    def with_details(self, comparison: Comparison, costs: ArrayLike | None) -> Comparison:
+        """Add groups, segments and decisions, before calibration and with the method applied."""
+        names = (UNCALIBRATED, comparison.verdict.applied)
+        after = {
+            result.method: self._predict(result.calibrator)
+            for result in comparison.results
+            if result.method in names
+        }
+        if self._groups is not None:
+            judged = {method: self._evaluate(rows, self._groups) for method, rows in after.items()}
+            groups = {name: each.by_group for name, each in judged.items() if each.by_group}
+            comparison = replace(comparison, by_group=groups)
+        if self._features is not None:
+            segments = {
+                method: metrics.calibration_segments(
+                    rows, features=self._features, random_state=self._seed
+                )
+                for method, rows in after.items()
+            }
+            comparison = replace(comparison, segments=segments)
+        if costs is not None:
+            decisions = judge_decisions(after, costs, self._level)
+            comparison = replace(comparison, decisions=decisions)
+        return comparison
+
+    def _evaluate(self, after: Predictions, groups: Labels | None = None) -> Evaluation:
+        return metrics.evaluate(
+            after,
+            n_bins=self._n_bins,
+            groups=groups,
+            n_resamples=self._n_resamples,
+            confidence_level=self._level,
+            random_state=self._seed,
+        )
+
+    def _differences(self, reference: str) -> dict[str, Difference]:
+        """Compare all methods with one of them on the same rows."""
+        others = [name for name in self._losses if name != reference]
+        gaps = [self._losses[name] - self._losses[reference] for name in others]
+        level = self._level if self._n_resamples else None
+        return dict(zip(others, paired_differences(gaps, self._test.weight, level), strict=True))
+
+    def _predict(self, calibrator: Calibrator | None) -> Predictions:
+        test = self._test
+        if calibrator is None:
+            rows = test.probabilities()
+        elif isinstance(calibrator, GroupedCalibrator):
+            rows = calibrator.predict_proba(test, groups=self._groups)
+        elif isinstance(calibrator, FeatureCalibrator):
+            rows = calibrator.predict_proba(test, features=self._features)
+        else:
+            rows = calibrator.predict_proba(test)
+        # Labels were checked before: here they are columns, which get their names back.
+        result = read_predictions(test.class_index, rows, test.weight, np.arange(test.n_classes))
+        return replace(result, classes=test.classes)
+
+
+def judge_decisions(
+    judged: Mapping[str, Predictions], costs: ArrayLike, confidence_level: float
+) -> Decisions:
+    """Measure decisions on the predictions of two methods: as they came first, then calibrated."""
+    methods = [*judged]
+    first, last = judged[methods[0]], judged[methods[-1]]
+    with notices.kept():  # of the order of columns metrics have warned
+        paid = {
+            method: expected_cost(rows, costs=costs, confidence_level=confidence_level)
+            for method, rows in judged.items()
+        }
+        value = value_of_calibration(
+            first.class_index,
+            first.rows,
+            last.rows,
+            costs,
+            confidence_level=confidence_level,
+            sample_weight=first.weight,
+            classes=np.arange(first.n_classes),
+        )
+    return Decisions(methods[-1], value, paid)
+
+
+def paired_differences(
+    gaps: Sequence[Floats], weight: Floats, level: float | None
+) -> list[Difference]:
+    """Test mean differences of losses, row by row, by Student's t, with Holm's correction.
+
+    A level of None is no test.
+    """
+    result = []
+    for gap in gaps:
+        value = float(weight @ gap / weight.sum())
+        low = high = math.nan
+        p_value = math.nan if level is None else 1.0  # one row tells nothing
+        if level is not None and len(gap) > 1:
+            _, error, n_free = metrics.student(metrics.row_sums(gap - value, weight))
+            reach = float(stdtrit(n_free, 0.5 + 0.5 * level)) * error if error else 0.0
+            low, high = value - reach, value + reach
+            # Without a spread, a difference is certain.
+            sizes = abs(value) / error if error else math.inf if value else 0.0
+            p_value = float(2.0 * stdtr(n_free, -sizes))
+        result.append(Difference(value, low, high, p_value, p_value))
+    corrected = metrics.holm(np.array([difference.p_value for difference in result])).tolist()
+    return [replace(difference, p_holm=p) for difference, p in zip(result, corrected, strict=True)]

@@ -67,10 +67,13 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     name = comparison.baseline
     baseline = comparison.result(name) if name != UNCALIBRATED else None
     auto = comparison.result(DEFAULT) if DEFAULT in comparison.methods else None
-    best = _best(comparison)
+    # The lowest NLL; of those that differ in last digits only, the first.
+    best = min(
+        comparison.results, key=lambda r: round(r.evaluation.negative_log_likelihood.value, 9)
+    )
     chosen = _choose(before, baseline, auto, best)
     effect = [] if baseline is None else [_effect_of(before, baseline)]
-    lead = _lead(comparison, baseline or before, best) + _beside_auto(best, auto)
+    lead = _lead(comparison, baseline or before, best, auto)
     # What a reader looks for first, beside the predictions as they came.
     first = dict.fromkeys([chosen.method, DEFAULT, name, best.method, *comparison.methods])
     others = [result for result in first if result in comparison.methods and result != UNCALIBRATED]
@@ -84,15 +87,8 @@ def reach_verdict(comparison: Comparison) -> Verdict:
         in_view=(UNCALIBRATED, *others[:2]),
         listed=listed,
         headline=_headline(before, baseline, chosen),
-        findings=(_state(before), *_of_classes(before), *effect, lead),
+        findings=(*_describe(before), *effect, lead),
         cautions=tuple(_cautions(comparison, before, chosen)),
-    )
-
-
-def _best(comparison: Comparison) -> MethodResult:
-    """Return the method of the lowest NLL, the first of those that differ in last digits only."""
-    return min(
-        comparison.results, key=lambda r: round(r.evaluation.negative_log_likelihood.value, 9)
     )
 
 
@@ -179,24 +175,21 @@ def _chance(result: MethodResult) -> str:
     return f"{words}, {size} than chance ({chance})"
 
 
-def _state(before: MethodResult) -> str:
+def _describe(before: MethodResult) -> list[str]:
+    """Say what the predictions claim, and which classes are off; of two, the positive one."""
     words = f"are right {percent(before.accuracy)} of the time and claim "
     words += percent(before.mean_confidence)
-    if len(before.shares.classes) == 2:
+    binary, n_classes = before.evaluation.binary, len(before.shares.classes)
+    if binary is not None:
         name, said, seen = class_words(before.shares, 1)
         words = f"say {said} for class {name} on average, and {seen} happen"
-    return f"Before calibration the predictions {words}: {_chance(before)}."
-
-
-def _of_classes(before: MethodResult) -> list[str]:
-    """Say which classes are off; of two, in what way the predictions of the positive one are."""
-    n_classes, binary = len(before.shares.classes), before.evaluation.binary
+    state = f"Before calibration the predictions {words}: {_chance(before)}."
     if binary is not None:
-        return binary.describe() if _is_off(before) else []
+        return [state, *(binary.describe() if _is_off(before) else [])]
     off = describe_shares(before.shares)
     if not off:
-        return ["No class is predicted more or less often than it comes, beyond chance."]
-    return [f"{off[0].upper()}{off[1:]}; corrected for {n_classes} classes."]
+        return [state, "No class is predicted more or less often than it comes, beyond chance."]
+    return [state, f"{off[0].upper()}{off[1:]}; corrected for {n_classes} classes."]
 
 
 def _removed(before: MethodResult, after: MethodResult) -> str:
@@ -232,29 +225,31 @@ def _nll(result: MethodResult) -> str:
     return f"{result.evaluation.negative_log_likelihood.value:.4f}"
 
 
-def _lead(comparison: Comparison, reference: MethodResult, best: MethodResult) -> str:
+def _lead(
+    comparison: Comparison, reference: MethodResult, best: MethodResult, auto: MethodResult | None
+) -> str:
+    """Say how far the method of the lowest NLL is ahead of the reference and of the default."""
     name = _name(reference)
     n_methods, gap = len(comparison.results), best.difference
     if best.method == reference.method or gap is None:
-        return f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
-    words = f"{best.method} has the lowest NLL of {n_methods} methods, {_nll(best)}: "
-    words += f"better than {name} by {-gap.value:.4f}"
-    if math.isnan(gap.low):
-        return f"{words}."
-    level = 100 * comparison.settings["confidence_level"]
-    words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, {p_words(gap.p_value)}; "
-    words += f"{p_words(gap.p_holm)} corrected for {n_methods - 1} comparisons). "
-    words += "" if _lead_of(best) > 0 else "That may be chance. "
-    return f"{words}It has {_chance(best)}."
-
-
-def _beside_auto(best: MethodResult, auto: MethodResult | None) -> str:
-    """Say how far the default is behind the method of the lowest NLL, if it is."""
-    gap = best.beside_auto
-    if auto is None or gap is None or best.method == auto.method:
-        return ""
-    words = f" auto, the default, is behind it by {-gap.value:.4f}"
-    if _clear_value(gap) == 0.0:
+        words = f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
+    else:
+        words = f"{best.method} has the lowest NLL of {n_methods} methods, {_nll(best)}: "
+        words += f"better than {name} by {-gap.value:.4f}"
+        if math.isnan(gap.low):
+            words += "."
+        else:
+            level = 100 * comparison.settings["confidence_level"]
+            words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, "
+            words += f"{p_words(gap.p_value)}; {p_words(gap.p_holm)} corrected for "
+            words += f"{n_methods - 1} comparisons). "
+            words += "" if _lead_of(best) > 0 else "That may be chance. "
+            words += f"It has {_chance(best)}."
+    behind = best.beside_auto
+    if auto is None or behind is None or best.method == auto.method:
+        return words
+    words += f" auto, the default, is behind it by {-behind.value:.4f}"
+    if _clear_value(behind) == 0.0:
         return f"{words}, which may be chance."
     return f"{words}." if _replaces(best, auto) else f"{words}, too little to matter."
 
@@ -262,7 +257,10 @@ def _beside_auto(best: MethodResult, auto: MethodResult | None) -> str:
 def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
     words = _direction(before)
     if chosen.method == UNCALIBRATED:
-        return f"{words}{_left_alone(before)}."
+        if _is_off(before):
+            return f"{words}; no method that was compared lowers the NLL by more than chance."
+        link = ", which may be chance: they" if _is_biased(before) else ", and"
+        return f"{words}{link} need no calibration that would show in this test."
     is_named = _is_biased(before) or (_is_off(before) and describe_shares(before.shares))
     it = "it" if is_named else "their error"
     if baseline is None or chosen is baseline or _lead_of(chosen) <= 0.0:
@@ -280,14 +278,6 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
 
 def _is_biased(result: MethodResult) -> bool:
     return abs(result.mean_confidence - result.accuracy) > NOTICEABLE
-
-
-def _left_alone(before: MethodResult) -> str:
-    """Why nothing is to be done: nothing is off beyond chance, or nothing that was tried helps."""
-    if _is_off(before):
-        return "; no method that was compared lowers the NLL by more than chance"
-    link = ", which may be chance: they" if _is_biased(before) else ", and"
-    return f"{link} need no calibration that would show in this test"
 
 
 def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:

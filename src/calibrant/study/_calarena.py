@@ -8,7 +8,7 @@ called ``calibrant-`` and the method.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Floats
     from calibrant.study._cell import Cell, Outcome
 
 
 NAME_PREFIX = "calibrant-"
-"""What the names of our methods begin with, among those of others."""
+"""Prefix of the names of our methods among those of others."""
 
 
 class ArenaCalibrator(BaseEstimator):
@@ -68,7 +69,7 @@ class ArenaCalibrator(BaseEstimator):
     def __init__(self, calibrator: str | Calibrator = "auto") -> None:
         self.calibrator = calibrator
 
-    def fit(self, p_cal: object, y_cal: object) -> Self:
+    def fit(self, p_cal: ArrayLike, y_cal: ArrayLike) -> Self:
         """Fit to rows of probabilities and numbers of columns; returns itself."""
         rows = _columns(p_cal)
         own = self.calibrator
@@ -76,21 +77,21 @@ class ArenaCalibrator(BaseEstimator):
         if made.scores != "probabilities":
             raise errors.ParameterError(
                 f"calibrator has scores={made.scores!r}, but CalArena gives probabilities; use "
-                "scores='probabilities'"
+                "scores='probabilities'",
+                argument="calibrator",
             )
         made.set_params(classes=np.arange(rows.shape[1]))
         self.calibrator_ = made.fit(rows, y_cal)
         return self
 
-    def predict_proba(self, p_test: object) -> NDArray[Any]:
+    def predict_proba(self, p_test: ArrayLike) -> Floats:
         """Return calibrated rows, also of a binary problem one column per class."""
         check_is_fitted(self)
-        result: NDArray[Any] = self.calibrator_.predict_proba(_columns(p_test))
-        return result
+        return np.asarray(self.calibrator_.predict_proba(_columns(p_test)))
 
 
-def _columns(scores: object) -> NDArray[Any]:
-    """One column per class, in float64, where the second of two stands alone."""
+def _columns(scores: ArrayLike) -> Floats:
+    """Return one column per class, in float64, where the second of two stands alone."""
     rows = np.asarray(scores, dtype=np.float64)
     if rows.ndim > 1 and rows.shape[1:] != (1,):
         return rows
@@ -126,9 +127,10 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None
             file.write(frame.to_csv(index=False).encode())
 
 
-def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """One experiment in their columns; nothing stands where the method failed."""
-    file, name, result = cell.file, arena_name(cell.method), {}
+def _line(cell: Cell, outcome: Outcome) -> dict[str, object]:
+    """Return an experiment in the columns of CalArena, empty where the method failed."""
+    file, name = cell.file, arena_name(cell.method)
+    result: dict[str, float | None] = {}
     if outcome.error is None:
         values = pd.Series(outcome.metrics, dtype=float)
         result = {
@@ -193,12 +195,7 @@ def _read(path: Path) -> pd.DataFrame:
     return numbers[~numbers.index.duplicated(keep="last")]
 
 
-def win_rates(
-    *directories: str | os.PathLike[str],
-    metric: str = "brier",
-    n_resamples: int = 1000,
-    random_state: int = 0,
-) -> pd.DataFrame:
+def win_rates(*directories: str | os.PathLike[str], metric: str = "brier") -> pd.DataFrame:
     """Compute the win rate of every method, as CalArena does.
 
     A method wins against another in an experiment if it is strictly better there; a tie is a win
@@ -212,17 +209,13 @@ def win_rates(
         files with one name the first counts.
     metric : {"brier", "logloss", "ece-15", "accuracy"}, default="brier"
         Metric to compare.
-    n_resamples : int, default=1000
-        Number of resamples for the intervals. Data sets are resampled if there are 30 or more,
-        otherwise experiments.
-    random_state : int, default=0
-        Seed of the resamples.
 
     Returns
     -------
     rates : DataFrame
         A row for each method, the best first: ``score``, the mean over experiments and other
-        methods; ``lower`` and ``upper``, which 95 % of resamples are between; ``experiments``.
+        methods; ``lower`` and ``upper``, which 95 % of 1,000 resamples are between, of data sets
+        if there are 30 or more, otherwise of experiments; ``experiments``, their number.
 
     Raises
     ------
@@ -252,7 +245,6 @@ def win_rates(
     TS                0.0    0.0    0.0            1
     """
     gate.check_option("metric", metric, METRICS)
-    gate.check_number("n_resamples", n_resamples, low=1, whole=True)
     results: dict[str, pd.DataFrame] = {}
     for directory in directories:
         results = {**read_results(directory), **results}
@@ -260,7 +252,9 @@ def win_rates(
     if len(names) < 2:
         raise ParameterError(
             f"directories={tuple(map(str, directories))} have the methods {names}; pass files of "
-            "at least two"
+            "at least two",
+            argument="directories",
+            value=directories,
         )
     keys = results[names[0]].index
     for name in names[1:]:
@@ -276,9 +270,7 @@ def win_rates(
     groups = keys.get_level_values("dataset")
     if groups.nunique() < ENOUGH_DATASETS:
         groups = np.arange(len(keys))
-    lower, upper = np.percentile(
-        resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
-    )
+    lower, upper = np.percentile(resample_means(wins, groups, 1000), [2.5, 97.5], axis=0)
     result = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
     rates = pd.DataFrame(result, index=pd.Index(names, name="method"))
     return rates.sort_values("score", ascending=False, kind="stable")

@@ -6,8 +6,6 @@ NA-FIR by the paper's Algorithm 1 is ``na-fir-annealing``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from calibrant import (
     MatrixScaling,
     NormalizationAwareIsotonic,
@@ -19,7 +17,7 @@ from calibrant import (
 from calibrant._calibrators.parameters import choice, number
 
 EPSILON = 1e-12
-"""What the smallest probability of an output is raised to.
+"""Lower bound of the probabilities of an output.
 
 The paper adds "a small epsilon" without saying which. This is the one below which the NLL of a
 study does not tell probabilities apart, so that it decides nothing else.
@@ -41,7 +39,7 @@ class PaperNormalizationAware(NormalizationAwareIsotonic):
     good_for = "comparison"
     place, in_paper = 30, False
 
-    prior_strength: Any = number(default=0.0, high=1e12, words=("cv",))
+    prior_strength: str | float = number(default=0.0, high=1e12, words=("cv",))
     min_probability: float = EPSILON
 
 
