@@ -13,7 +13,7 @@ from calibrant._solvers.monotone_spline import (
     solve_monotone_spline,
 )
 from calibrant._solvers.temperature import solve_temperature
-from calibrators.test_monotone_spline import bent as draw_bent
+from calibrators.test_scaling import bent as draw_bent
 from conftest import simulate
 
 FLATTEST, STEEPEST = SLOPE_BOUNDS
