@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from calibrant._gate._simplex import check_batch
+from calibrant._objectives import projected_gradient
 from calibrant._objectives.affine import RidgePenalty
-from calibrant._objectives.base import projected_gradient
 from calibrant._objectives.two_class import N_FEATURES, ROWS_AT_ONCE, Base, TwoClassRows
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.log_pool import _PoolObjective

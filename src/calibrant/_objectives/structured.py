@@ -26,7 +26,7 @@ from calibrant._kernels.softmax import (
     weighted_softmax,
 )
 from calibrant._maps.logits import StructuredMap, bounded_features
-from calibrant._objectives.base import Objective
+from calibrant._objectives import Objective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
