@@ -108,13 +108,12 @@ class AutoReport:
 class AutoCalibrator(Composed):
     """Mixture of the best methods for the calibration set; the recommended default.
 
-    Every candidate is judged by its likelihood on held-out rows. The result is not the best
-    candidate, which would often be chosen by noise, but the mixture with the highest held-out
-    likelihood, minus a penalty: the farther the mixture is from temperature scaling, the more it
-    has to gain. An average of calibrated probabilities is under-confident, so a monotone spline and
-    structured scaling are then fitted to held-out outputs of the mixture, with a weight that grows
-    with the number of errors to learn from. For two classes the mixture consists of two-class
-    scaling, to which it is shrunk, and isotonic regression, and nothing is fitted to its output.
+    The result is not the candidate with the highest likelihood on held-out rows, which would often
+    be chosen by noise, but the mixture with the highest one, minus a penalty: the farther it is
+    from temperature scaling, the more it has to gain. An average of calibrated probabilities is
+    under-confident, so a monotone spline and structured scaling are then fitted to held-out outputs
+    of the mixture, with a weight that grows with the number of errors to learn from. For two
+    classes it consists of two-class scaling, to which it is shrunk, and isotonic regression.
 
     Parameters
     ----------
@@ -135,9 +134,8 @@ class AutoCalibrator(Composed):
         alone.
     finish : float, default=15.0
         Held-out loss, in nats, at which the calibrators fitted to the mixture reach half of their
-        largest weight. The weight grows with the loss, and is limited by how far the mixture is
-        from temperature scaling and from the scores. A very large number, such as 1e12, leaves them
-        out.
+        largest weight, which grows with the share of the mixture that is neither temperature
+        scaling nor the scores. 1e12 leaves them out.
     verbose : bool, default=False
         Whether to print the progress of a fit on standard error.
 
@@ -145,21 +143,15 @@ class AutoCalibrator(Composed):
     ----------
     report_ : AutoReport
         Table of the candidates, and the reason of the choice; print it.
-    paths_ : list of list of calibrators
-        The fitted calibrator of each candidate with a positive weight, in a list of its own.
-    weights_ : ndarray
-        Weight of each candidate in ``paths_``.
-    finish_ : list of calibrators or None
-        Calibrators fitted to the output of the mixture, in sequence.
-    finish_share_ : float
-        Weight of ``finish_`` in the result.
+    paths_, weights_ : list of list of calibrators, ndarray
+        The fitted calibrator of each candidate with a weight, in a list of its own, and its weight.
+    finish_, finish_share_ : list of calibrators or None, float
+        Calibrators fitted to the output of the mixture, in sequence, and their weight.
     floor_ : float
         Smallest probability of the mixture; it costs at most 0.01 nats in all.
     shared_part_ : TemperatureScaling or None
-        Temperature scaling fitted to the same rows, which distinguishes no classes: what is left to
-        use where ``check`` finds other scores. None in files of 1.0.
-    solver_report_ : SolverReport
-        Convergence of the weights.
+        Temperature scaling of the same rows, to use where ``check`` finds other scores. None in
+        files of 1.0.
 
     Examples
     --------

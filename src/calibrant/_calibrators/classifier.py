@@ -71,10 +71,9 @@ class CalibratedClassifier(
     ensemble : bool or "auto", default="auto"
         "auto" keeps the classifier of each fold, fits one calibrator to the predictions for all
         held-out rows, and averages the logarithms of the calibrated probabilities, with an offset
-        for each class that keeps the class shares. True is as in
-        scikit-learn: each classifier has its own calibrator, fitted to its fold, and probabilities
-        are averaged, which makes them under-confident. False fits one classifier to all data, with
-        the calibrator of "auto". For a frozen estimator all three are the same.
+        for each class that keeps the class shares. True is as in scikit-learn: each classifier has
+        its own calibrator, and probabilities are averaged, which makes them under-confident. False
+        fits one classifier to all data, with the calibrator of "auto".
     n_jobs : int, optional
         Number of folds that are fitted in parallel by joblib, each with one thread for the
         calibrator, and number of threads of predictions, unless the calibrator has its own
@@ -106,10 +105,9 @@ class CalibratedClassifier(
     Notes
     -----
     A splitter may leave a class out of the rows that a fold's classifier is trained on. As in
-    scikit-learn that classifier, one of ``calibrated_classifiers_``, gives the class probability
-    zero. What this object predicts is an average, in which the class has a probability above zero:
-    with "auto" the mean is over the classifiers that know the class, with True over all of them.
-    Rows of such a class are left out of the calibration of that classifier, with a warning.
+    scikit-learn that classifier gives the class probability zero. In the average it has more: with
+    "auto" the mean is over the classifiers that know the class, with True over all of them. Rows of
+    such a class are left out of the calibration of that classifier, with a warning.
 
     Examples
     --------

@@ -209,11 +209,6 @@ class Chain(Composition):
         Number of folds: fit every stage but the first to out-of-fold outputs of the stage before.
         By default stages are fitted to in-sample outputs, which are over-optimistic.
 
-    Attributes
-    ----------
-    solver_report_ : SolverReport
-        Convergence of the last stage.
-
     Examples
     --------
     >>> from calibrant import Chain, FlattenedIsotonic, VectorScaling
@@ -269,8 +264,6 @@ class Mixture(Composition):
     ----------
     weights_ : ndarray of shape (n_calibrators,)
         Weights of the calibrators, which sum to 1.
-    solver_report_ : SolverReport
-        Convergence of the weights.
 
     Examples
     --------

@@ -41,10 +41,9 @@ class FeatureCalibrator(AroundWithColumns):
     """Calibrated probabilities from the scores and from features of the same rows.
 
     Features are whatever is known of a row beside its score: what the classifier was given, the
-    group, the time, other signals of a language model. Boosted trees and linear maps read the
-    scores and the features, and are judged on held-out rows, together with a calibrator of the
-    scores alone. With q_0 the probability of a class by this calibrator, and q_j by learner j, the
-    result is in proportion to
+    group, the time. Boosted trees and linear maps read the scores and the features, and are judged
+    on held-out rows, together with a calibrator of the scores alone. With q_0 the probability of a
+    class by this calibrator, and q_j by learner j, the result is in proportion to
 
         (share * p + (1 - share) * q_0) ** sharpness,    p to the product of q_j ** powers_j.
 
@@ -78,13 +77,10 @@ class FeatureCalibrator(AroundWithColumns):
         Weight of the pool in the result; 0 where the scores alone are as good.
     sharpness_ : float
         Power to which the result is raised, by the held-out likelihood; 1 changes nothing.
-    trees_ : list of BoostedTrees
-    linear_ : list of LinearLogits
+    trees_, linear_ : list of BoostedTrees, list of LinearLogits
         Fitted learners that are used.
     report_ : FeatureReport
         What was gained on held-out rows, and which features matter; print it.
-    solver_report_ : SolverReport
-        Convergence of the powers.
 
     Notes
     -----

@@ -91,9 +91,6 @@ class PriorShift(Calibrator):
     >>> shift = PriorShift(to_priors={0: 0.8, 1: 0.1, 2: 0.1}).fit(calibrated, y)
     >>> shift.predict_proba([[0.2, 0.4, 0.4]]).round(2)
     array([[0.66, 0.17, 0.16]])
-
-    Rows of which the first class is rare, without their labels:
-
     >>> rare = calibrated[2000:][(y[2000:] > 0) | (np.arange(2000) % 10 == 0)]
     >>> shift = PriorShift().fit(calibrated[:2000], y[:2000]).adapt(rare)
     >>> shift.p_value_ < 0.001, bool(shift.priors_low_[0] < 0.05 < shift.priors_high_[0])
@@ -204,9 +201,6 @@ class PriorShift(Calibrator):
     def from_class_weight(cls, class_weight: object, y: object, **parameters: Any) -> Self:
         """Return the fitted map that undoes a ``class_weight`` of training.
 
-        A classifier that was trained with weights predicts as if classes were that much more
-        frequent.
-
         Parameters
         ----------
         class_weight : dict, "balanced" or array-like of shape (n_classes,)
@@ -258,13 +252,6 @@ class PriorShift(Calibrator):
         >>> from calibrant import PriorShift
         >>> shift = PriorShift.from_sampling({"no": 0.1}, ["no"] * 950 + ["yes"] * 50)
         >>> shift.predict_proba([[0.5, 0.5]]).round(3)
-        array([[0.909, 0.091]])
-
-        One column, the probability of a bad risk:
-
-        >>> labels = ["good"] * 950 + ["bad"] * 50
-        >>> how = {"scores": "positive", "classes": ["good", "bad"]}
-        >>> PriorShift.from_sampling({"good": 0.1}, labels, **how).predict_proba([0.5]).round(3)
         array([[0.909, 0.091]])
         """
         if isinstance(rates, str):
