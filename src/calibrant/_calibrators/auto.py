@@ -246,8 +246,12 @@ class AutoCalibrator(Composed):
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         batch, of_labels = search.batch, search.of_labels(names)
         loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
-        # Two-class scaling is an average of several maps already, which needs no final stage.
-        share = 0.0 if reference == OF_TWO else _share_of_final_stages(kept, loss, self.finish)
+        # With w the weight of the scores and of their temperature scaling, and E the held-out loss,
+        # final stages have the share (1 - w) E / (E + finish). Two-class scaling needs none.
+        share = 1.0 - sum(kept.get(name, 0.0) for name in table.PLAIN)
+        if self.finish > 0.0:
+            share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
+        share = 0.0 if reference == OF_TWO or share < table.LEAST_WEIGHT else share
         # Without a candidate that distinguishes classes, no final stage does so either.
         stages = [
             n for n in table.FINAL_STAGES if n != "structured" or {*names} & {*table.STRUCTURED}
@@ -263,7 +267,7 @@ class AutoCalibrator(Composed):
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
             "floor_": max(SMALLEST, table.FLOOR_LOSS * min(loss, 1.0) / cells),
-            "report_": report_of(names, of_labels, weights, search, share, reference),
+            "report_": report_of(names, weights, search, share, reference),
         }
 
     def _held_out(self, search: Search) -> Floats:
@@ -303,25 +307,8 @@ class AutoCalibrator(Composed):
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
-def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) -> float:
-    """Return the weight of the final stages in the result.
-
-    With w the weight of temperature scaling and of the uncalibrated scores in the mixture, and E
-    the held-out ``loss``, it is
-
-        (1 - w) E / (E + nats).
-    """
-    share = 1.0 - sum(weights.get(name, 0.0) for name in table.PLAIN)
-    if nats > 0.0:
-        share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-    return share if share >= table.LEAST_WEIGHT else 0.0
-
-
 def _keep_plain(
-    weights: Floats,
-    of_labels: Floats,
-    batch: SimplexBatch,
-    names: list[str],
+    weights: Floats, of_labels: Floats, batch: SimplexBatch, names: list[str]
 ) -> Floats:
     """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
 
@@ -340,17 +327,13 @@ def _keep_plain(
         identity = names.index("identity")
         # Without an error the whole loss is no clear gain, so nothing could refute the scores; the
         # prior of temperature scaling, which keeps T near 1, is caution enough.
-        share = float(expit(mixture_loss - losses[identity])) * min(_count_errors(batch), 1.0)
+        of_label = batch.scores[np.arange(batch.n_rows), batch.class_index]
+        is_wrong = np.count_nonzero(batch.scores >= of_label[:, None], axis=1) > 1  # or not alone
+        n_errors = float(batch.weight[is_wrong].sum())
+        share = float(expit(mixture_loss - losses[identity])) * min(n_errors, 1.0)
         kept *= 1.0 - share
         kept[identity] += share
     return kept
-
-
-def _count_errors(batch: SimplexBatch) -> float:
-    """Return the weight of the rows whose label does not have the largest score, or not alone."""
-    of_label = batch.scores[np.arange(batch.n_rows), batch.class_index]
-    n_as_large = np.count_nonzero(batch.scores >= of_label[:, None], axis=1)
-    return float(batch.weight[n_as_large > 1].sum())
 
 
 def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Floats, Floats]:
@@ -371,31 +354,18 @@ def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Flo
 
 
 def report_of(
-    names: list[str],
-    of_labels: Floats,
-    weights: Floats,
-    search: Search,
-    finish_share: float,
-    reference: str,
+    names: list[str], weights: Floats, search: Search, finish_share: float, reference: str
 ) -> AutoReport:
     """Return the report of a search, from the probabilities of the labels by each candidate."""
-    share = search.batch.weight / search.batch.weight.sum()
+    of_labels, share = search.of_labels(names), search.batch.weight / search.batch.weight.sum()
     loss = -np.log(np.maximum(of_labels, 1e-300))
     gaps = loss - loss[:, [names.index(BASELINE)]]
     mean = share @ gaps
     error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
     nll = share @ loss
-    candidates = [
-        Candidate(
-            name,
-            nll=float(nll[i]),
-            difference=float(mean[i]),
-            standard_error=float(error[i]),
-            weight=float(weights[i]),
-            seconds=search.seconds[name],
-        )
-        for i, name in enumerate(names)
-    ]
+    columns = (values.tolist() for values in (nll, mean, error, weights))
+    seconds = [search.seconds[name] for name in names]
+    candidates = [Candidate(*row) for row in zip(names, *columns, seconds, strict=True)]
     mixture = float(-share @ np.log(np.maximum(of_labels @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
     return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, reference)

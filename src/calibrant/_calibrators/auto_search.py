@@ -91,15 +91,6 @@ def most_judged(n_classes: int) -> int:
     return max(MOST_CELLS_JUDGED // n_classes, LEAST_ROWS_JUDGED)
 
 
-def judged_rows(batch: SimplexBatch) -> SimplexBatch:
-    """Return the rows that candidates are judged on, by their content; all, if they are few."""
-    most = most_judged(batch.n_classes)
-    if batch.n_rows <= most:
-        return batch
-    chosen = sample_rows(batch.scores, batch.kind, most)
-    return batch if chosen.all() else batch.take(chosen)
-
-
 class Dealt(NamedTuple):
     """Rows that are judged, the fold of each, and whether they are all that there are."""
 
@@ -137,7 +128,11 @@ class Search:
         self._all, self.n_folds = batch, n_folds
         self.total_weight = float(batch.weight.sum())
         if dealt is None:
-            judged = to_points(judged_rows(batch), POINTS_JUDGED)
+            judged, most = batch, most_judged(batch.n_classes)
+            if batch.n_rows > most:  # some by their content, but all of those that are equal
+                chosen = sample_rows(batch.scores, batch.kind, most)
+                judged = batch if chosen.all() else batch.take(chosen)
+            judged = to_points(judged, POINTS_JUDGED)
             self.n_rows, self._judges_all = judged.n_rows, judged is batch
             self.batch, self.folds = judged.in_folds(n_folds)
         else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from calibrant._gate import FeatureColumn, SimplexBatch
     from calibrant._solvers.feature_learners import Boosting, OtherClassifier, Ridge
     from calibrant._solvers.report import SolverReport
-    from calibrant._types import Array, Floats, Wholes
+    from calibrant._types import Array, Floats
 
     Learnt = Callable[[Floats], Floats]
     Learner = Boosting | Ridge | OtherClassifier
@@ -80,14 +80,6 @@ def in_order(batch: SimplexBatch, features: Floats) -> FeatureRows:
     order = np.lexsort((batch.class_index, hashes))
     batch = batch.take(order)
     return FeatureRows(batch, learner_inputs(batch.scores, batch.kind, features[order]))
-
-
-def _equal_rows(batch: SimplexBatch, folds: Wholes) -> tuple[Wholes, Wholes, Floats]:
-    """Return rows of different scores, labels or folds, the place of each row, and weights."""
-    scores = np.ascontiguousarray(batch.scores + 0.0)  # no -0.0
-    hashes = row_hashes(scores.view(np.int64), batch.class_index + batch.n_classes * folds)
-    _, some, place = np.unique(hashes, return_index=True, return_inverse=True)
-    return some, place, np.bincount(place, batch.weight).astype(np.float64).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +142,10 @@ class FeatureSearch:
             if isinstance(calibrator, AutoCalibrator):
                 # Its own folds are those of the learners, so that nothing is fitted twice. Rows
                 # that features alone tell apart are one.
-                some, place, weight = _equal_rows(judged, folds)
+                keys = np.ascontiguousarray(judged.scores + 0.0).view(np.int64)  # no -0.0
+                hashes = row_hashes(keys, judged.class_index + judged.n_classes * folds)
+                _, some, place = np.unique(hashes, return_index=True, return_inverse=True)
+                weight = np.bincount(place, judged.weight).astype(np.float64)
                 merged = replace(judged.take(some), weight=weight)
                 search = Search(rows, calibrator.cv, Dealt(merged, folds[some], self._judges_all))
                 fits.append(parts.fit_part(calibrator, rows, search=search))
