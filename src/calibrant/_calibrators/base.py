@@ -210,7 +210,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted calibrator.
         """
         return self._fit_rows(scores, y, sample_weight, groups)
 
@@ -430,7 +429,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
         >>> from calibrant import TemperatureScaling
         >>> from calibrant.datasets import simulated_scores
         >>> scores, y = simulated_scores(2000)

@@ -96,21 +96,10 @@ class Choice:
 class FeatureSearch:
     """Learners and a calibrator of the scores alone, fitted without each fold and judged on it.
 
-    Few rows are dealt twice, to other folds the second time.
-
-    Attributes
-    ----------
-    judged : FeatureRows
-        Rows that are judged: all, or a sample; those of the second dealing after those of the
-        first. ``folds`` has the fold of each, ``dealing`` its dealing, 0 or 1.
-    n_rows : int
-        Number of rows of one dealing.
-    score : ndarray
-        Probabilities of these rows by the calibrator of the scores alone.
-    fits : dict of str to list
-        Fits of each learner, by fold.
-    learnt : dict of str to ndarray
-        Probabilities of the rows by each learner, from the fit without their fold.
+    ``judged`` has all rows, or a sample. Few rows are dealt twice, to other folds the second time:
+    they are there twice, with the dealing of each in ``dealing`` and its fold in ``folds``.
+    ``score`` has the probabilities of these rows by the calibrator of the scores alone, ``learnt``
+    those by each learner, from its fit without their fold; ``fits`` has these, by fold.
     """
 
     def __init__(self, rows: FeatureRows, n_folds: int) -> None:

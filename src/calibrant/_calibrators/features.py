@@ -160,7 +160,6 @@ class FeatureCalibrator(AroundWithColumns):
         Returns
         -------
         self : object
-            The fitted calibrator.
         """
         return self._fit_beside(scores, y, sample_weight, features, groups)
 
@@ -227,7 +226,6 @@ class FeatureCalibrator(AroundWithColumns):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            Rows that sum to 1, columns in the order of ``classes_``.
         """
         return self._predict_proba(scores, features)
 

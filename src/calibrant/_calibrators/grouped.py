@@ -134,7 +134,6 @@ class GroupedCalibrator(AroundWithColumns):
         Returns
         -------
         self : object
-            The fitted calibrator.
         """
         return self._fit_beside(scores, y, sample_weight, groups)
 
@@ -233,7 +232,6 @@ class GroupedCalibrator(AroundWithColumns):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            Rows that sum to 1, columns in the order of ``classes_``.
         """
         return self._predict_proba(scores, groups)
 

@@ -155,13 +155,7 @@ def fitted_types(cls: type) -> dict[str, Any]:
 
 
 class FromMap(property):
-    """A fitted attribute by its familiar name: a property that reads a field of ``map_``.
-
-    Parameters
-    ----------
-    name : str
-        Field of ``map_``.
-    """
+    """A fitted attribute by its familiar name: a property that reads a field of ``map_``."""
 
     def __init__(self, name: str) -> None:
         super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")
