@@ -15,7 +15,7 @@ from calibrant._calibrators import auto_search as table
 from calibrant._calibrators.auto_search import BASELINE, OF_TWO, Search
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, outputs_of, stage_of
-from calibrant._calibrators.parameters import choice, fitted, number, take_state
+from calibrant._calibrators.parameters import choice, fitted, number, take_state, wrong
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
@@ -187,14 +187,11 @@ class AutoCalibrator(Composed):
         super()._check_parameters()
         given = self.candidates
         if given is not None and (isinstance(given, str) or np.ndim(given) != 1):
-            message = f"candidates={in_words(given)} must be a sequence of names"
-            raise ParameterError(message, argument="candidates", value=given)
+            raise wrong("candidates", given, "must be a sequence of names")
         for name in () if given is None else given:
             if name not in table.CANDIDATES:
-                message = (
-                    f"candidates has {in_words(name)}; use some of {', '.join(table.CANDIDATES)}"
-                )
-                raise ParameterError(message, argument="candidates", value=name)
+                known = ", ".join(table.CANDIDATES)
+                raise wrong("candidates", given, f"has {in_words(name)}; use some of {known}")
 
     def _names(self, n_classes: int, n_labels: int = 2) -> list[str]:
         """Return the candidates: those asked for, or the default ones."""

@@ -29,6 +29,7 @@ from calibrant._calibrators.parameters import (
     number_of_jobs,
     replace_state,
     take_state,
+    wrong,
 )
 from calibrant._kernels.rows import top_columns
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
@@ -199,19 +200,12 @@ class CalibratedClassifier(
         """Refuse parameters outside their documented values; return the calibrator."""
         self._check_parameters()
         if isinstance(self.cv, str):
-            raise ParameterError(
-                f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
-                "the estimator is fitted already, pass sklearn.frozen.FrozenEstimator(estimator)",
-                argument="cv",
-                value=self.cv,
-            )
+            problem = "is not known; pass a number of folds or a splitter; if the estimator is "
+            problem += "fitted already, pass sklearn.frozen.FrozenEstimator(estimator)"
+            raise wrong("cv", self.cv, problem)
         if self.method is not None and self.calibrator is not None:
-            raise ParameterError(
-                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} mean "
-                "the same; pass one of them",
-                argument="calibrator",
-                value=self.calibrator,
-            )
+            problem = f"and method={in_words(self.method)} mean the same; pass one of them"
+            raise wrong("calibrator", self.calibrator, problem)
         argument = "calibrator" if self.method is None else "method"
         given: object = self.calibrator if self.method is None else self.method
         if given is None:
@@ -223,8 +217,7 @@ class CalibratedClassifier(
         elif isinstance(given, Calibrator):
             result = given
         else:
-            message = f"{argument}={in_words(given)} is neither a calibrator nor a method"
-            raise ParameterError(message, argument=argument, value=given)
+            raise wrong(argument, given, "is neither a calibrator nor a method")
         needs_features = self.features and result.beside != "features"
         return FeatureCalibrator(result) if needs_features else result
 
@@ -270,12 +263,8 @@ class CalibratedClassifier(
 
         folds.refuse_too_many_folds(self.cv, job.y, self.ensemble)
         if folds.needs_groups(self.cv) and split_params.get("groups") is None:
-            raise ParameterError(
-                f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, "
-                "groups=groups)",
-                argument="cv",
-                value=self.cv,
-            )
+            problem = "needs the group of each row; call fit(X, y, groups=groups)"
+            raise wrong("cv", self.cv, problem)
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
         if self.ensemble is True:
             return self._each_fold(job.run, splits), None

@@ -12,14 +12,13 @@ from calibrant._calibrators.around import AroundWithColumns
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import stage_of
 from calibrant._calibrators.feature_search import FeatureReport, FeatureSearch, in_order, report_of
-from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._calibrators.parameters import choice, fitted, number, wrong
 from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
 from calibrant._maps.base import ensure
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
 from calibrant._solvers.feature_learners import Boosting, OtherClassifier, OtherMap, Ridge
 from calibrant._types import Array, Floats, Labels
-from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -129,12 +128,8 @@ class FeatureCalibrator(AroundWithColumns):
         given = self.learner
         is_instance = not isinstance(given, type) and hasattr(given, "predict_proba")
         if given is not None and not (is_instance and is_classifier(given)):
-            raise ParameterError(
-                f"learner={in_words(given)} must be a classifier with predict_proba, such as "
-                "sklearn.ensemble.RandomForestClassifier()",
-                argument="learner",
-                value=given,
-            )
+            problem = "must be a classifier with predict_proba, such as "
+            raise wrong("learner", given, f"{problem}sklearn.ensemble.RandomForestClassifier()")
 
     def fit(
         self,

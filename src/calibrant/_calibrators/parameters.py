@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
+from calibrant.errors import ParameterError, in_words
 
 _HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
@@ -141,6 +142,11 @@ class Parameters:
             for parameter in fields(self)  # type: ignore[arg-type]
             if "read" in parameter.metadata
         }
+
+
+def wrong(argument: str, value: object, problem: str) -> ParameterError:
+    """Return the error about the value of a parameter."""
+    return ParameterError(f"{argument}={in_words(value)} {problem}", argument=argument, value=value)
 
 
 def stored_names(cls: type) -> list[str]:

@@ -14,7 +14,7 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import FromMap, fitted, number
+from calibrant._calibrators.parameters import FromMap, fitted, number, wrong
 from calibrant._maps.logits import PriorMap
 from calibrant._solvers.prior_shift import (
     prior_interval,
@@ -171,12 +171,8 @@ class PriorShift(Calibrator):
         """
         result = self._take()
         if self.to_priors is not None:
-            raise errors.ParameterError(
-                f"to_priors={errors.in_words(self.to_priors)} is given, so adapt has nothing to "
-                "estimate; set to_priors=None to estimate the priors from rows",
-                argument="to_priors",
-                value=self.to_priors,
-            )
+            problem = "is given, so adapt has nothing to estimate; set to_priors=None"
+            raise wrong("to_priors", self.to_priors, problem)
         self._check_parameters()
         rows = result._checked_rows(scores)  # noqa: SLF001  (itself)
         if len(rows) == 0:
@@ -255,8 +251,7 @@ class PriorShift(Calibrator):
         array([[0.909, 0.091]])
         """
         if isinstance(rates, str):
-            message = f"rates={rates!r} must be a dict, or one number per class"
-            raise errors.ParameterError(message, argument="rates", value=rates)
+            raise wrong("rates", rates, "must be a dict, or one number per class")
         return cls(**parameters)._undo("rates", rates, y)  # noqa: SLF001  (itself)
 
     def _undo(self, name: str, factors: object, y: object) -> Self:
@@ -275,8 +270,7 @@ class PriorShift(Calibrator):
         try:
             weights = compute_class_weight(factors, classes=classes, y=classes[index])
         except (TypeError, ValueError) as error:
-            message = f"{name}={errors.in_words(factors)}: {error}"
-            raise errors.ParameterError(message, argument=name, value=factors) from None
+            raise wrong(name, factors, f"is refused: {error}") from None
         weights = _as_numbers(name, weights, len(classes), positive=True)
         self.from_priors, self.to_priors, self.classes = weights * counts, counts, classes
         before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
@@ -347,10 +341,6 @@ def _as_numbers(name: str, given: object, n_classes: int, *, positive: bool = Fa
         numbers = np.empty(0)
     right = numbers.shape == (n_classes,) and np.isfinite(numbers).all() and numbers.any()
     if not right or numbers.min() < 0.0 or (positive and not numbers.all()):
-        raise errors.ParameterError(
-            f"{name}={errors.in_words(given)} must be {n_classes} finite numbers, one per class, "
-            f"{'all positive' if positive else 'none negative, not all zero'}",
-            argument=name,
-            value=given,
-        )
+        sign = "all positive" if positive else "none negative, not all zero"
+        raise wrong(name, given, f"must be {n_classes} finite numbers, one per class, {sign}")
     return numbers
