@@ -39,13 +39,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from calibrant._gate import SimplexBatch
-    from calibrant._types import (
-        BaseEstimator,
-        Bools,
-        ClassifierMixin,
-        TransformerMixin,
-        Wholes,
-    )
+    from calibrant._types import BaseEstimator, Bools, ClassifierMixin, TransformerMixin, Wholes
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 

@@ -9,13 +9,7 @@ from scipy.special import log_softmax
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
-from calibrant._maps.logits import (
-    AffineMap,
-    DirichletMap,
-    SplineMap,
-    StructuredMap,
-    TemperatureMap,
-)
+from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, StructuredMap, TemperatureMap
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
@@ -124,7 +118,7 @@ class _AffineScaling(LogitCalibrator):
         that shrink the map towards it. 0 is the paper's, which overfits where a class has few rows,
         and has no finite minimum where a class is never mistaken.
     ridge : float, default=0.0
-        Strength of the squared penalty on all parameters.
+        Strength of the squared penalty on all parameters, divided by k (k + 1).
     tol : float, default=1e-6
         Largest gradient of the penalised mean NLL, each in units of its curvature.
     max_rounds : int, default=500
@@ -197,8 +191,8 @@ class MatrixScaling(_AffineScaling):
     Parameters
     ----------
     odir : float, default=100.0
-        Strength of the penalty off the diagonal and on the intercepts, as in
-        ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
+        Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
+        intercepts, divided by k (ODIR, Kull et al. 2019). 0 is Guo et al.'s, which overfits.
     """
 
     method = "ms"
@@ -221,14 +215,6 @@ class DirichletCalibration(MatrixScaling):
 
     It is matrix scaling of the log-probabilities; the penalty off the diagonal and on the
     intercepts (ODIR) is what makes it usable with more than a few classes.
-
-    Parameters
-    ----------
-    ridge : float, default=0.0
-        Strength of the squared penalty on all parameters, divided by k (k + 1).
-    odir : float, default=100.0
-        Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
-        intercepts, divided by k.
 
     See Also
     --------
