@@ -8,7 +8,7 @@ from time import process_time
 
 import numpy as np
 
-from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
+from calibrant._calibrators.isotonic import SortedCumulativeIsotonic
 from calibrant._gate import check_batch
 from calibrant._solvers.bivariate_isotonic import bivariate_isotonic_regression
 from calibrant._solvers.sorted_cumulative import accumulate, fit_rows

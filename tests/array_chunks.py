@@ -5,8 +5,7 @@ from functools import reduce
 import numpy as np
 
 from calibrant import _threads as threads
-from calibrant.scale import Chunks
-from calibrant.scale._chunks import located
+from calibrant.scale import Chunks, located
 
 
 class ArrayChunks(Chunks):

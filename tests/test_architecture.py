@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 LAYERS = [  # from the bottom up
-    {"errors", "_notices", "_progress", "_threads", "_extras", "_lazy", "_types"}
+    {"errors", "_notices", "_progress", "_threads", "_extras", "_types"}
     | {"_atomic_file", "_kernels", "_result", "_text", "_drawing"},
     {"_row_order"},
     {"_gate"},

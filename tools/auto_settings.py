@@ -3,7 +3,7 @@
 import numpy as np
 
 from calibrant._calibrators import auto
-from calibrant._calibrators.auto_search import CANDIDATES, FINISH
+from calibrant._calibrators.auto_search import CANDIDATES, FINAL_STAGES
 from calibrant._solvers import two_class
 
 AUTO, SEARCH, TWO = "_calibrators.auto", "_calibrators.auto_search", "_solvers.two_class"
@@ -39,7 +39,9 @@ def candidate(name, **values):
 
 def final_stages(**stages):
     """Other final stages."""
-    return of_many({"constants": {f"{AUTO}.FINISH": stages, f"{SEARCH}.FINISH": stages}})
+    return of_many(
+        {"constants": {f"{AUTO}.FINAL_STAGES": stages, f"{SEARCH}.FINAL_STAGES": stages}}
+    )
 
 
 def members(old, new):
@@ -72,10 +74,10 @@ SETTINGS = {
     "without structured-wide": of_many(without("structured-wide")),
     "without structured-loose": of_many(without("structured-loose")),
     "without ir-ovr": without("ir-ovr") | {"of_two": True},
-    "finish without structured": final_stages(spline=FINISH["spline"]),
-    "finish without spline": final_stages(structured=FINISH["structured"]),
+    "finish without structured": final_stages(spline=FINAL_STAGES["spline"]),
+    "finish without spline": final_stages(structured=FINAL_STAGES["structured"]),
     "finish with the spline's own strength": final_stages(
-        spline=("spline", {"strength": 8.0}), structured=FINISH["structured"]
+        spline=("spline", {"strength": 8.0}), structured=FINAL_STAGES["structured"]
     ),
     "structured-loose, strength=1": candidate("structured-loose", strength=1.0),
     "structured-loose, strength=.25": candidate("structured-loose", strength=0.25),

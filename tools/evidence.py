@@ -36,7 +36,7 @@ SOURCE = ROOT / "src"
 BUILD = ROOT / "build" / "evidence"
 DOCS = ROOT / "docs"
 LEFT_OUT = {"annotation", "returns", "ctx", "kind", "type_comment", "type_params", "type_ignores"}
-PLUMBING = {f"_calibrators.{name}" for name in ("base", "parameters", "chunked", "diagram")}
+PLUMBING = {f"_calibrators.{name}" for name in ("base", "parameters")}
 """What checks and declares, and changes no number."""
 
 NUMBERS = ("_kernels", "_maps", "_objectives", "_solvers", "_calibrators", "metrics")
@@ -59,10 +59,10 @@ class Step(NamedTuple):
     needs: str = ""
 
 
-PAPER: tuple[str, ...] = ("study._paper", "study._cell", "_calibrators.normalization_aware")
-PAPER += ("_calibrators.sorted_cumulative", "_calibrators.one_vs_rest", "_calibrators.scaling")
+PAPER: tuple[str, ...] = ("study._paper", "study._cell", "_calibrators.isotonic")
+PAPER += ("_calibrators.one_vs_rest", "_calibrators.scaling")
 EVERY: tuple[str, ...] = (*PAPER, "study._searches", "study._histogram", "study._top_label")
-EVERY += ("study._shared_classwise", "_calibrators.auto", "_calibrators.two_class")
+EVERY += ("_calibrators.auto",)
 AUTO = ("_calibrators.auto", "_calibrators.scaling")
 PEERS = "make bench-peers DATA=DIR, which installs other packages"
 
@@ -91,7 +91,7 @@ STEPS = (
         "scir",
         "explanation/scir.md",
         ("tools/write_scir.py", "BUILD/study/study.csv"),
-        ("_calibrators.sorted_cumulative", "study._paper"),
+        ("_calibrators.isotonic", "study._paper"),
     ),
     Step(
         "scir-speed",
@@ -133,7 +133,7 @@ STEPS = (
         "shift",
         "evidence/shift.md",
         ("tools/measure_shift.py", "DATA"),
-        (*AUTO, "_calibrators.two_class", "_calibrators.shift_check"),
+        (*AUTO, "_calibrators.one_vs_rest", "_calibrators.checks"),
     ),
     Step(
         "judges",

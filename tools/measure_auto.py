@@ -79,8 +79,8 @@ class Rows:
             )
             search = KeptSearch(batch, auto.cv)
             search.bind(self.kept, setting.get("candidates", {}))
-            fitted = auto._fit_batch(batch, search=search)  # noqa: SLF001
-            q = np.maximum(fitted["map_"](gate.check_scores(self.new, "probabilities")), FLOOR)
+            fit = auto._fit_batch(batch, search=search)  # noqa: SLF001
+            q = np.maximum(fit.map_(gate.check_scores(self.new, "probabilities")), FLOOR)
         if self.new_y is None:
             return float(-np.mean((self.new * np.log(q)).sum(axis=1)))
         return float(-np.mean(np.log(q[np.arange(len(q)), self.new_y])))

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 
 from calibrant import AutoCalibrator, TemperatureScaling
-from calibrant._calibrators.shift_check import compare_scores, summarise
+from calibrant._calibrators.checks import ScoreSums, summarise
 from calibrant._gate import check_batch
 
 MOST_ROWS = 6000
@@ -175,7 +175,7 @@ def measure_level(directory):
             order = rng.permutation(len(y))[: 2 * MOST_ROWS]
             old, new = order[: len(order) // 2], order[len(order) // 2 :]
             batch = check_batch(rows[old], y[old], classes=np.arange(rows.shape[1]))
-            alarms.append(compare_scores(summarise(batch), rows[new]).alarm)
+            alarms.append(ScoreSums(summarise(batch)).add(rows[new]).compare().alarm)
     print(f"\nNothing shifted: {np.mean(alarms):.1%} of {len(alarms):,} alarms", flush=True)
 
 

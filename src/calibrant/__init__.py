@@ -9,17 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors; what is there when it runs is what is found below
+    from calibrant._calibrators.around import *  # noqa: F403
     from calibrant._calibrators.auto import *  # noqa: F403
     from calibrant._calibrators.classifier import *  # noqa: F403
     from calibrant._calibrators.composition import *  # noqa: F403
     from calibrant._calibrators.features import *  # noqa: F403
     from calibrant._calibrators.grouped import *  # noqa: F403
-    from calibrant._calibrators.normalization_aware import *  # noqa: F403
+    from calibrant._calibrators.isotonic import *  # noqa: F403
     from calibrant._calibrators.one_vs_rest import *  # noqa: F403
     from calibrant._calibrators.prior_shift import *  # noqa: F403
     from calibrant._calibrators.scaling import *  # noqa: F403
-    from calibrant._calibrators.sorted_cumulative import *  # noqa: F403
-    from calibrant._calibrators.structured import *  # noqa: F403
     from calibrant._solvers.bivariate_isotonic import *  # noqa: F403
 
 __version__ = "1.0.0"

@@ -13,11 +13,11 @@ from calibrant import errors
 from calibrant._gate import NamedMatrix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant._types import Bools, Labels
+    from calibrant._types import Array, Bools, Label, Labels
 
 ON_BAD_ROW = ("raise", "nan", "skip")
 """What may be asked for: an error, NaN in every column, or no row."""
@@ -38,7 +38,7 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
 
 def predict_good(
     predict: Callable[[Any], NDArray[np.generic]], rows: Any, calibrator: Any, on_bad_row: str
-) -> tuple[NDArray[Any], Bools]:
+) -> tuple[Array, Bools]:
     """Return predictions of rows, all of them or the good ones, and which are good.
 
     Bad rows are refused, are NaN (None where labels are predicted), or have no prediction.
@@ -61,13 +61,17 @@ def predict_good(
 
 
 def predict_chunk(
-    calibrator: object, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
-) -> tuple[NDArray[Any], Bools]:
+    calibrator: object,
+    method: str,
+    rows: NDArray[Any],
+    names: Sequence[Label] | None,
+    on_bad_row: str,
+) -> tuple[Array, Bools]:
     """Return predictions of a chunk and which rows are good; its columns were looked at before."""
 
-    def predict(some: NDArray[Any]) -> Labels:
+    def predict(some: Array) -> Labels:
         given = some if names is None else NamedMatrix(some, names)
-        result: NDArray[Any] = getattr(calibrator, method)(given)
+        result: Array = getattr(calibrator, method)(given)
         return result
 
     with notices.kept():

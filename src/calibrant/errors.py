@@ -80,9 +80,13 @@ class Arguments:
         """Say how to make the other class that of a single column."""
         return f"fit with classes=[{own}, {other}]"
 
+    def name(self, argument: str) -> str:
+        """Name an argument."""
+        return {"scores": self.scores, "y": self.y}.get(argument, argument)
+
     def place(self, argument: str, row: int, column: int | None = None) -> str:
         """Name a row, or a cell, of an argument."""
-        name = {"scores": self.scores, "y": self.y}.get(argument, argument)
+        name = self.name(argument)
         return f"{name}[{row}]" if column is None else f"{name}[{row}, {column}]"
 
 

@@ -20,8 +20,8 @@ from bad_input.promises import (
     same_fit,
 )
 from calibrant import errors
-from calibrant._gate import _labels as labels
-from calibrant.scale._chunks import count_each
+from calibrant._gate import _simplex as simplex
+from calibrant.scale import count_each
 
 
 def _without(absent):
@@ -58,7 +58,7 @@ def test_an_absent_class_gives_a_warning_where_classes_are_fitted_apart(calibrat
 
 def test_categories_that_no_row_has_tell_columns_and_no_labels():
     some = pd.Categorical(["bee", "ant"] * 5, categories=["cow", "bee", "ant"])
-    index, classes = labels.check_labels(some, 10, 3)
+    index, classes = simplex.check_labels(some, 10, 3)
     assert classes.tolist() == ["ant", "bee", "cow"]
     assert index.tolist() == [1, 0] * 5
     assert sorted(count_each(None, some)) == ["ant", "bee"]

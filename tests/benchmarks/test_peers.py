@@ -63,10 +63,6 @@ def test_pairs_become_cells_that_are_not_measured_again(both, tmp_path, capsys):
     assert "ir-ovr, scikit-learn isotonic, 300 x 3" in capsys.readouterr().out
     peers.measure_pairs(both, peers.Results(tmp_path / "found.json"), INSTALLED, options)
     assert capsys.readouterr().out == ""
-
-
-def test_metrics_are_compared_with_their_values(both, tmp_path):
-    results = peers.Results(tmp_path / "found.json")
     options = asked(packages=["scikit-learn"], methods=None)
     peers.measure_metrics(both, results, INSTALLED, options)
     nll, brier = results.found["metrics"]
@@ -124,18 +120,6 @@ def test_the_wrapper_of_scikit_learn_is_one_vs_rest_isotonic_regression():
     clipped = IsotonicRegression(out_of_bounds="clip")
     rows = np.stack([clipped.fit(q, y == j).predict(q) for j, q in enumerate(p.T)], axis=1)
     np.testing.assert_allclose(one.predict(p), rows / rows.sum(axis=1, keepdims=True), rtol=1e-9)
-
-
-def test_parts_of_files_are_probabilities_and_columns(tmp_path):
-    names = np.array(["ant", "bee", "cow"])
-    y = np.array([2, 0, 1])
-    logits = np.log([[0.5, 0.25, 0.25]] * 3).astype(np.float32)
-    val, test = {"val_logits": logits, "val_labels": names[y]}, {"test_probs": np.eye(3)}
-    np.savez(tmp_path / "a_b.npz", **val, **test, test_labels=y, classes=names)
-    p, labels = measure.read_part(tmp_path / "a_b.npz", "val")
-    np.testing.assert_allclose(p, [[0.5, 0.25, 0.25]] * 3, rtol=1e-6)
-    assert labels.tolist() == [2, 0, 1]
-    assert measure.read_part(tmp_path / "a_b.npz", "test")[1].tolist() == [2, 0, 1]
 
 
 def test_growth_stops_at_the_first_size_that_takes_too_long(monkeypatch):

@@ -51,7 +51,7 @@ def test_what_goes_wrong_is_told_and_the_next_question_answered(worker):
     with pytest.raises(workers.TooLong):
         worker.ask(0.2, do="sleep")
     assert worker.ask(60, do="pid") != first
-    with pytest.raises(RuntimeError, match=r"died \(exit code 7\) at .*die"):
+    with pytest.raises(RuntimeError, match="exit code 7"):
         worker.ask(do="die")
     assert worker.ask(do="echo") == ["echo", None]
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import MaskedCalibrator, TemperatureScaling, model_file
-from calibrant._calibrators.masked import CAPABLE
+from calibrant._calibrators.around import CAPABLE
 from calibrant._maps.base import MaskedMap, Stage
 from calibrant._maps.logits import TemperatureMap
 from calibrant.errors import LabelError, ParameterError

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from calibrant._calibrators.isotonic import SortedCumulativeIsotonic
 from calibrant._calibrators.scaling import TemperatureScaling
-from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant._maps import steps
 from conftest import simulate
 

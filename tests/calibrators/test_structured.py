@@ -3,8 +3,13 @@ import pytest
 from scipy.special import expit, logit, softmax
 
 from calibrant import errors
-from calibrant._calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
-from calibrant._calibrators.structured import MOST_CLASSES, StructuredScaling
+from calibrant._calibrators.scaling import (
+    MOST_CLASSES,
+    MatrixScaling,
+    StructuredScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from conftest import nll, simulate
 
 HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

@@ -18,7 +18,7 @@ def test_facts_stand_in_short_lines_and_parts_are_indented(tmp_path):
     assert not any(sign in "\n".join(lines) for sign in ("{", "None", "nan"))
     heads = [place for place, line in enumerate(lines) if line.startswith("parts ")]
     assert [lines[place + 1] for place in heads] == [
-        f"  method: {part['method']}" for part in found["parts"]
+        f"  role: {part['role']}" for part in found["parts"]
     ]
 
 

@@ -59,7 +59,7 @@ from calibrant import (  # noqa: E402
 )
 from calibrant._cli.main import run  # noqa: E402
 from calibrant._solvers import normalization_aware as na_fit  # noqa: E402
-from calibrant.metrics import _null as null  # noqa: E402
+from calibrant.metrics import _significance as null  # noqa: E402
 from calibrant.scale import RowSample  # noqa: E402
 from calibrant.study import Annealing  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402

@@ -85,8 +85,9 @@ def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
 def test_no_truncation_loads(path):
     data = path.read_bytes()
     for length in range(len(data)):
-        with pytest.raises(errors.ModelFileError):
+        with pytest.raises(errors.ModelFileError) as caught:
             loads(data[:length])
+        assert caught.value.rule in {"magic", "length", "checksum"}
 
 
 @pytest.mark.parametrize("path", SMALL, ids=name)
@@ -101,14 +102,6 @@ def test_no_flipped_bit_loads(path):
     assert loads(data)
 
 
-def test_damage_has_the_error_that_says_so():
-    data = SMALL[0].read_bytes()
-    cases = {
-        "magic": [data[:0], b"\0" + data[1:]],
-        "length": [data[:3], data[:40], data[:200]],
-        "checksum": [data[:-1], data[:-8], data + b"\0", data[:-1] + b"\0"],
-    }
-    for rule, files in cases.items():
-        for file in files:
-            with breaks(rule):
-                loads(file)
+def test_bytes_that_are_added_break_the_checksum():
+    with breaks("checksum"):
+        loads(SMALL[0].read_bytes() + b"\0")

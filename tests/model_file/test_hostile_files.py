@@ -9,19 +9,12 @@ from time import process_time
 import numpy as np
 import pytest
 
-from calibrant import errors
 from calibrant.model_file import dumps, load, loads, save
-from conftest import needs_pages
+from conftest import needs_pages, refuses
 from hostile_files.cases import CASES
 from hostile_files.frame import take_apart
 from hostile_files.judge import judge, storm
-from model_file.catalogue import (
-    KINDS,
-    METHODS,
-    assert_same_calibrator,
-    breaks,
-    fitted,
-)
+from model_file.catalogue import KINDS, METHODS, assert_same_calibrator, breaks, fitted
 
 HANG = 60
 """Seconds that no file takes, on a busy machine or with sanitizers; a quiet one takes three."""
@@ -109,7 +102,7 @@ def test_a_pinned_digest_admits_one_file_only(tmp_path):
     frame.part()["fitted"]["inverse_temperature_"] = 0.25
     path.write_bytes(frame.assemble())
     assert load(path).inverse_temperature_ == 0.25  # the checksum does not stop a forger
-    with breaks("digest", match="not sha256="):
+    with breaks("digest"):
         load(path, sha256=digest)
     frame.header = b"\xff" * 64  # which nobody looks at
     with breaks("digest"):
@@ -118,7 +111,7 @@ def test_a_pinned_digest_admits_one_file_only(tmp_path):
 
 @pytest.mark.parametrize("digest", ["", "abc", "g" * 64, "0" * 65])
 def test_a_digest_that_is_none_is_refused(digest):
-    with pytest.raises(errors.ParameterError, match="64 hexadecimal"):
+    with refuses("sha256", value=digest):
         loads(b"", sha256=digest)
 
 
@@ -136,15 +129,13 @@ def test_only_bytes_are_loaded_and_none_are_shared():
 # Random damage
 
 
-def test_damaged_files_are_refused_or_harmless():
+@pytest.mark.parametrize(("n_files", "seed"), [(1500, "quick"), (200, "golden")])
+def test_damaged_files_are_refused_or_harmless(n_files, seed):
     files = [dumps(fitted(method, kind)) for method in METHODS for kind in KINDS]
-    outcomes = storm(files, 1500, "quick")
-    assert outcomes["loaded"] > 50  # otherwise nothing behind the checks is tried
-    assert len(outcomes) >= 9
-
-
-def test_damaged_golden_files_are_refused_or_harmless():
-    paths = sorted((Path(__file__).parents[1] / "golden").glob("*/*.calibrant"))
-    files = [path.read_bytes() for path in paths]
+    if seed == "golden":
+        paths = sorted((Path(__file__).parents[1] / "golden").glob("*/*.calibrant"))
+        files = [path.read_bytes() for path in paths]
     assert {judge(data) for data in files} == {"loaded"}
-    assert storm(files, 200, "golden")["loaded"] > 20
+    outcomes = storm(files, n_files, seed)
+    assert outcomes["loaded"] > 20  # otherwise nothing behind the checks is tried
+    assert len(outcomes) >= 9

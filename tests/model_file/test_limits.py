@@ -51,8 +51,9 @@ def test_size_of_integers():
 def test_a_newer_version_names_its_writer():
     frame = take_apart(dumps(fitted("ts")))
     frame.major, frame.header["library"] = 2, "calibrant 7.5"
-    with breaks("version", match=r"format 2\..* by calibrant 7\.5;"):
+    with breaks("version") as caught:
         loads(frame.assemble())
+    assert "calibrant 7.5" in str(caught.value)
 
 
 def test_a_parameter_that_an_older_version_did_not_have_gets_its_default():

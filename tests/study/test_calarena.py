@@ -1,22 +1,31 @@
-"""CalArena's files in, its result files and win rates out."""
+"""CalArena: its files in, its contract kept, result files and win rates out."""
 
 import csv
 import json
 import math
+import warnings
+from contextlib import suppress
 
+import h5py
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
+import calibrant
 from calibrant import errors
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._cli.main import run
-from calibrant.study import run_study, win_rates
-from calibrant.study._calarena import read_results
-from calibrant.study._files import find_files
-from conftest import refuses
-from study.hdf5_files import N_CAL, write_benchmark
+from calibrant.study import ArenaCalibrator, run_study, win_rates
+from calibrant.study._calarena import METRICS, read_results
+from calibrant.study._files import find_files, look_into
+from conftest import methods_alone, refuses, simulate
+from study.hdf5_files import N_CAL, write_benchmark, write_group
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torchmetrics
+]
 
 GROUPS = {
     "c10/net_a": {"n_classes": 3, "seed": 1},
@@ -193,3 +202,167 @@ def test_one_command_scores_us_there(home, monkeypatch, capsys):
     brier, logloss = json.loads(capsys.readouterr().out)["win_rates"]
     assert (brier["metric"], logloss["metric"]) == ("brier", "logloss")
     assert {one["method"] for one in brier["methods"]} == {"Base-model", "Other", "calibrant-ts"}
+
+
+def test_every_group_is_a_classifier(tmp_path):
+    path = tmp_path / "toy-multiclass.h5"
+    arrays = write_benchmark(path, {"toy/net": {}, "toy/a b": {"n_classes": 5}, "more/net": {}})
+    found, skipped = look_into(path)
+    assert skipped == {}
+    assert [one.name for one in found] == ["more/net", "toy/a b", "toy/net"]
+    one = found[1]
+    assert (one.n_val, one.n_test, one.n_classes, one.is_binary) == (80, 240, 5, False)
+    part = one.read("test")
+    np.testing.assert_array_equal(part.scores, arrays["toy/a b"]["probas_test"])
+    np.testing.assert_array_equal(part.labels, arrays["toy/a b"]["labels_test"])
+    assert part.kind == "probabilities"
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_one_column_is_the_second_of_two_classes(tmp_path, shape):
+    path = tmp_path / "toy-binary.h5"
+    rows = np.array([0.25, 1.0, 0.0], dtype=np.float32)
+    same = {f"probas_{part}": rows.reshape(shape) for part in ("cal", "test")}
+    labels = {f"labels_{part}": np.array([0, 1, 0]) for part in ("cal", "test")}
+    write_benchmark(path, {"toy/net": same | labels})
+    (one,), _ = look_into(path)
+    assert (one.n_val, one.n_test, one.n_classes, one.is_binary) == (3, 3, 2, True)
+    assert one.read("val").scores.tolist() == [[0.75, 0.25], [0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ({"probas_test": None}, "'probas_test'"),
+        ({"labels_cal": None}, "'labels_cal'"),
+        ({"labels_cal": np.zeros(3, dtype=np.int32)}, "80 rows, but labels_cal has 3"),
+        ({"labels_cal": np.zeros((80, 2))}, "labels_cal has shape (80, 2)"),
+        ({"probas_test": np.zeros((240, 4))}, "probas_test has (240, 4)"),
+        ({"probas_cal": np.zeros((80, 3, 1))}, "1 or 2 dimensions"),
+        ({"probas_cal": np.array([b"a"] * 80)}, "dtype"),
+        ({"probas_cal": np.zeros((80, 0))}, "(80, 0)"),
+    ],
+)
+def test_groups_of_another_kind_are_skipped_with_a_reason(tmp_path, change, fact):
+    path = tmp_path / "toy.h5"
+    write_benchmark(path, {"toy/bad": change})
+    found, skipped = look_into(path)
+    assert found == []
+    assert fact in skipped["toy.h5: toy/bad"]
+
+
+def test_links_to_other_files_are_not_followed(tmp_path):
+    """A stranger's file must not read what is elsewhere on this machine."""
+    write_benchmark(tmp_path / "secret.h5", {"toy/net": {}})
+    with h5py.File(tmp_path / "toy.h5", "w") as file:
+        write_group(file, "own/net")
+        file["toy"] = h5py.ExternalLink("secret.h5", "/toy")
+        file["own/soft"] = h5py.SoftLink("/own/net")
+        write_group(file, "own/linked", probas_cal=None)
+        file["own/linked/probas_cal"] = h5py.ExternalLink("secret.h5", "/toy/net/probas_cal")
+        write_group(file, "own/virtual", probas_cal=None)
+        layout = h5py.VirtualLayout((80, 3), np.float32)
+        layout[:] = h5py.VirtualSource("secret.h5", "/toy/net/probas_cal", (80, 3))
+        file["own/virtual"].create_virtual_dataset("probas_cal", layout)
+        write_group(file, "own/outside", probas_cal=None)
+        elsewhere = [("secret.h5", 0, 80 * 3 * 4)]
+        file["own/outside"].create_dataset("probas_cal", (80, 3), np.float32, external=elsewhere)
+    found, skipped = look_into(tmp_path / "toy.h5")
+    assert [one.name for one in found] == ["own/net"]
+    assert [*skipped] == [f"toy.h5: own/{name}" for name in ("linked", "outside", "virtual")]
+
+
+with warnings.catch_warnings(), suppress(ImportError):
+    warnings.simplefilter("ignore")  # of what it imports
+    import probmetrics.calibrators  # noqa: F401
+
+
+P, Y = simulate(300, 4)
+SINGLE = P.astype(np.float32)
+LABELS = Y.astype(np.int32)
+
+
+@pytest.mark.parametrize("method", methods_alone())
+def test_every_method_answers_as_itself(method):
+    found = ArenaCalibrator(method).fit(SINGLE, LABELS).predict_proba(SINGLE)
+    rows = SINGLE.astype(np.float64)
+    own = make_calibrator(method, classes=np.arange(4)).fit(rows, Y)
+    np.testing.assert_array_equal(found, own.predict_proba(rows))
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_arrays_of_one_column_are_the_second_of_two_classes(shape):
+    p, y = simulate(300, 2)
+    alone = p[:, 1].reshape(shape)
+    found = ArenaCalibrator("fir").fit(alone, y).predict_proba(alone)
+    both = np.stack([1 - p[:, 1], p[:, 1]], axis=1)
+    np.testing.assert_array_equal(found, calibrant.FlattenedIsotonic().fit(both, y).transform(both))
+
+
+def test_calibrators_with_parameters_are_left_as_they_were():
+    given = calibrant.TemperatureScaling(prior_strength=0.0)
+    found = ArenaCalibrator(given).fit(SINGLE, LABELS)
+    assert found.calibrator_.prior_strength == clone(found).calibrator.prior_strength == 0.0
+    assert not hasattr(given, "map_")
+    assert given.classes is None
+
+
+def test_what_cannot_be_is_said():
+    with pytest.raises(errors.ParameterError, match="scores='logits', but CalArena gives prob"):
+        ArenaCalibrator(calibrant.TemperatureScaling(scores="logits")).fit(SINGLE, LABELS)
+    with pytest.raises(errors.ParameterError, match="'magic'"):
+        ArenaCalibrator("magic").fit(SINGLE, LABELS)
+    with pytest.raises(NotFittedError):
+        ArenaCalibrator().predict_proba(SINGLE)
+
+
+@pytest.fixture(scope="module")
+def ours():
+    """Our module for probmetrics, if that is installed."""
+    pytest.importorskip("probmetrics.calibrators")
+    from calibrant.study import probmetrics
+
+    return probmetrics
+
+
+@pytest.mark.parametrize("method", methods_alone())
+def test_every_method_can_be_entered(method, ours):
+    entries = ours.calibrators()
+    assert list(entries) == [f"calibrant-{name}" for name in methods_alone()]
+    entry = entries[f"calibrant-{method}"]()
+    assert type(entry.calibrator) is methods_alone()[method]
+    base = ours.theirs.Calibrator
+    assert isinstance(entry, base)
+    assert (type(entry).fit, type(entry).predict_proba) == (base.fit, base.predict_proba)
+    found = clone(entry).fit(SINGLE, Y).predict_proba(SINGLE)
+    own = ArenaCalibrator(method).fit(SINGLE, Y).predict_proba(SINGLE)
+    np.testing.assert_array_equal(found, own)
+
+
+def test_tensors_go_the_same_way(ours):
+    import torch
+    from probmetrics.distributions import CategoricalProbs
+
+    entry = ours.calibrator("ts", prior_strength=0.0)
+    rows = CategoricalProbs(torch.as_tensor(P))
+    found = entry.fit_torch(rows, torch.as_tensor(Y)).predict_proba_torch(rows).get_probs()
+    own = ArenaCalibrator(calibrant.TemperatureScaling(prior_strength=0.0)).fit(P, Y)
+    np.testing.assert_array_equal(found.numpy(), own.predict_proba(P))
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_numbers_of_result_files_are_those_of_their_metrics(tmp_path, n_classes, ours):
+    import torch
+    from probmetrics.metrics import Metrics
+
+    arrays = write_benchmark(tmp_path / "toy.h5", {"toy/net": {"n_classes": n_classes}})["toy/net"]
+    run_study(tmp_path / "toy.h5", tmp_path / "out", ["ts"], n_jobs=0)
+    found = read_results(tmp_path / "out" / "calarena" / "toy")["calibrant-ts"].iloc[0]
+    entry = ours.calibrator("ts").fit(arrays["probas_cal"], arrays["labels_cal"])
+    rows = entry.predict_proba(arrays["probas_test"])
+    expected = Metrics.from_names(list(METRICS)).compute_all_from_labels_probs(
+        torch.tensor(arrays["labels_test"], dtype=torch.int64), torch.tensor(rows)
+    )
+    for metric in METRICS:
+        assert found[metric] == pytest.approx(expected[metric].item(), abs=1e-6), metric

@@ -3,7 +3,6 @@
 from xml.etree import ElementTree as ET
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
@@ -70,10 +69,6 @@ def crowded_figures():
     average = rng.uniform(1, 19, 19)
     yield figures.draw_wins(rng.uniform(size=(19, 19)), METHODS, "NLL")
     yield figures.draw_critical_difference(average, METHODS, 4.0, "NLL")
-    spans = pd.DataFrame({"average": average, "low": average - 1, "high": average + 1})
-    yield figures.draw_rank_panels({"NLL": spans, "x": spans}, METHODS, "rank")
-    bins = pd.DataFrame({"10 bins": average, "15 bins": average + 0.1, "25 bins": average - 0.1})
-    yield figures.draw_rank_panels({"conf-ECE": bins, "TECE": bins}, METHODS, "rank")
     yield figures.draw_times(rng.uniform(0.001, 9, (47, 19)), METHODS)
     groups = [DATASETS[i % 15] for i in range(47)]
     values = frame(rng.normal(size=(47, 19)), groups)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from calibrant._calibrators.auto_report import BASELINE, AutoReport, report_of
 from calibrant._calibrators.auto_search import (
+    BASELINE,
     CANDIDATES,
-    FINISH,
+    FAVOURED,
+    FINAL_STAGES,
+    FLOOR_LOSS,
+    LEAST_WEIGHT,
+    MANY,
+    NAMES,
+    NAMES_OF_MANY,
+    NAMES_OF_TWO,
+    OF_TWO,
+    PLAIN,
+    PRICED_CELLS,
+    PRICED_ROWS,
+    STRUCTURED,
     Search,
 )
 from calibrant._calibrators.base import Calibrator
@@ -24,6 +37,7 @@ from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._progress import progress
 from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
 from calibrant._solvers.rows import share_of_few_errors
+from calibrant._types import Floats
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -33,35 +47,119 @@ if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap
     from calibrant._solvers.report import SolverReport
 
-STRUCTURED = ("structured", "structured-wide", "structured-loose")
-"""Candidates that distinguish classes. Without one of them, no final stage does so either."""
 
-NAMES = ("ts", "identity", "na-fir", *STRUCTURED)
-NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
-NAMES_OF_TWO = ("ts", "two-class", "ir-ovr")
-"""Default candidates: of several classes, of more than ``MANY``, and of two."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the report.
 
-MANY = 100
-"""Number of classes above which other candidates cost more time than they gain."""
+    Attributes
+    ----------
+    path : str
+        Name of the candidate.
+    nll : float
+        Mean NLL on held-out rows.
+    difference : float
+        NLL minus that of temperature scaling.
+    standard_error : float
+        Standard error of ``difference``.
+    weight : float
+        Weight in the mixture.
+    seconds : float
+        Time to fit and evaluate it, summed over threads; NaN if read from a model file.
+    """
 
-OF_TWO = "two-class"
-"""Candidate that the mixture of two classes is shrunk to."""
-
-FAVOURED = ("ts", *STRUCTURED)
-"""Candidates that the prior of the weights is in favour of, alike."""
-
-PLAIN = ("ts", "identity")
-"""Candidates that need no final stage."""
+    path: str
+    nll: float
+    difference: float
+    standard_error: float
+    weight: float
+    seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
 
 
-FLOOR_LOSS = 0.01
-"""Loss, in nats, that the smallest probability of the mixture may cost."""
+@dataclass(frozen=True, slots=True, repr=False)
+class AutoReport:
+    """Candidates of ``AutoCalibrator``, and the reason of its choice.
 
-PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
-"""The price of leaving the reference is computed on about this many cells, and these rows."""
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+    n_rows : int
+        Number of held-out rows: all, or a sample.
+    n_folds : int
+    mixture_nll : float
+        Mean NLL of the mixture on held-out rows.
+    finish_share : float
+        Weight in the result of the calibrators fitted to the whole mixture.
+    home : str
+        Reference: the candidate towards which the mixture is shrunk. Files have it by this name.
+    gain_by_rows : float
+        Of a fit with groups, by how many nats a mixture would be ahead of temperature scaling if
+        rows were held out one by one, so that others of their groups are known; NaN without groups.
+    """
 
-LEAST_WEIGHT = 1e-3
-"""Candidates and final stages of a smaller weight are left out."""
+    candidates: tuple[Candidate, ...]
+    n_rows: int
+    n_folds: int
+    mixture_nll: float
+    finish_share: float = 0.0
+    home: str = BASELINE
+    gain_by_rows: float = math.nan
+
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise ParameterError("candidates is empty; a report needs at least one")
+
+    @property
+    def why(self) -> str:
+        """Explanation of the choice in a few sentences."""
+        chosen = sorted(self.candidates, key=lambda c: -c.weight)
+        parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
+        best = min(self.candidates, key=lambda c: c.nll)
+        reference = next(c for c in self.candidates if c.path == self.home)
+        name = "temperature scaling" if self.home == BASELINE else self.home
+        if reference.weight == 1.0:
+            verdict = f"no other candidate was certain to do better, so {name} is used alone"
+        elif reference.weight >= 0.5:
+            verdict = f"{name} keeps the largest weight, as the gain of the others is uncertain"
+        elif reference.weight >= 0.01:
+            verdict = f"{name} keeps some weight"
+        else:
+            verdict = f"{name} has no weight"
+        finish = (
+            f" A calibrator fitted to the whole mixture has a weight of {self.finish_share:.0%}."
+            if self.finish_share
+            else ""
+        )
+        return (
+            f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
+            f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
+            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
+            f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
+            f"{finish}{self._of_groups}"
+        )
+
+    @property
+    def _of_groups(self) -> str:
+        """Say how much of the gain is left where groups are new."""
+        if math.isnan(self.gain_by_rows):
+            return ""
+        baseline = next(c for c in self.candidates if c.path == BASELINE)
+        return (
+            " Groups were held out whole: the mixture gains "
+            f"{baseline.nll - self.mixture_nll:.4f} on temperature scaling where groups are new; "
+            f"it would gain {self.gain_by_rows:.4f} where other rows of a group are known."
+        )
+
+    def __repr__(self) -> str:
+        # Times are unknown if the report was read from a model file.
+        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
+        seconds = [f"{c.seconds:>7.2f}" if is_timed else "" for c in self.candidates]
+        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
+        lines = [head + (f"{'s':>7}" if is_timed else "")]
+        for c, time in zip(self.candidates, seconds, strict=True):
+            numbers = f"{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}{c.weight:>8.1%}"
+            lines.append(f"{c.path:<26}{numbers}{time}")
+        return "\n".join([*lines, self.why])
 
 
 class AutoCalibrator(Composed):
@@ -136,14 +234,14 @@ class AutoCalibrator(Composed):
     good_for = "a first try; [best on average](../explanation/auto.md) on 47 real classifiers"
     place = 17
 
-    candidates: Any = None
+    candidates: Sequence[str] | None = None
     cv: int = number(default=5, low=2, whole=True)
     prior_rows: float = number(default=2.0)
     caution: float = number(default=3000.0)
     finish: float = number(default=15.0, high=1e12)
     verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
-    weights_: NDArray[np.float64] = fitted()
+    weights_: Floats = fitted()
     finish_: list[Calibrator] | None = fitted()
     finish_share_: float | None = fitted()
     floor_: float | None = fitted()
@@ -171,7 +269,7 @@ class AutoCalibrator(Composed):
             names = NAMES_OF_TWO
         return list(dict.fromkeys([BASELINE, *names]))
 
-    def _fit_parts(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch, search: Search | None = None) -> dict[str, object]:
         names = self._names(batch.n_classes, len(np.unique(batch.class_index)))
         n_steps = len(names) + 2 + (batch.group is not None)
         with progress("AutoCalibrator", n_steps, verbose=self.verbose) as start:
@@ -180,12 +278,12 @@ class AutoCalibrator(Composed):
             start("mixture")
             reference = OF_TWO if batch.n_classes == 2 and OF_TWO in names else BASELINE
             weights, report = self._weigh(search, names, reference)
-            start("finish")
-            fitted = self._finish(search, names, weights, reference)
+            gain = math.nan
             if batch.group is not None:
                 start("rows of known groups")
                 gain = self._gain_by_rows(batch, names, reference)
-                fitted["report_"] = replace(fitted["report_"], gain_by_rows=gain)
+            start("finish")
+            fitted = self._fit_mixture(search, names, weights, reference, gain)
             return fitted | {"solver_report_": report}
 
     def _gain_by_rows(self, batch: SimplexBatch, names: list[str], reference: str) -> float:
@@ -199,7 +297,7 @@ class AutoCalibrator(Composed):
 
     def _weigh(
         self, search: Search, names: list[str], reference: str
-    ) -> tuple[NDArray[np.float64], SolverReport]:
+    ) -> tuple[Floats, SolverReport]:
         """Return the weights of the mixture."""
         favoured = [OF_TWO] if reference == OF_TWO else FAVOURED
         of_labels = search.of_labels(names)
@@ -218,26 +316,22 @@ class AutoCalibrator(Composed):
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         return weights / weights.sum(), report
 
-    def _finish(
-        self,
-        search: Search,
-        names: list[str],
-        weights: NDArray[np.float64],
-        reference: str,
-    ) -> dict[str, Any]:
+    def _fit_mixture(
+        self, search: Search, names: list[str], weights: Floats, reference: str, gain_by_rows: float
+    ) -> dict[str, object]:
         """Fit the candidates that have a weight to all rows, and the final stages."""
         kept = {names[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         batch, of_labels = search.batch, search.of_labels(names)
         loss = -float(batch.weight @ np.log(np.maximum(of_labels @ weights, SMALLEST)))
-        # Two-class scaling is an average of several maps already.
-        share = 0.0
-        if reference != OF_TWO:
-            share = _share_of_final_stages(kept, loss, self.finish)
-        stages = [name for name in FINISH if name != "structured" or {*names} & {*STRUCTURED}]
+        # Two-class scaling is an average of several maps already, which needs no final stage.
+        share = 0.0 if reference == OF_TWO else _share_of_final_stages(kept, loss, self.finish)
+        # Without a candidate that distinguishes classes, no final stage does so either.
+        stages = [n for n in FINAL_STAGES if n != "structured" or {*names} & {*STRUCTURED}]
         cells = max(search.total_weight, 1.0) * batch.n_classes
         *parts, baseline = search.fit([*kept, BASELINE])
         shared = take_state(baseline)  # takes what this calibrator takes, be it a single column
         shared.scores, shared.normalize = self.scores, self.normalize
+        report = report_of(names, of_labels, weights, search, share, reference)
         return {
             "paths_": [[part] for part in parts],
             "shared_part_": shared,
@@ -245,10 +339,10 @@ class AutoCalibrator(Composed):
             "finish_": search.fit_final_stages(kept, stages) if share > 0.0 else None,
             "finish_share_": share,
             "floor_": max(SMALLEST, FLOOR_LOSS * min(loss, 1.0) / cells),
-            "report_": report_of(names, of_labels, weights, search, share, reference),
+            "report_": replace(report, gain_by_rows=gain_by_rows),
         }
 
-    def _held_out(self, search: Search) -> NDArray[np.float64]:
+    def _held_out(self, search: Search) -> Floats:
         """Return the probabilities of the result by parts that have not seen a row.
 
         The weights and the final stages have seen the rows, but are only a few numbers.
@@ -259,30 +353,29 @@ class AutoCalibrator(Composed):
         last, share = rows, self.finish_share_ or 0.0
         for stage in self.finish_ or ():
             last = outputs_of(stage, last)
-        mixed: NDArray[np.float64] = (1.0 - share) * rows + share * last
+        mixed: Floats = (1.0 - share) * rows + share * last
         mixed /= mixed.sum(axis=1, keepdims=True)
         return mixed
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
         """Yield warnings of parts with a share in the result about classes without a label."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
-        for part in chain(*fitted["paths_"], fitted["finish_"] or ()):
+        for part in chain(*self.paths_, self.finish_ or ()):
             yield from part._missing(present, batch.classes)  # noqa: SLF001  (ours)
-        yield from super()._complaints(batch, fitted)
+        yield from super()._complaints(batch)
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
+    def _compose(self) -> CalibrationMap:
         # Model files of 1.0 may hold a candidate of two stages, and no final stages or floor.
-        parts = {id(part): part for path in fitted["paths_"] for part in path}
+        parts = {id(part): part for path in self.paths_ for part in path}
         stages = {key: stage_of(part) for key, part in parts.items()}
-        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in fitted["paths_"]]
-        mixture = MixtureMap(tuple(chains), fitted["weights_"])
-        floor = fitted["floor_"]
-        first = Stage(mixture, SMALLEST if floor is None else floor)
-        if not fitted["finish_"]:
-            return mixture if floor is None else ChainMap((first,))
-        share = fitted["finish_share_"]
-        share = np.nan if share is None else share  # which no weight may be
-        last = ChainMap((first, *map(stage_of, fitted["finish_"])))
+        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in self.paths_]
+        mixture = MixtureMap(tuple(chains), self.weights_)
+        first = Stage(mixture, SMALLEST if self.floor_ is None else self.floor_)
+        if not self.finish_:
+            return mixture if self.floor_ is None else ChainMap((first,))
+        # A share that is missing is NaN, which no weight may be.
+        share = np.nan if self.finish_share_ is None else self.finish_share_
+        last = ChainMap((first, *map(stage_of, self.finish_)))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
@@ -301,11 +394,11 @@ def _share_of_final_stages(weights: dict[str, float], loss: float, nats: float) 
 
 
 def _keep_plain(
-    weights: NDArray[np.float64],
-    of_labels: NDArray[np.float64],
+    weights: Floats,
+    of_labels: Floats,
     batch: SimplexBatch,
     names: list[str],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Keep a share for temperature scaling where errors are few, and one for unrefuted scores.
 
     With G the gain over the scores in nats, the second is at most 1 / (1 + exp(G)): as likely as
@@ -336,9 +429,7 @@ def _count_errors(batch: SimplexBatch) -> float:
     return float(batch.weight[n_as_large > 1].sum())
 
 
-def _priced_cells(
-    search: Search, names: list[str], reference: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _priced_cells(search: Search, names: list[str], reference: str) -> tuple[Floats, Floats]:
     """Return probabilities of the candidates in cells of some rows, and weights of these cells.
 
     The weight of a cell is its probability by the ``reference``. Rows are chosen as a fold is, and
@@ -353,3 +444,34 @@ def _priced_cells(
     is_counted = share > 1e-12 / share.size
     cells = [search.held_out[name].scores[row][is_counted] for name in names]
     return np.column_stack(cells), share[is_counted]
+
+
+def report_of(
+    names: list[str],
+    of_labels: Floats,
+    weights: Floats,
+    search: Search,
+    finish_share: float,
+    reference: str,
+) -> AutoReport:
+    """Return the report of a search, from the probabilities of the labels by each candidate."""
+    share = search.batch.weight / search.batch.weight.sum()
+    loss = -np.log(np.maximum(of_labels, 1e-300))
+    gaps = loss - loss[:, [names.index(BASELINE)]]
+    mean = share @ gaps
+    error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
+    nll = share @ loss
+    candidates = [
+        Candidate(
+            name,
+            nll=float(nll[i]),
+            difference=float(mean[i]),
+            standard_error=float(error[i]),
+            weight=float(weights[i]),
+            seconds=search.seconds[name],
+        )
+        for i, name in enumerate(names)
+    ]
+    mixture = float(-share @ np.log(np.maximum(of_labels @ weights, 1e-300)))
+    n_folds = int(search.folds.max()) + 1
+    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, reference)

@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant import _threads as threads
-from calibrant._calibrators.auto_report import BASELINE
 from calibrant._calibrators.composition import cross_fit, fit_part, on_simplex, outputs_of
 from calibrant._calibrators.methods import make_calibrator
-from calibrant._calibrators.structured import StructuredScaling
-from calibrant._gate import SimplexBatch
+from calibrant._calibrators.scaling import StructuredScaling
 from calibrant._row_order import sample_rows
 from calibrant._solvers.monotone_spline import STRENGTH
 from calibrant._solvers.rows import AT_SCORES, to_points
 from calibrant._solvers.temperature import HELD
+from calibrant._types import Floats, Wholes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
     from calibrant._solvers.structured import StructuredFit
 
-TOLERANCE, FOLD_TOLERANCE = 1e-4, 1e-3
-"""Certificates asked for of structured scaling, and of all in folds: far below the noise of a
-held-out likelihood."""
+# Every constant of AutoCalibrator: name, value, what it means, and where the pages say how it was
+# chosen. "Step" is that of docs/explanation/auto.md; "choices" is docs/evidence/choices.md.
+BASELINE = "ts"  # candidate that all others are compared with: step 4
+OF_TWO = "two-class"  # candidate that the mixture of two classes is shrunk to: "Two classes"
+STRUCTURED = ("structured", "structured-wide", "structured-loose")  # distinguish classes: step 1
+NAMES = ("ts", "identity", "na-fir", *STRUCTURED)  # default candidates: step 1
+NAMES_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")  # of > MANY classes
+MANY = 100  # number of classes above which other candidates cost more time than they gain: step 1
+NAMES_OF_TWO = ("ts", "two-class", "ir-ovr")  # default candidates of two classes: "Two classes"
+FAVOURED = ("ts", *STRUCTURED)  # candidates that share the prior of the weights: step 3
+PLAIN = ("ts", "identity")  # candidates that need no final stage: step 7
+TOLERANCE = 1e-4  # certificate asked of structured scaling, far below the noise of a likelihood,
+FOLD_TOLERANCE = 1e-3  # and of every candidate in folds: step 2
+MOST_CELLS_JUDGED = 1 << 18  # cells of the sample that candidates are judged on, but at least
+LEAST_ROWS_JUDGED = 5000  # this many rows: "With many rows"
+POINTS_JUDGED = 4096  # points of two classes that they are judged on; a fit to all rows has more
+PRICED_CELLS, PRICED_ROWS = 1 << 13, 64  # cells and rows on which leaving the reference is priced
+FLOOR_LOSS = 0.01  # nats that the smallest probability of the mixture may cost: step 6
+LEAST_WEIGHT = 1e-3  # candidates and final stages of a smaller weight are left out: choices
 
-CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
+CANDIDATES: dict[str, tuple[str, dict[str, float]]] = {
     "identity": ("ts", {"prior_strength": HELD}),
     "ts": ("ts", {}),
     "structured": ("structured", {"tol": TOLERANCE}),
@@ -54,25 +69,18 @@ towards temperature scaling would do. On validation parts of real classifiers th
 choosing the parameters by cross-validation in each fold (``tools/measure_auto.py``).
 """
 
-FINISH: dict[str, tuple[str, dict[str, Any]]] = {
+FINAL_STAGES: dict[str, tuple[str, dict[str, float]]] = {
     "spline": ("spline", {"strength": 1.0}),
     "structured": ("structured", {"tol": TOLERANCE}),
 }
-"""Final stages, fitted to the mixture one after the other: an average of calibrated probabilities
-is under-confident."""
-
-MOST_CELLS_JUDGED = 1 << 18
-LEAST_ROWS_JUDGED = 5000
-"""Candidates are judged on a sample of at most this many cells, but at least this many rows."""
-
-POINTS_JUDGED = 4096
-"""Points of two classes that candidates are judged on; what is fitted to all rows has more."""
+"""Fitted to the mixture one after the other, as an average of calibrated probabilities is
+under-confident: step 7."""
 
 
 def make_candidate(name: str, *, in_folds: bool = False) -> Calibrator:
     """Return the unfitted calibrator of a candidate, or as it is fitted in folds."""
     method, parameters = CANDIDATES[name]
-    calibrator = make_calibrator(method, **parameters)
+    calibrator: Calibrator = make_calibrator(method).set_params(**parameters)
     if in_folds and method != "ts" and getattr(calibrator, "tol", np.inf) < FOLD_TOLERANCE:
         calibrator.set_params(tol=FOLD_TOLERANCE)
     return calibrator
@@ -96,7 +104,7 @@ class Dealt(NamedTuple):
     """Rows that are judged, the fold of each, and whether they are all that there are."""
 
     batch: SimplexBatch
-    folds: NDArray[np.int64]
+    folds: Wholes
     is_all: bool
 
 
@@ -162,7 +170,7 @@ class Search:
             self.held_out[names[i]] = self.batch.with_probabilities(result.rows)
             self.seconds[names[i]] += result.seconds
 
-    def _fit_before_folds(self, name: str) -> dict[str, Any]:
+    def _fit_before_folds(self, name: str) -> dict[str, object]:
         """Fit a candidate to all rows that are judged, and return what its fits in folds need.
 
         Structured scaling has the penalties of this fit in every fold: they are a few numbers that
@@ -188,12 +196,12 @@ class Search:
         self.seconds[name] = perf_counter() - started
         return known
 
-    def of_labels(self, names: list[str]) -> NDArray[np.float64]:
+    def of_labels(self, names: list[str]) -> Floats:
         """Return the probability of each row's label by each candidate, from a fit without it."""
         cells = np.arange(self.batch.n_rows), self.batch.class_index
         return np.column_stack([self.held_out[name].scores[cells] for name in names])
 
-    def mix(self, weights: dict[str, float]) -> NDArray[np.float64]:
+    def mix(self, weights: dict[str, float]) -> Floats:
         """Return held-out outputs of a mixture of candidates."""
         parts = [weight * self.held_out[name].scores for name, weight in weights.items()]
         return np.sum(parts, axis=0)  # type: ignore[no-any-return]
@@ -204,8 +212,8 @@ class Search:
         fitted: list[Calibrator] = []
         for name in stages:
             batch = on_simplex(batch)
-            method, parameters = FINISH[name]
-            fitted.append(fit_part(make_calibrator(method, **parameters), batch))
+            method, parameters = FINAL_STAGES[name]
+            fitted.append(fit_part(make_calibrator(method).set_params(**parameters), batch))
             batch = batch.with_probabilities(outputs_of(fitted[-1], batch.scores))
         return fitted
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors
-from calibrant._calibrators.chunked import check_sample, find_classes, predict_lazily
-from calibrant._calibrators.class_balance import find_constant, find_wrong_share, sample_of
+from calibrant._bad_rows import predict_chunk, to_send
+from calibrant._calibrators.checks import ScoreSums, ShiftCheck, find_doubts, sample_of, summarise
 from calibrant._calibrators.parameters import (
     Parameters,
     fitted,
@@ -22,26 +25,24 @@ from calibrant._calibrators.parameters import (
     replace_state,
     take_state,
 )
-from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck, summarise
 from calibrant._kernels.rows import top_columns
-from calibrant._maps.base import CalibrationMap, Stage, lift
+from calibrant._maps.base import CalibrationMap, lift
 from calibrant._row_sample import RowSample
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.rows import MOST_POINTS, to_points
-from calibrant._types import ScoresKind
-from calibrant.scale import as_chunks, is_elsewhere
+from calibrant._types import Array, Floats, Label, Labels, ScoresKind
+from calibrant.scale import Chunks, as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from sklearn.utils import Tags
 
     from calibrant._gate import SimplexBatch
     from calibrant._types import (
         BaseEstimator,
         Bools,
         ClassifierMixin,
-        Labels,
         TransformerMixin,
         Wholes,
     )
@@ -53,21 +54,14 @@ ROWS_PER_PARAMETER = 5
 """A fit warns below max(FEWEST_ROWS, ROWS_PER_PARAMETER * number of parameters) rows."""
 
 
-def log_of(probabilities: NDArray[np.generic]) -> NDArray[Any]:
-    """Logarithms of probabilities, that of zero included."""
-    with np.errstate(divide="ignore"):
-        logs: NDArray[Any] = np.log(probabilities)
-    return logs
-
-
 class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base class of all calibrators: checks the input and stores the result of a solver.
 
     A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
     implements ``_solve``, which returns what it declares as fitted. A subclass with a ``method`` is
     known everywhere (``methods``), and inherits what is documented here. Nothing in ``_solve``
-    warns: ``_complaints`` yields the warnings, so that a calibrator inside another one can be
-    quiet.
+    warns: ``_complaints`` of the fitted calibrator yields the warnings, so that a calibrator inside
+    another one can be quiet.
 
     Parameters
     ----------
@@ -139,7 +133,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Points that many rows of two classes are merged into before a fit; 0 if they are not."""
 
     scores: ScoresKind = "probabilities"
-    classes: Any = None
+    classes: ArrayLike | None = None
     normalize: Literal["rows"] | None = None
     min_probability: float = 1e-12
     n_jobs: int | None = number_of_jobs(default=None)
@@ -148,10 +142,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     solver_report_: SolverReport = fitted()
 
     if TYPE_CHECKING:
-        classes_: NDArray[Any] = fitted()
+        classes_: Labels = fitted()
         n_features_in_: int = fitted()
 
-    _solver: ClassVar[Any]
+    _solver: ClassVar[Callable[..., Any]]
     """Called with a checked calibration set and the parameters; returns what ``_found`` names."""
 
     _found: ClassVar[tuple[str, ...]] = ("map_", "solver_report_")
@@ -159,7 +153,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     _registered: ClassVar[dict[str, type[Calibrator]]] = {}
     """Every class that has a ``method`` of its own, by it."""
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
         method = vars(cls).get("method")
         if method is not None:
@@ -172,8 +166,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             cls._registered[method] = cls
 
-    def _solve(self, batch: SimplexBatch, *_: Any, **known: Any) -> dict[str, Any]:
-        """Fit to a checked calibration set; return the fitted attributes by name."""
+    def _solve(self, batch: SimplexBatch, *_: Any, **known: Any) -> dict[str, object]:
+        """Fit to a checked calibration set; return the fitted attributes by name.
+
+        ``known`` is what whoever fits it inside another calibrator has found already.
+        """
         results = self._solver(batch, **self._options(), **known)
         return dict(zip(self._found, results, strict=False))  # a ScalingFit has more
 
@@ -188,16 +185,15 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
     @property
     def _kind(self) -> str:
         """Kind of scores that the fitted calibrator takes."""
-        kind: str = self.map_.kind
+        kind = self.map_.kind
         return self.scores if gate.two_column_kind(self.scores) == kind else kind
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        """Yield warnings about a fit to ``batch``, whose fitted attributes are ``fitted``."""
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
+        """Yield warnings about the fit to ``batch``."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
         yield from self._missing(present, batch.classes)
-        report = fitted.get("solver_report_")
-        if report is not None and report.complaint is not None:
-            yield report.complaint
+        if self.solver_report_.complaint is not None:
+            yield self.solver_report_.complaint
 
     def _missing(self, present: Bools, classes: Labels) -> Iterator[Warning]:
         if self._unlabelled is not None and not present.all():
@@ -240,25 +236,26 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._fit_rows(scores, y, sample_weight, groups)
 
     def _fit_rows(
-        self, scores: Any, y: Any, sample_weight: Any, groups: Any = None, **known: Any
+        self, scores: object, y: object, sample_weight: object, groups: object, **known: object
     ) -> Self:
         """Fit to rows in memory, chunks or a sample; ``known`` is passed on to ``_solve``."""
         self._check_parameters()
-        chunks = as_chunks(scores, y, sample_weight)
+        chunks = _find_chunks(scores, y, sample_weight)
         if groups is not None and (chunks is not None or isinstance(scores, RowSample)):
             raise errors.ContainerError(
                 "groups is given with scores in chunks, of which single rows are sampled; pass "
                 "arrays in memory, or leave groups out"
             )
         if chunks is not None:
-            classes = find_classes(None, None, chunks, self.scores, self.classes)
+            classes = self._find_classes(scores, y, chunks, self.classes)
             gate.check_floor(self.min_probability, len(classes))
             sample = chunks.sample(classes, scores=self.scores, normalize=self.normalize)
             return self._fit_sample(sample, chunks.names)
         if isinstance(scores, RowSample):
             return self._fit_sample(scores, None)
-        batch = scores  # if it was checked before
-        if not isinstance(scores, gate.SimplexBatch):
+        if isinstance(scores, gate.SimplexBatch):  # which was checked before
+            batch = scores
+        else:
             batch = gate.check_batch(
                 scores,
                 y,
@@ -268,40 +265,83 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
                 classes=self.classes,
                 normalize=self.normalize,
             )
-        fitted = self._fit_batch(batch, **known)
-        self._adopt(batch, fitted, gate.fitted_names(scores, self.scores), batch.n_rows)
-        return self
+        names = gate.fitted_names(scores, self.scores)
+        return self._adopt(self._fit_batch(batch, **known), batch, names, batch.n_rows)
 
-    def _fit_sample(self, sample: RowSample, names: list[Any] | None) -> Self:
+    def _find_classes(
+        self, scores: object, y: object, chunks: Chunks | None, classes: object
+    ) -> Labels:
+        """Return the class of each column; labels are read if ``classes`` does not say."""
+        if chunks is None:
+            n_columns = gate.to_matrix(scores, self.scores).shape[1]
+            names: Sequence[Label] | None = gate.fitted_names(scores, self.scores)
+            labels = y
+        else:
+            n_columns, names = chunks.n_columns, chunks.names
+            labels = chunks.labels() if classes is None else classes
+        labels = np.atleast_1d(labels if classes is None else classes)  # type: ignore[call-overload]
+        if len(labels) == 0:
+            raise errors.ShapeError("no row has a weight and a label; pass at least one")
+        if n_columns == 1 and not gate.is_single(self.scores):
+            raise errors.ShapeError(f"scores has one column: {gate.how_to_pass(self.scores)}")
+        return gate.assign_classes(
+            labels, len(labels), n_columns, self.scores, names=names, classes=classes
+        )[1]
+
+    def _fit_sample(self, sample: RowSample, names: Sequence[Label] | None) -> Self:
         """Fit to the rows of a sample, whose columns may have names."""
-        check_sample(sample, self.scores, self.normalize, self.classes)
+        if (self.scores, self.normalize) != (sample.scores, sample.normalize):
+            raise errors.ParameterError(
+                f"the sample has scores={sample.scores!r} and normalize={sample.normalize!r}, but "
+                f"the calibrator {self.scores!r} and {self.normalize!r}; make both alike"
+            )
+        if self.classes is not None and not np.array_equal(self.classes, sample.classes):
+            raise errors.ParameterError(
+                f"the sample has the classes {errors.some_in_words(sample.classes)}, but the "
+                f"calibrator {errors.some_in_words(self.classes)}; make both alike"
+            )
+        if sample.n_kept == 0:
+            raise errors.ShapeError("the sample has no row with a weight: there is nothing to fit")
         batch = sample.batch()
         gate.warn_of_batch(batch)
-        fitted = self._fit_batch(batch)
-        report = fitted["solver_report_"]
+        fit = self._fit_batch(batch)
         if not sample.is_complete:
             note = f"fitted to {sample.n_kept:,} of {sample.n_rows:,} rows, sampled by content"
-            fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
+            fit.solver_report_ = with_note(fit.solver_report_, note)
         # Repetitions of a row are one row of the batch, but as many of the calibration set.
         n_rows = sample.n_rows if sample.is_complete else batch.n_rows
-        self._adopt(batch, fitted, names, n_rows)
-        return self
+        return self._adopt(fit, batch, names, n_rows)
 
     def _adopt(
-        self, batch: SimplexBatch, fitted: dict[str, Any], names: list[Any] | None, n_rows: int
-    ) -> None:
-        """Warn about a fit, and set its attributes."""
-        self._warn_of_few_rows(n_rows, batch.n_classes)
-        self._warn_of_shares(batch, fitted["map_"])
-        complaints = {str(warning): warning for warning in self._complaints(batch, fitted)}
-        for warning in complaints.values():
+        self, fit: Self, batch: SimplexBatch, names: Sequence[Label] | None, n_rows: int
+    ) -> Self:
+        """Warn about a fit of this calibrator, and take its attributes."""
+        needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
+        if n_rows < needed:
+            notices.warn(
+                errors.SmallSampleWarning(
+                    f"{type(self).__name__} was fitted to {errors.number_of(n_rows, 'row')} of "
+                    f"{batch.n_classes} classes; use at least {needed} rows for a reliable fit"
+                )
+            )
+        # Parts of other calibrators and fits in folds are not asked: nobody predicts with them.
+        name, floor = type(self).__name__, float(self.min_probability)
+        doubts = [*find_doubts(batch, fit._map_of_scores, floor, name), *fit._complaints(batch)]
+        for warning in {str(warning): warning for warning in doubts}.values():
             notices.warn(warning)
         # Predictions are compared with the range of the scores.
         score_range = gate.score_range(batch.scores, batch.kind)
-        fitted["solver_report_"] = replace(fitted["solver_report_"], score_range=score_range)
+        fit.solver_report_ = replace(fit.solver_report_, score_range=score_range)
         with threads.few_blas_threads(0):
-            fitted["score_summary_"] = summarise(sample_of(batch))
-        replace_state(self, fitted | gate.feature_names(names))
+            summary = summarise(sample_of(batch))
+        fitted = {name: value for name, value in vars(fit).items() if name.endswith("_")}
+        replace_state(self, fitted | {"score_summary_": summary} | gate.feature_names(names))
+        return self
+
+    @property
+    def _map_of_scores(self) -> CalibrationMap:
+        """The map whose mean probabilities are compared with the shares of the classes."""
+        return self.map_
 
     def partial_fit(
         self,
@@ -331,12 +371,19 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         gate.check_number("decay", decay, low=0.0, high=1.0)
-        chunks, before = as_chunks(scores, y, sample_weight), vars(self).get("sample_")
+        chunks, before = _find_chunks(scores, y, sample_weight), vars(self).get("sample_")
         names = gate.fitted_names(scores, self.scores) if chunks is None else chunks.names
         if before is None:
-            self._warn_of_forgotten_rows()
-            known = self.classes if classes is None else classes
-            known = find_classes(scores, y, chunks, self.scores, known)
+            if "map_" in vars(self):
+                notices.warn(
+                    errors.ForgottenRowsWarning(
+                        f"this {type(self).__name__} does not hold the rows it was fitted to (fit "
+                        "keeps none, nor does a model file), so partial_fit starts again without "
+                        "them; use partial_fit from the start, and save(..., sample=True)"
+                    )
+                )
+            asked = self.classes if classes is None else classes
+            known = self._find_classes(scores, y, chunks, asked)
             sample = RowSample(known, scores=self.scores, normalize=self.normalize)
         else:
             if classes is not None and not np.array_equal(np.asarray(classes), before.classes):
@@ -363,45 +410,26 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         self.__dict__["sample_"] = sample
         return self
 
-    def _warn_of_forgotten_rows(self) -> None:
-        """Warn if rows of an earlier fit are not those that ``partial_fit`` goes on from."""
-        if "map_" in vars(self):
-            notices.warn(
-                errors.ForgottenRowsWarning(
-                    f"this {type(self).__name__} does not hold the rows it was fitted to (fit "
-                    "keeps none, nor does a model file), so partial_fit starts again without "
-                    "them; use partial_fit from the start, and save(..., sample=True)"
-                )
-            )
-
-    def _fit_batch(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        """Return all fitted attributes for a checked calibration set, without a warning."""
+    def _fit_batch(self, batch: SimplexBatch, **known: object) -> Self:
+        """Return a copy that is fitted to a checked calibration set, without a warning."""
         gate.check_floor(self.min_probability, batch.n_classes)
         n_given = batch.n_rows
-        if self._most_points:
+        if n_given > self._most_points > 0:
             batch = to_points(batch, self._most_points)
         n_rows, n_classes = batch.n_rows, batch.n_classes
+        fit = take_state(self)
+        parameters = {name: value for name, value in vars(fit).items() if not name.endswith("_")}
         n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
         n_jobs = 1 if batch.scores.size < threads.FEW_CELLS else self.n_jobs
         threads.check_jobs("n_jobs", self.n_jobs)
         with threads.jobs(n_jobs), threads.few_blas_threads(n_products):
-            fitted: dict[str, Any] = self._solve(batch, **known)
-        fitted |= {"n_features_in_": n_classes, "classes_": batch.classes}
+            fitted = fit._solve(batch, **known)  # noqa: SLF001  (itself)
+        fit.__dict__ = parameters | fitted
+        fit.n_features_in_, fit.classes_ = n_classes, batch.classes
         if n_rows < n_given:  # the certificate is that of the points
-            report: SolverReport = fitted["solver_report_"]
             note = f"fitted to {n_rows:,} weighted points of {n_given:,} rows"
-            fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
-        return fitted
-
-    def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
-        needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
-        if n_rows < needed:
-            notices.warn(
-                errors.SmallSampleWarning(
-                    f"{type(self).__name__} was fitted to {errors.number_of(n_rows, 'row')} of "
-                    f"{n_classes} classes; use at least {needed} rows for a reliable fit"
-                )
-            )
+            fit.solver_report_ = with_note(fit.solver_report_, note)
+        return fit
 
     def check(self, scores: object) -> ShiftCheck:
         """Test whether new scores look like those of the calibration set; labels are not needed.
@@ -444,38 +472,18 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             )
         return ScoreSums(summary)
 
-    def _add_scores(self, sums: ScoreSums, scores: Any) -> None:
+    def _add_scores(self, sums: ScoreSums, scores: object) -> None:
+        rows = self._checked_rows(scores)
+        sums.add(gate.softmax(rows) if self.map_.kind == "logits" else rows)
+
+    def _checked_rows(self, scores: object) -> Floats:
+        """Return rows as the map of the fitted calibrator takes them."""
         matrix = gate.to_matrix(scores, self._kind)
         order = self._check_columns(scores, matrix.shape)
         rows = gate.check_rows(matrix, self._kind, self.normalize)
-        rows = rows if order is None else np.take(rows, order, axis=1)
-        sums.add(gate.softmax(rows) if self.map_.kind == "logits" else rows)
+        return rows if order is None else np.take(rows, order, axis=1)
 
-    def _warn_of_shares(self, batch: SimplexBatch, fitted_map: CalibrationMap) -> None:
-        """Warn if a class is predicted more or less often than it comes, or all rows are alike.
-
-        This is not asked of parts of other calibrators and of fits in folds, because nobody
-        predicts with them.
-        """
-        if fitted_map.changes_shares:
-            return
-        some = sample_of(batch)
-        rows = Stage(fitted_map, float(self.min_probability))(some.scores)
-        constant = find_constant(some, rows)
-        if constant is not None:
-            notices.warn(constant)
-        # Rows of one group are alike: by chance, shares differ more than those of single rows.
-        wrong = find_wrong_share(some, rows) if batch.group is None else None
-        if wrong is not None:
-            reason = "shrinks what it learns of single classes; pass more rows"
-            if fitted_map.same_for_all_classes:
-                reason = (
-                    "has one map for all classes; use a method with parameters for each class, "
-                    "such as AutoCalibrator ('auto') or StructuredScaling ('structured')"
-                )
-            notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
-
-    def predict_proba(self, scores: object) -> NDArray[Any]:
+    def predict_proba(self, scores: object) -> Floats:
         """Return calibrated probabilities.
 
         Parameters
@@ -492,46 +500,56 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         return self._predict_proba(scores)
 
-    def _predict_proba(self, scores: Any, **beside: Any) -> NDArray[Any]:
+    def _predict_proba(self, scores: object, beside: object = None) -> Floats:
         """Return probabilities; ``beside`` is what ``_read_beside`` takes."""
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            return self._predict_lazily("predict_proba", scores)  # type: ignore[no-any-return]
-        is_checked = isinstance(scores, gate.SimplexBatch)
-        matrix = scores.scores if is_checked else gate.to_matrix(scores, self._kind)
-        dtype, shape = gate.output_dtype(scores), (len(matrix), self.n_features_in_)
-        out = np.empty(shape, dtype=dtype)
-        for rows, _, calibrated in self._calibrate(scores, matrix, **beside):
+            return self._predict_lazily("predict_proba", scores)
+        if isinstance(scores, gate.SimplexBatch):
+            matrix: Array = scores.scores
+        else:
+            matrix = gate.to_matrix(scores, self._kind)
+        out = np.empty((len(matrix), self.n_features_in_), dtype=gate.output_dtype(scores))
+        for rows, _, calibrated in self._calibrate(scores, matrix, beside):
             out[rows] = calibrated
         return out
 
-    def _predict_lazily(self, method: str, scores: object) -> Any:
-        """Return the lazy result of a method for rows in chunks."""
+    def _predict_lazily(self, method: str, scores: object) -> Floats:
+        """Return the lazy result of a method, in the form of the engine that holds the scores."""
+        sent = to_send(self)
+        if isinstance(scores, Chunks):
+            of_chunks = scores.map(partial(_predict_of_chunk, sent, method, scores.names))
+            return cast("Floats", of_chunks)
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
         is_label = method == "predict"
         dtype = self.classes_.dtype if is_label else gate.output_dtype(scores)
         n_columns = None if is_label else self.n_features_in_
-        return predict_lazily(self, method, scores, dtype, n_columns)
+        of_dask: Floats = map_rows(sent, method, scores, dtype, n_columns)
+        return of_dask
 
-    def _read_beside(self, n_rows: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG002
+    def _read_beside(self, n_rows: int, given: object) -> tuple[Array, ...]:  # noqa: ARG002
         """Return what the map takes besides the scores of each row."""
         return ()
 
     def _calibrate(
-        self, scores: object, matrix: NDArray[Any], **beside: Any
-    ) -> Iterator[tuple[slice, Any, Any]]:
+        self, scores: object, matrix: Array, beside: object
+    ) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
         ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
         fitted_map, kind = self.map_, self._kind
-        is_checked = isinstance(scores, gate.SimplexBatch)
+        checked_before = scores.scores if isinstance(scores, gate.SimplexBatch) else None
         order = self._check_columns(scores, matrix.shape)
-        by_row = self._read_beside(len(matrix), **beside)
+        by_row = self._read_beside(len(matrix), beside)
 
-        def work(rows: slice) -> tuple[slice, Any, Any]:
-            checked = matrix[rows]
-            if not is_checked:
-                checked = gate.check_rows(checked, kind, self.normalize, rows.start)
+        def work(rows: slice) -> tuple[slice, Floats, Floats]:
+            if checked_before is not None:
+                checked = checked_before[rows]
+            else:
+                checked = gate.check_rows(matrix[rows], kind, self.normalize, rows.start)
             if rows.start == 0:
                 gate.warn_of_kind(checked, fitted_map.kind)
                 score_range = self.solver_report_.score_range
@@ -554,11 +572,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         with threads.jobs(self.n_jobs):
             yield from threads.each(work, parts)
 
-    def predict_log_proba(self, scores: object) -> NDArray[Any]:
+    def predict_log_proba(self, scores: object) -> Floats:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(scores))
 
-    def transform(self, scores: object) -> NDArray[Any]:
+    def transform(self, scores: object) -> Floats:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(scores)
 
@@ -569,14 +587,14 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         return self._predict(scores)
 
-    def _predict(self, scores: object, **beside: Any) -> NDArray[Any]:
+    def _predict(self, scores: object, beside: object = None) -> Labels:
         """Return labels; ``beside`` is what ``_read_beside`` takes."""
         self = self._take()  # noqa: PLW0642
         if is_elsewhere(scores):
-            return self._predict_lazily("predict", scores)  # type: ignore[no-any-return]
+            return self._predict_lazily("predict", scores)
         matrix = gate.to_matrix(scores, self._kind)
         best = np.empty(len(matrix), dtype=np.intp)
-        for rows, checked, calibrated in self._calibrate(scores, matrix, **beside):
+        for rows, checked, calibrated in self._calibrate(scores, matrix, beside):
             top_columns(calibrated, checked, best[rows])
         return self.classes_[best]
 
@@ -613,7 +631,34 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator):
             return None
         return gate.changed_order(order, names)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.scores in ("probabilities", "positive")
         return tags
+
+
+def _find_chunks(scores: object, y: object, sample_weight: object) -> Chunks | None:
+    """Return chunks of what comes in chunks; None for what is in memory."""
+    given = scores, y, sample_weight
+    if isinstance(scores, Chunks) or "dask" in map(gate.library, given):
+        return as_chunks(scores, y, sample_weight)
+    return None
+
+
+def _predict_of_chunk(
+    calibrator: Calibrator, method: str, names: Sequence[Label] | None, scores: object
+) -> Array:
+    names = gate.column_names(scores) or names
+    return predict_chunk(calibrator, method, np.asarray(scores), names, "raise")[0]
+
+
+def with_note(report: SolverReport, note: str) -> SolverReport:
+    """Add a remark to the report of a solver."""
+    return replace(report, notes=(*report.notes, note))
+
+
+def log_of(probabilities: Floats) -> Floats:
+    """Logarithms of probabilities, that of zero included."""
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.log(probabilities)
+    return logs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin
@@ -38,7 +38,6 @@ from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant._calibrators.parameters import (
     Parameters,
     choice,
-    leading,
     number_of_jobs,
     replace_state,
     take_state,
@@ -49,10 +48,15 @@ from calibrant._progress import progress
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterable
 
-    from calibrant._types import Floats, Labels
+    from sklearn.model_selection import BaseCrossValidator
+    from sklearn.utils import Tags
 
+    from calibrant._types import Floats, Labels, Wholes
+
+
+Found = TypeVar("Found")
 
 OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
 """The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
@@ -134,9 +138,9 @@ class CalibratedClassifier(
     (797, 10)
     """
 
-    estimator: Any = leading(default=None, kw_only=False)
-    calibrator: Any = leading(default=None, kw_only=False)
-    cv: Any = 5
+    estimator: BaseEstimator | None = field(default=None, kw_only=False)
+    calibrator: Calibrator | str | None = field(default=None, kw_only=False)
+    cv: int | BaseCrossValidator | Iterable[tuple[Wholes, Wholes]] | None = 5
     ensemble: bool | str = choice(("auto", True, False), default="auto")
     n_jobs: int | None = number_of_jobs(default=None)
     verbose: bool = choice(default=False)
@@ -144,7 +148,7 @@ class CalibratedClassifier(
     response_method: str = choice(("auto", "decision_function", "predict_proba"), default="auto")
     features: bool = choice(default=False)
 
-    def _get_estimator(self) -> Any:
+    def _get_estimator(self) -> BaseEstimator:
         if self.estimator is not None:
             return self.estimator
         from sklearn.svm import LinearSVC
@@ -152,7 +156,7 @@ class CalibratedClassifier(
         default = LinearSVC(random_state=0)
         return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
 
-    def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: Any) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None, **fit_params: object) -> Self:
         """Fit the classifier and its calibrator.
 
         Parameters
@@ -181,9 +185,17 @@ class CalibratedClassifier(
         classes = np.unique(labels)
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
             classes = np.union1d(classes, estimator.classes_)
-        job = Folds(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
-        own = {"calibrator_params": routed.calibrator.fit}
-        job = replace(job, **own, response_method=self.response_method)
+        job = Folds(
+            estimator,
+            calibrator,
+            X,
+            labels,
+            weight,
+            classes,
+            fit_params=routed.estimator.fit,
+            calibrator_params=routed.calibrator.fit,
+            response_method=self.response_method,
+        )
         with threads.jobs(self.n_jobs):
             if isinstance(estimator, FrozenEstimator):
                 everything = np.arange(len(labels))
@@ -235,8 +247,12 @@ class CalibratedClassifier(
         return self.calibrator
 
     def _route(
-        self, estimator: Any, calibrator: Calibrator, sample_weight: Any, fit_params: dict[str, Any]
-    ) -> Any:
+        self,
+        estimator: BaseEstimator,
+        calibrator: Calibrator,
+        sample_weight: object,
+        fit_params: dict[str, object],
+    ) -> Bunch:
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             return Bunch(**{"calibrator": Bunch(fit={})} | routed)
@@ -264,7 +280,7 @@ class CalibratedClassifier(
         return Bunch(splitter=Bunch(split=to_splitter), **parts)
 
     def _cross_validate(
-        self, job: Folds, split_params: dict[str, Any]
+        self, job: Folds, split_params: dict[str, object]
     ) -> tuple[list[CalibratedPair], Floats | None]:
         """Return the calibrated classifiers, and offsets of the mean of their logarithms."""
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
@@ -275,10 +291,24 @@ class CalibratedClassifier(
                 f"cv={in_words(self.cv)} needs the group of each row; call fit(X, y, groups=groups)"
             )
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
-        work = job.run if self.ensemble is True else job.predict
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        parts: list[Any] = []
+        if self.ensemble is True:
+            return self._each_fold(job.run, splits), None
+        parts = self._each_fold(job.predict, splits)
+        rows = np.concatenate([test for _, test in splits])
+        calibrator = job.calibrate(parts, rows)
+        if self.ensemble is False:
+            trained = job.train(np.arange(len(job.y)))
+            return [CalibratedPair(trained, calibrator, job.classes)], None
+        pairs = [CalibratedPair(part.estimator, calibrator, job.classes) for part in parts]
+        return pairs, job.find_offsets(pairs, parts, rows) if len(pairs) > 1 else None
+
+    def _each_fold(
+        self, work: Callable[[Wholes, Wholes], Found], splits: list[tuple[Wholes, Wholes]]
+    ) -> list[Found]:
+        """Return what the work returns for each fold."""
+        parts: list[Found] = []
         complaints: dict[type[Warning], Warning] = {}
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         with progress("CalibratedClassifier", len(splits), verbose=self.verbose) as start:
             results = parallel(delayed(keep_warnings)(work, train, test) for train, test in splits)
             for i in range(len(splits)):
@@ -289,17 +319,9 @@ class CalibratedClassifier(
                     complaints.setdefault(type(warning), warning)
         for warning in complaints.values():  # one of a kind: folds are much alike
             notices.warn(warning)
-        if self.ensemble is True:
-            return parts, None
-        rows = np.concatenate([test for _, test in splits])
-        calibrator = job.calibrate(parts, rows)
-        if self.ensemble is False:
-            trained = job.train(np.arange(len(job.y)))
-            return [CalibratedPair(trained, calibrator, job.classes)], None
-        pairs = [CalibratedPair(part.estimator, calibrator, job.classes) for part in parts]
-        return pairs, job.find_offsets(pairs, parts, rows) if len(pairs) > 1 else None
+        return parts
 
-    def predict_proba(self, X: object, **params: Any) -> Floats:
+    def predict_proba(self, X: object, **params: object) -> Floats:
         """Return calibrated probabilities, averaged over the folds of an ensemble.
 
         Parameters
@@ -315,11 +337,11 @@ class CalibratedClassifier(
         """
         return take_state(self)._averages(X, **params)[0]  # noqa: SLF001  (itself)
 
-    def predict_log_proba(self, X: object, **params: Any) -> Floats:
+    def predict_log_proba(self, X: object, **params: object) -> Floats:
         """Return the logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X, **params))
 
-    def transform(self, X: object, **params: Any) -> Floats:
+    def transform(self, X: object, **params: object) -> Floats:
         """Return calibrated probabilities; ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(X, **params)
 
@@ -335,16 +357,16 @@ class CalibratedClassifier(
         pairs = self.calibrated_classifiers_
         return list({id(pair.calibrator): pair.calibrator for pair in pairs}.values())
 
-    def predict(self, X: object, **params: Any) -> Labels:
+    def predict(self, X: object, **params: object) -> Labels:
         """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X, **params)
         best = np.empty(len(scores), dtype=np.intp)
         top_columns(probabilities, scores, best)
-        result: NDArray[Any] = self.classes_[best]
-        return result
+        labels: Labels = self.classes_[best]
+        return labels
 
-    def _averages(self, X: object, **params: Any) -> tuple[Floats, Floats]:
+    def _averages(self, X: object, **params: object) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):
@@ -374,13 +396,13 @@ class CalibratedClassifier(
             router.add(calibrator=self.calibrator, method_mapping=own)
         return router
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
         return tags
 
 
-def _calibrator_of(parameter: str, name: Any) -> Calibrator:
+def _calibrator_of(parameter: str, name: str) -> Calibrator:
     if name not in (*methods(), *OF_SCIKIT_LEARN):
         gate.check_option(parameter, name, (*methods(study=True), *OF_SCIKIT_LEARN))
     return make_calibrator(OF_SCIKIT_LEARN.get(name, name))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils._indexing import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params
@@ -27,10 +27,12 @@ from calibrant.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from calibrant._types import Bools, Floats, Labels, Wholes
 
+
+Found = TypeVar("Found")
 
 LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)
 """A probability of zero has this logarithm."""
@@ -44,15 +46,15 @@ number of rows."""
 class CalibratedPair:
     """A fitted classifier with the calibrator of its scores."""
 
-    estimator: Any
+    estimator: BaseEstimator
     calibrator: Calibrator
     classes: Labels
 
-    def predict_proba(self, X: object, **params: Any) -> Floats:
+    def predict_proba(self, X: object, **params: object) -> Floats:
         """Calibrated probabilities, one column for each of ``classes``."""
         return self.predict_both(X, **params)[0]
 
-    def predict_both(self, X: object, **params: Any) -> tuple[Floats, Floats]:
+    def predict_both(self, X: object, **params: object) -> tuple[Floats, Floats]:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes, self.response_method)
         if self.calibrator.beside == "features":
@@ -112,7 +114,7 @@ def known_shares(is_known: Sequence[Bools]) -> Floats:
 
 
 def class_scores(
-    estimator: Any, X: Any, classes: Labels, response_method: str = "auto"
+    estimator: BaseEstimator, X: object, classes: Labels, response_method: str = "auto"
 ) -> tuple[Floats, str]:
     """Scores of a fitted classifier with a column for every class, and their kind.
 
@@ -153,7 +155,7 @@ def _several_outputs(estimator: object, what: str) -> LabelError:
 class FoldPrediction(NamedTuple):
     """A fitted classifier, its scores of held-out rows, and if it knows the class of each."""
 
-    estimator: Any
+    estimator: BaseEstimator
     scores: Floats
     kind: str
     is_known: Bools
@@ -163,17 +165,17 @@ class FoldPrediction(NamedTuple):
 class Folds:
     """What every fold of a fit needs."""
 
-    estimator: Any
+    estimator: BaseEstimator
     calibrator: Calibrator
-    X: Any
+    X: object
     y: Labels
     weight: Floats
     classes: Labels
-    fit_params: dict[str, Any]
-    calibrator_params: dict[str, Any] = field(default_factory=dict)
+    fit_params: dict[str, object]
+    calibrator_params: dict[str, object] = field(default_factory=dict)
     response_method: str = "auto"
 
-    def train(self, rows: Wholes) -> Any:
+    def train(self, rows: Wholes) -> BaseEstimator:
         """Fit a copy of the classifier to some rows; metadata of one value per row is cut alike."""
         own = _check_method_params(self.X, self.fit_params, indices=rows)
         return clone(self.estimator).fit(_safe_indexing(self.X, rows), self.y[rows], **own)
@@ -249,7 +251,7 @@ class Folds:
         logs = np.log(np.maximum(held_out, LEAST_PROBABILITY))
         return solve_class_offsets(logs, weight, shares)
 
-    def _of_rows(self, rows: Wholes) -> dict[str, Any]:
+    def _of_rows(self, rows: Wholes) -> dict[str, object]:
         """Return what the calibrator takes besides scores to predict these rows."""
         if self.calibrator.beside == "features":
             return {"features": _safe_indexing(self.X, rows)}
@@ -275,10 +277,12 @@ def splits_by_groups(cv: object) -> bool:
     return "groups" in signature(cv.split).parameters
 
 
-def keep_warnings(work: Any, *rows: Wholes) -> tuple[Any, list[Warning]]:
+def keep_warnings(
+    work: Callable[[Wholes, Wholes], Found], train: Wholes, test: Wholes
+) -> tuple[Found, list[Warning]]:
     """Do the work of a fold, in any process; return what it warns of, for the user's line."""
     with notices.kept() as kept:
-        return work(*rows), kept
+        return work(train, test), kept
 
 
 def check_target(y: object, estimator: object) -> Labels:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 
 from calibrant import _gate as gate
 from calibrant import _threads as threads
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import fitted, leading, number, replace_state, take_state
-from calibrant._calibrators.prior_shift import PriorShift, checked_rows
+from calibrant._calibrators.parameters import fitted, number, take_state
+from calibrant._calibrators.prior_shift import PriorShift
 from calibrant._maps.base import ChainMap, MixtureMap, Stage
 from calibrant._solvers.mixture import solve_mixture
 from calibrant._solvers.report import SolverReport
@@ -24,7 +26,7 @@ from calibrant._types import Floats, Wholes
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
@@ -35,34 +37,31 @@ class Composed(Calibrator):
     """A calibrator whose map is made of those of others, which it holds."""
 
     @abstractmethod
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        """Fit the parts; return the fitted attributes without the map."""
-
-    @abstractmethod
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        """Return the map of fitted attributes."""
+    def _compose(self) -> CalibrationMap:
+        """Return the map that is made of what ``_solve`` found: all else that is fitted."""
 
     def _inside(self) -> list[Calibrator]:
         """Return the unfitted calibrators that the parameters hold."""
         return []
 
-    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:  # noqa: ARG002
+    def _fitted_inside(self) -> list[Calibrator]:
         """Return the fitted parts whose warnings are passed on."""
         return []
 
-    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
-        fitted = self._fit_parts(batch, **known)
-        return {"map_": self._compose(fitted), **fitted}
+    def _fit_batch(self, batch: SimplexBatch, **known: object) -> Self:
+        fit = super()._fit_batch(batch, **known)
+        fit.map_ = fit._compose()  # noqa: SLF001  (itself)
+        return fit
 
     def _n_parameters(self, n_classes: int) -> int:
         own = super()._n_parameters(n_classes)
         return max([own, *(part._n_parameters(n_classes) for part in self._inside())])  # noqa: SLF001
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
         """Yield the warnings of the parts, such as classes that they cannot fit, and its own."""
-        for part in self._fitted_inside(fitted):
-            yield from part._complaints(batch, dict(vars(part)))  # noqa: SLF001  (ours)
-        yield from super()._complaints(batch, fitted)
+        for part in self._fitted_inside():
+            yield from part._complaints(batch)  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch)
 
 
 class Composition(_BaseComposition, Composed):
@@ -82,7 +81,7 @@ class Composition(_BaseComposition, Composed):
 
     stands_alone = False
 
-    calibrators: Any = leading(kw_only=False)
+    calibrators: Sequence[Calibrator | tuple[str, Calibrator]] = field(kw_only=False)
     cv: int | None = number(default=None, low=2, whole=True)
     calibrators_: list[Calibrator] = fitted()
 
@@ -108,7 +107,7 @@ class Composition(_BaseComposition, Composed):
     def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
         self.calibrators = parts
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
         return self._get_params("_parts", deep=deep)  # type: ignore[no-any-return]
 
@@ -122,9 +121,8 @@ class Composition(_BaseComposition, Composed):
     def _inside(self) -> list[Calibrator]:
         return [part for _, part in self._parts]
 
-    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:
-        parts: list[Calibrator] = fitted["calibrators_"]
-        return parts
+    def _fitted_inside(self) -> list[Calibrator]:
+        return self.calibrators_
 
     def _check_parameters(self) -> None:
         if not self._parts:
@@ -150,7 +148,10 @@ def on_simplex(batch: SimplexBatch) -> SimplexBatch:
 
 
 def fit_part(
-    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None, **known: Any
+    part: Calibrator,
+    batch: SimplexBatch,
+    temperature: TemperatureMap | None = None,
+    **known: object,
 ) -> Calibrator:
     """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
 
@@ -161,8 +162,7 @@ def fit_part(
     copy.scores, copy.classes, copy.normalize = cast("Any", batch.kind), batch.classes, None
     if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
         known["temperature"] = temperature
-    replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
-    return copy
+    return copy._fit_batch(batch, **known)  # noqa: SLF001
 
 
 def stage_of(part: Calibrator) -> Stage:
@@ -199,13 +199,14 @@ def cross_fit(
     batch: SimplexBatch,
     folds: Wholes,
     *,
+    temperature: TemperatureMap | None = None,
     begins_with_temperature: bool = False,
-    known: Sequence[dict[str, Any]] | None = None,
+    known: Sequence[dict[str, object]] | None = None,
 ) -> list[HeldOut]:
     """Return predictions of several parts for every row, from fits without its fold.
 
-    If the first part is temperature scaling, others may begin with its fits. ``known`` has for each
-    part the parameters of its fits that all rows determine.
+    Fits may begin with a given ``temperature`` or, if the first part is temperature scaling, with
+    its fits. ``known`` has for each part the parameters of its fits that all rows determine.
     """
     known = [{}] * len(parts) if known is None else known
 
@@ -213,13 +214,12 @@ def cross_fit(
         rest, held = batch.take(folds != fold), batch.scores[folds == fold]
         # Too few distinct rows for a split: there is nothing to hold out.
         rest = on_simplex(rest if rest.n_rows else batch)
-        results = []
-        temperature: TemperatureMap | None = None
+        results, start = [], temperature
         for part, of_part in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, **{"temperature": temperature} | of_part)
-            if begins_with_temperature and temperature is None:
-                temperature = fitted.map_  # type: ignore[assignment]
+            fitted = fit_part(part, rest, start, **of_part)
+            if begins_with_temperature and start is None:
+                start = fitted.map_  # type: ignore[assignment]
             results.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
         return results
 
@@ -273,7 +273,7 @@ class Chain(Composition):
                 "MaskedCalibrator around a single calibrator instead"
             )
 
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         fitted = []
         stages = [stage for _, stage in self._parts]
         for i, stage in enumerate(stages):
@@ -304,17 +304,18 @@ class Chain(Composition):
             The same chain, with the estimate in ``calibrators_[-1]``.
         """
         taken = self._take()
-        rows = checked_rows(taken, scores)
+        rows = taken._checked_rows(scores)  # noqa: SLF001  (itself)
         *first, last = taken.calibrators_
         for part in first:
             rows = outputs_of(part, rows)
         parts = [*first, take_state(last).adapt(rows, sample_weight)]
-        fitted = {"calibrators_": parts, "solver_report_": parts[-1].solver_report_}
-        self.__dict__ = vars(taken) | fitted | {"map_": self._compose(fitted)}
+        taken.calibrators_, taken.solver_report_ = parts, parts[-1].solver_report_
+        taken.map_ = taken._compose()  # noqa: SLF001  (itself)
+        self.__dict__ = taken.__dict__
         return self
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        return ChainMap(tuple(map(stage_of, fitted["calibrators_"])))
+    def _compose(self) -> CalibrationMap:
+        return ChainMap(tuple(map(stage_of, self.calibrators_)))
 
 
 class Mixture(Composition):
@@ -348,7 +349,7 @@ class Mixture(Composition):
     method = "mixture"
     title = "Mixture"
 
-    weights: Any = "fixed"
+    weights: str | ArrayLike = "fixed"
     weights_: Floats = fitted()
 
     def _check_parameters(self) -> None:
@@ -368,7 +369,7 @@ class Mixture(Composition):
                 "negative, or 'fixed' or 'fit'"
             )
 
-    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         started = perf_counter()
         parts = [part for _, part in self._parts]
         rows = on_simplex(batch)
@@ -376,8 +377,8 @@ class Mixture(Composition):
         if isinstance(self.weights, str) and self.weights == "fit":
             weights, report = self._fit_weights(parts, fitted, batch)
         else:
-            weights = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
-            weights = np.asarray(weights, dtype=float) / np.max(weights)  # sums stay finite
+            given = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
+            weights = np.asarray(given, dtype=float) / np.max(given)  # sums stay finite
             weights /= weights.sum()
             report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
         return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
@@ -395,5 +396,5 @@ class Mixture(Composition):
         of_labels = np.column_stack([output[rows, batch.class_index] for output in outputs])
         return solve_mixture(of_labels, batch.weight)
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        return MixtureMap(tuple(map(stage_of, fitted["calibrators_"])), fitted["weights_"])
+    def _compose(self) -> CalibrationMap:
+        return MixtureMap(tuple(map(stage_of, self.calibrators_)), self.weights_)

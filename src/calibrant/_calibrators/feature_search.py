@@ -1,9 +1,9 @@
-"""What ``FeatureCalibrator`` learns from held-out rows: powers of the learners, and their share."""
+"""What ``FeatureCalibrator`` learns from held-out rows: powers of learners, and a report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,14 +20,14 @@ from calibrant._solvers.log_pool import solve_log_pool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from calibrant._calibrators.base import Calibrator
-    from calibrant._gate import SimplexBatch
+    from calibrant._gate import FeatureColumn, SimplexBatch
+    from calibrant._solvers.feature_learners import Boosting, OtherClassifier, Ridge
     from calibrant._solvers.report import SolverReport
+    from calibrant._types import Array, Floats, Wholes
 
-    Array = NDArray[np.float64]
-    Learnt = Callable[[Array], Array]
+    Learnt = Callable[[Floats], Floats]
+    Learner = Boosting | Ridge | OtherClassifier
 
 RIDGE = 0.5
 """Nats that a power which is 1 away from the score alone costs."""
@@ -47,24 +47,31 @@ LEAST_SHARE = 1e-3
 """A pool of a smaller weight, and a learner of a smaller power, are left out."""
 
 
+MOST_ROWS_SHUFFLED = 1000
+"""Held-out rows on which the importance of features is measured."""
+
+SHOWN = 10
+"""Features that are shown; ``importances`` has all."""
+
+
 class FeatureRows(NamedTuple):
     """Rows, and what learners read of them."""
 
     batch: SimplexBatch
-    inputs: Array
+    inputs: Floats
 
-    def take(self, rows: NDArray[Any]) -> FeatureRows:
+    def take(self, rows: Array) -> FeatureRows:
         """Return some of the rows, by index or mask."""
         return FeatureRows(self.batch.take(rows), self.inputs[rows])
 
-    def fit(self, learner: Any) -> Learnt:
+    def fit(self, learner: Learner) -> Learnt:
         """Fit a learner."""
         batch = self.batch
         learnt: Learnt = learner.fit(self.inputs, batch.class_index, batch.weight, batch.n_classes)
         return learnt
 
 
-def in_order(batch: SimplexBatch, features: Array) -> FeatureRows:
+def in_order(batch: SimplexBatch, features: Floats) -> FeatureRows:
     """Return the rows in an order that depends on their content alone."""
     features = np.where(np.isnan(features), np.nan, features)  # one NaN of the many
     content = np.column_stack([batch.scores, batch.weight, features + 0.0])  # no -0.0
@@ -74,12 +81,12 @@ def in_order(batch: SimplexBatch, features: Array) -> FeatureRows:
     return FeatureRows(batch, learner_inputs(batch.scores, batch.kind, features[order]))
 
 
-def _equal_rows(batch: SimplexBatch, folds: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+def _equal_rows(batch: SimplexBatch, folds: Wholes) -> tuple[Wholes, Wholes, Floats]:
     """Return rows of different scores, labels or folds, the place of each row, and weights."""
     scores = np.ascontiguousarray(batch.scores + 0.0)  # no -0.0
     hashes = row_hashes(scores.view(np.int64), batch.class_index + batch.n_classes * folds)
     _, some, place = np.unique(hashes, return_index=True, return_inverse=True)
-    return some, place, np.bincount(place, batch.weight)
+    return some, place, np.bincount(place, batch.weight).astype(np.float64).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ class Choice:
     """How learners and the calibrator of the scores alone are combined."""
 
     names: list[str]  # of the learners that are used
-    powers: Array  # in the pool: of the calibrator of the scores alone, then of each learner
+    powers: Floats  # in the pool: of the calibrator of the scores alone, then of each learner
     share: float  # weight of the pool in the mean of both
     sharpness: float  # power to which that mean is raised
     report: SolverReport  # convergence of the powers
@@ -130,7 +137,7 @@ class FeatureSearch:
         self._n_dealings, self.n_rows = len(numbers), len(row_lists[0])
         self.score = np.empty((len(row), rows.batch.n_classes))
         self.fits: dict[str, list[Learnt]] = {}
-        self.learnt: dict[str, Array] = {}
+        self.learnt: dict[str, Floats] = {}
 
     def fit_score(self, calibrator: Calibrator) -> Calibrator:
         """Fit the calibrator of the scores alone to all rows, and without each fold."""
@@ -151,7 +158,7 @@ class FeatureSearch:
                 self.score[mine] = parts.out_of_fold(calibrator, judged, folds)
         return fits[0] if fits else parts.fit_part(calibrator, rows)
 
-    def fit_learners(self, learners: dict[str, Any]) -> None:
+    def fit_learners(self, learners: dict[str, Learner]) -> None:
         """Fit every learner without each fold; one that cannot be fitted without some is left out.
 
         A learner needs two classes at least.
@@ -199,7 +206,7 @@ class FeatureSearch:
         # Where the features say little, the result is that of the scores: so is its sharpness.
         return replace(choice, sharpness=self._sharpness(mean) ** share)
 
-    def _sharpness(self, mean: Array) -> float:
+    def _sharpness(self, mean: Floats) -> float:
         """Return the power s of least loss of mean^s, with its price."""
         logs = bounded_logs([mean])[:, :, 0]
         price = SHARPNESS_PRICE + PRICE_OF_FEW / max(self.loss(mean), 1.0)
@@ -209,15 +216,146 @@ class FeatureSearch:
 
         return float(np.exp(minimize_scalar(value, bounds=(-1.0, 1.0), method="bounded").x))
 
-    def combine(self, choice: Choice, learnt: list[Array], rows: NDArray[Any] | slice) -> Array:
+    def combine(self, choice: Choice, learnt: list[Floats], rows: Array | slice) -> Floats:
         """Return the result for some rows, from the probabilities of the learners."""
         score = self.score[rows]
         pool = softmax(bounded_logs([score, *learnt]) @ choice.powers)
-        mean: Array = choice.share * pool + (1.0 - choice.share) * score
+        mean: Floats = choice.share * pool + (1.0 - choice.share) * score
         return raised(mean, choice.sharpness)
 
-    def loss(self, probabilities: Array, rows: NDArray[Any] | slice = slice(None)) -> float:
+    def loss(self, probabilities: Floats, rows: Array | slice = slice(None)) -> float:
         """Return the NLL of some of the judged rows, in nats."""
         batch = self.judged.batch.take(rows)
         own = probabilities[np.arange(batch.n_rows), batch.class_index]
         return -float(batch.weight @ np.log(np.maximum(own, 1e-300))) / self._n_dealings
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """What a feature is worth.
+
+    Attributes
+    ----------
+    feature : str
+        Name of the column.
+    loss : float
+        By how much the mean NLL of held-out rows grows when the column is shuffled.
+    """
+
+    feature: str
+    loss: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FeatureReport:
+    """What ``FeatureCalibrator`` gained on held-out rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of held-out rows: all, or a sample.
+    n_folds : int
+        Number of folds, of two dealings where rows are few.
+    score_nll : float
+        Mean NLL of the calibrator of the scores alone.
+    nll : float
+        Mean NLL of the result.
+    share : float
+        Weight of the pool of all predictions in the result.
+    learners : tuple of str
+        Learners in the pool.
+    learner_nlls : tuple of float
+        Mean NLL of each of these alone.
+    powers : tuple of float
+        Power of the calibrator of the scores in the pool, then of each learner.
+    importances : tuple of Importance
+        What each feature is worth, the most important one first.
+    """
+
+    n_rows: int
+    n_folds: int
+    score_nll: float
+    nll: float
+    share: float
+    learners: tuple[str, ...]
+    learner_nlls: tuple[float, ...]
+    powers: tuple[float, ...]
+    importances: tuple[Importance, ...]
+
+    @property
+    def why(self) -> str:
+        """Explanation of the result in a few sentences."""
+        judged = f"{self.n_rows:,} held-out rows, {self.n_folds} folds"
+        if not self.learners:
+            return (
+                f"The features add nothing to the scores that is certain ({judged}): the result is "
+                f"that of the scores alone, with an NLL of {self.score_nll:.4f}."
+            )
+        gain = 1.0 - self.nll / self.score_nll if self.score_nll > 0.0 else 0.0
+        best = ", ".join(one.feature for one in self.importances[:3] if one.loss > 0.0)
+        matter = f" What matters most: {best}." if best else ""
+        return (
+            f"With the features the NLL is {self.nll:.4f} instead of {self.score_nll:.4f}, "
+            f"{gain:.1%} less ({judged}). The pool with {', '.join(self.learners)} has a weight "
+            f"of {self.share:.0%}; the scores alone have the rest.{matter}"
+        )
+
+    def __repr__(self) -> str:
+        names = ["scores alone", *self.learners]
+        nlls = [self.score_nll, *self.learner_nlls]
+        lines = [f"{'prediction':<24}{'NLL':>9}{'power':>9}"]
+        for name, nll, power in zip(names, nlls, self.powers, strict=True):
+            lines.append(f"{name:<24}{nll:>9.4f}{power:>9.2f}")
+        lines.append(f"{'result':<24}{self.nll:>9.4f}")
+        if self.importances:
+            lines += ["", f"{'feature':<24}{'NLL if shuffled':>18}"]
+            shown = self.importances[:SHOWN]
+            lines += [f"{one.feature:<24.24}{one.loss:>+18.4f}" for one in shown]
+        return "\n".join([*lines, "", self.why])
+
+
+def report_of(search: FeatureSearch, choice: Choice, columns: list[FeatureColumn]) -> FeatureReport:
+    """Return the report of a search and its choice."""
+    total = float(search.judged.batch.weight[search.dealing == 0].sum())
+    learnt = [search.learnt[name] for name in choice.names]
+    combined = search.combine(choice, learnt, slice(None))
+    return FeatureReport(
+        n_rows=search.n_rows,
+        n_folds=int(search.folds.max()) + 1,
+        score_nll=search.loss(search.score) / total,
+        nll=search.loss(combined) / total,
+        share=choice.share,
+        learners=tuple(choice.names),
+        learner_nlls=tuple(search.loss(rows) / total for rows in learnt),
+        powers=tuple(choice.powers.tolist()),
+        importances=tuple(_importances(search, choice, columns)) if choice.names else (),
+    )
+
+
+def _importances(
+    search: FeatureSearch, choice: Choice, columns: list[FeatureColumn]
+) -> list[Importance]:
+    """Return by how much the NLL of held-out rows grows when a feature is shuffled among them."""
+    some = np.arange(min(search.n_rows, MOST_ROWS_SHUFFLED))  # of the first dealing
+    inputs, folds = search.judged.inputs[some], search.folds[some]
+    weight = float(search.judged.batch.weight[some].sum()) / (1 + search.dealing.max())
+    order = np.random.default_rng(0).permutation(len(some))
+
+    def loss(inputs: Floats) -> float:
+        learnt = [np.empty_like(search.score[some]) for _ in choice.names]
+        for i, fold in enumerate(np.unique(search.folds)):
+            held = folds == fold  # none of a fold of the second dealing
+            if held.any():
+                for rows, name in zip(learnt, choice.names, strict=True):
+                    rows[held] = search.fits[name][i](np.ascontiguousarray(inputs[held]))
+        return search.loss(search.combine(choice, learnt, some), some)
+
+    usual, first = loss(inputs), inputs.shape[1] - sum(column.width for column in columns)
+    importances = []
+    for column in columns:
+        own = slice(first, first + column.width)
+        shuffled = inputs.copy()
+        shuffled[:, own] = inputs[order, own]
+        importances.append(Importance(column.name, (loss(shuffled) - usual) / weight))
+        first += column.width
+    return sorted(importances, key=lambda one: -one.loss)

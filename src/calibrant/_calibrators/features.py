@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import field
+from typing import TYPE_CHECKING, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import ClassifierMixin, is_classifier
 
 from calibrant import _threads as threads
 from calibrant._calibrators.around import AroundWithColumns
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import stage_of
-from calibrant._calibrators.feature_report import FeatureReport, report_of
-from calibrant._calibrators.feature_search import FeatureSearch, in_order
-from calibrant._calibrators.parameters import choice, fitted, leading, number
+from calibrant._calibrators.feature_search import FeatureReport, FeatureSearch, in_order, report_of
+from calibrant._calibrators.parameters import choice, fitted, number
 from calibrant._gate import FeatureColumn, encode_columns, learn_columns, read_columns
 from calibrant._maps.base import ensure
 from calibrant._maps.features import BoostedTrees, FeatureMap, LinearLogits
 from calibrant._progress import progress
 from calibrant._solvers.feature_learners import Boosting, OtherClassifier, OtherMap, Ridge
+from calibrant._types import Array, Floats, Labels
 from calibrant.errors import ParameterError, in_words
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
     from calibrant._maps.base import CalibrationMap
 
-LEARNERS = {"trees": Boosting(), "linear": Ridge(0.1), "loose linear": Ridge(1.0)}
+LEARNERS: dict[str, Boosting | Ridge] = {
+    "trees": Boosting(),
+    "linear": Ridge(0.1),
+    "loose linear": Ridge(1.0),
+}
 """Learners of the pool. Others, of other sizes, gained less than two tenths of a per cent more on
 validation parts of 38 data sets (docs/evidence/features.md)."""
 
@@ -111,13 +114,13 @@ class FeatureCalibrator(AroundWithColumns):
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"features": True}
     __metadata_request__predict = __metadata_request__predict_proba
 
-    learner: Any = leading(default=None, kw_only=False)
+    learner: ClassifierMixin | None = field(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)
     caution: float = number(default=20.0)
     verbose: bool = choice(default=False)
     calibrator_: Calibrator = fitted()
     columns_: list[FeatureColumn] = fitted()
-    powers_: NDArray[np.float64] = fitted()
+    powers_: Floats = fitted()
     share_: float = fitted()
     sharpness_: float = fitted()
     trees_: list[BoostedTrees] = fitted()
@@ -137,12 +140,12 @@ class FeatureCalibrator(AroundWithColumns):
 
     def fit(
         self,
-        scores: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        scores: object,
+        y: object = None,
+        sample_weight: object = None,
         *,
-        features: Any = None,
-        groups: Any = None,
+        features: object = None,
+        groups: object = None,
     ) -> Self:
         """Fit the calibrator of the scores alone and the learners.
 
@@ -163,14 +166,14 @@ class FeatureCalibrator(AroundWithColumns):
         """
         return self._fit_beside(scores, y, sample_weight, features, groups)
 
-    def _fit_parts(
-        self, batch: SimplexBatch, given: Any = None, given_weight: Any = None
-    ) -> dict[str, Any]:
+    def _solve(
+        self, batch: SimplexBatch, given: object = None, given_weight: object = None
+    ) -> dict[str, object]:
         used = self._is_used(batch, given_weight)
         features = {name: col[used] for name, col in read_columns(given, len(used)).items()}
         columns = learn_columns(features)
         rows = in_order(batch, encode_columns(features, columns))
-        pool: dict[str, Any] = {**LEARNERS}
+        pool: dict[str, Boosting | Ridge | OtherClassifier] = {**LEARNERS}
         n_rows, n_inputs = rows.inputs.shape
         if n_rows < FEW_ROWS and n_rows <= ROWS_OF_AN_INPUT * n_inputs:
             del pool["loose linear"]
@@ -193,27 +196,27 @@ class FeatureCalibrator(AroundWithColumns):
             "sharpness_": chosen.sharpness,
             "trees_": [learner for learner in learners if isinstance(learner, BoostedTrees)],
             "linear_": [learner for learner in learners if isinstance(learner, LinearLogits)],
-            "_other": [learner for learner in learners if isinstance(learner, OtherMap)],
+            "others_": [learner for learner in learners if isinstance(learner, OtherMap)],
             "report_": report_of(search, chosen, columns),
             "solver_report_": chosen.report,
         }
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        ours = (*fitted["trees_"], *fitted["linear_"])
-        score, width = fitted["calibrator_"], sum(column.width for column in fitted["columns_"])
+    def _compose(self) -> CalibrationMap:
+        ours: list[BoostedTrees | LinearLogits] = [*self.trees_, *self.linear_]
+        score, width = self.calibrator_, sum(column.width for column in self.columns_)
         n_outputs = 1 if len(score.classes_) == 2 else len(score.classes_)
         for learner in ours:
             is_covered = learner.n_inputs <= width + n_outputs
             ensure(is_covered, "a learner reads columns that there are not")
             ensure(learner.n_outputs == n_outputs, "a learner is of other classes")
-        numbers = fitted["powers_"], fitted["share_"], fitted["sharpness_"]
-        learners = (*ours, *fitted.get("_other", ()))
+        numbers = self.powers_, self.share_, self.sharpness_
+        learners = (*ours, *getattr(self, "others_", ()))  # which no file holds
         return FeatureMap((stage_of(score),), learners, *numbers)
 
-    def _read_beside(self, n_rows: int, given: Any = None) -> tuple[NDArray[Any], ...]:
+    def _read_beside(self, n_rows: int, given: object) -> tuple[Array, ...]:
         return (encode_columns(read_columns(given, n_rows), self.columns_),)
 
-    def predict_proba(self, scores: Any, features: Any = None) -> NDArray[Any]:
+    def predict_proba(self, scores: object, features: object = None) -> Floats:
         """Return calibrated probabilities.
 
         Parameters
@@ -228,8 +231,8 @@ class FeatureCalibrator(AroundWithColumns):
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``.
         """
-        return self._predict_proba(scores, given=features)
+        return self._predict_proba(scores, features)
 
-    def predict(self, scores: Any, features: Any = None) -> NDArray[Any]:
+    def predict(self, scores: object, features: object = None) -> Labels:
         """Return the label of the largest calibrated probability."""
-        return self._predict(scores, given=features)
+        return self._predict(scores, features)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from calibrant import _notices as notices
@@ -15,13 +14,13 @@ from calibrant import errors
 from calibrant._calibrators import composition as parts
 from calibrant._calibrators.around import AroundWithColumns
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import fitted, number, replace_state, take_state
-from calibrant._calibrators.structured import StructuredScaling
+from calibrant._calibrators.parameters import fitted, number, take_state
+from calibrant._calibrators.scaling import StructuredScaling
 from calibrant._gate import LOG_OF_ZERO, find_groups, read_groups
 from calibrant._maps.base import GroupedMap, ensure
 from calibrant._maps.logits import TemperatureMap
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
-from calibrant._types import Floats, Labels, Wholes
+from calibrant._types import Array, Floats, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -144,12 +143,12 @@ class GroupedCalibrator(AroundWithColumns):
         """
         return self._fit_beside(scores, y, sample_weight, groups)
 
-    def _fitted_inside(self, fitted: dict[str, Any]) -> list[Calibrator]:
-        return [fitted["pooled_"]]
+    def _fitted_inside(self) -> list[Calibrator]:
+        return [self.pooled_]
 
-    def _fit_parts(
+    def _solve(
         self, batch: SimplexBatch, given: object = None, given_weight: object = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         used = self._is_used(batch, given_weight)
         names, codes = read_groups(given, len(used))
         names, codes = np.unique(names[codes[used]], return_inverse=True)
@@ -181,12 +180,12 @@ class GroupedCalibrator(AroundWithColumns):
             "solver_report_": report,
         }
 
-    def _compose(self, fitted: dict[str, Any]) -> CalibrationMap:
-        maps, names = [fit.map_ for fit in fitted["calibrators_"]], fitted["groups_"]
+    def _compose(self) -> CalibrationMap:
+        maps, names = [fit.map_ for fit in self.calibrators_], self.groups_
         ensure(np.array_equal(names, np.unique(names)), "groups_ are not sorted, or not unique")
-        ensure(fitted["weights_"].shape == (len(names), 3), "weights_ are not those of the groups")
+        ensure(self.weights_.shape == (len(names), 3), "weights_ are not those of the groups")
         ensure(len(names) == len(maps), f"{len(maps)} fits of {len(names)} groups")
-        return GroupedMap((parts.stage_of(fitted["pooled_"]), *maps))
+        return GroupedMap((parts.stage_of(self.pooled_), *maps))
 
     def for_group(self, group: object) -> Calibrator:
         """Return the calibrator of one group, which can be exported.
@@ -218,7 +217,7 @@ class GroupedCalibrator(AroundWithColumns):
             result.feature_names_in_ = taken.feature_names_in_
         return result
 
-    def _read_beside(self, n_rows: int, given: object = None) -> tuple[NDArray[Any], ...]:
+    def _read_beside(self, n_rows: int, given: object) -> tuple[Array, ...]:
         places = find_groups(given, n_rows, self.groups_)
         if len(places) and not places.any():
             known = errors.some_in_words(self.groups_)
@@ -226,7 +225,7 @@ class GroupedCalibrator(AroundWithColumns):
             notices.warn(errors.CalibrantWarning(message))
         return (places,)
 
-    def predict_proba(self, scores: object, groups: object = None) -> NDArray[Any]:
+    def predict_proba(self, scores: object, groups: object = None) -> Floats:
         """Return calibrated probabilities, by the group of each row.
 
         Parameters
@@ -241,11 +240,11 @@ class GroupedCalibrator(AroundWithColumns):
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``.
         """
-        return self._predict_proba(scores, given=groups)
+        return self._predict_proba(scores, groups)
 
     def predict(self, scores: object, groups: object = None) -> Labels:
         """Return the label of the largest calibrated probability, by the group of each row."""
-        return self._predict(scores, given=groups)
+        return self._predict(scores, groups)
 
 
 def _mixture(
@@ -259,21 +258,17 @@ def _mixture(
         fits.append(separate)
     weights = weights[[True, change is not None, separate is not None]]
     mixture = parts.Mixture([clone(fit) for fit in fits], weights=weights.tolist())
-    return _composed(mixture, fits, weights_=weights)
+    mixture.weights_ = weights
+    return _composed(mixture, fits)
 
 
-def _composed(composition: parts.Composition, fits: list[Calibrator], **more: Any) -> Calibrator:
+def _composed(composition: parts.Composition, fits: list[Calibrator]) -> Calibrator:
     """Give a composition its fitted parts."""
     first = fits[0]
     composition.scores, composition.classes = first.scores, first.classes_
-    fitted = more | {
-        "calibrators_": fits,
-        "solver_report_": fits[-1].solver_report_,
-        "classes_": first.classes_,
-        "n_features_in_": first.n_features_in_,
-    }
-    fitted["map_"] = composition._compose(fitted)  # noqa: SLF001  (ours)
-    replace_state(composition, fitted)
+    composition.classes_, composition.n_features_in_ = first.classes_, first.n_features_in_
+    composition.calibrators_, composition.solver_report_ = fits, fits[-1].solver_report_
+    composition.map_ = composition._compose()  # noqa: SLF001  (ours)
     return composition
 
 
@@ -301,8 +296,8 @@ class _Group:
 
     def changed(self, strength: float) -> Floats:
         """Return held-out probabilities of the labels by the fit of all, changed for this group."""
-        known = [{"temperature": UNCHANGED}]
-        results = parts.cross_fit([_change(strength)], self.pooled, self.folds, known=known)
+        change = _change(strength)
+        results = parts.cross_fit([change], self.pooled, self.folds, temperature=UNCHANGED)
         return self.of_labels(results[0].rows)
 
 

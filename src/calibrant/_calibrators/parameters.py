@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from inspect import cleandoc
 from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
@@ -66,6 +66,7 @@ def _names(entry: str) -> list[str]:
     return [name.strip(" *") for name in head.split(",")]
 
 
+Default = TypeVar("Default")
 Estimator = TypeVar("Estimator")
 
 SMALLEST_POSITIVE = math.ulp(0.0)
@@ -84,13 +85,13 @@ EXAMPLE = """\
 
 def number(
     *,
-    default: Any,
+    default: Default,
     low: float = 0.0,
     high: float = math.inf,
     whole: bool = False,
     infinite: bool = False,
     words: tuple[str, ...] = (),
-) -> Any:
+) -> Default:
     """Declare a parameter that is a number in [low, high], or one of ``words``.
 
     It may be None if that is its default. Solvers get None for a word, which all of them know.
@@ -102,13 +103,13 @@ def number(
         elif value is not None or default is not None:
             gate.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
 
-    def read(value: Any) -> float | None:
+    def read(value: float | str | None) -> float | None:
         return None if value is None or isinstance(value, str) else (int if whole else float)(value)
 
     return field(default=default, metadata={"check": check, "read": read})
 
 
-def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> Any:
+def choice(allowed: tuple[object, ...] = (True, False), *, default: Default) -> Default:
     """Declare a parameter that is one of a few values."""
 
     def check(name: str, value: object) -> None:
@@ -117,7 +118,7 @@ def choice(allowed: tuple[object, ...] = (True, False), *, default: object) -> A
     return field(default=default, metadata={"check": check, "read": type(default)})
 
 
-def number_of_jobs(*, default: int | None) -> Any:
+def number_of_jobs(*, default: Default) -> Default:
     """Declare ``n_jobs``, which is no part of a fit."""
     return field(default=default, metadata={"check": threads.check_jobs, "stored": False})
 
@@ -127,23 +128,15 @@ def fitted(*, init: Literal[False] = False) -> Any:
     return field(init=init)
 
 
-def leading(*, default: object = MISSING, kw_only: Literal[False]) -> Any:
-    """Declare a parameter that may be given by its place.
-
-    Say ``kw_only=False`` where it is called: type checkers look there, not here.
-    """
-    return field(default=default, kw_only=kw_only)
-
-
 @dataclass_transform(
     kw_only_default=True,
     eq_default=False,
-    field_specifiers=(number, choice, number_of_jobs, fitted, leading, field),
+    field_specifiers=(number, choice, number_of_jobs, fitted, field),
 )
 class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
         is_public = vars(cls).get("method") and cls.__module__.startswith("calibrant.")
@@ -190,7 +183,7 @@ class FromMap(property):
         super().__init__(lambda fit: getattr(fit.map_, name), doc=f"``map_.{name}``.")
 
 
-def replace_state(estimator: object, fitted: dict[str, Any]) -> None:
+def replace_state(estimator: object, fitted: dict[str, object]) -> None:
     """Replace the fitted attributes of an estimator; parameters stay.
 
     A new dictionary takes the place of the old one in a single assignment, because other threads

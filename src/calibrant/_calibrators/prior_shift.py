@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.class_weight import compute_class_weight
 
 from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import FromMap, fitted, number, replace_state
+from calibrant._calibrators.parameters import FromMap, fitted, number
 from calibrant._maps.logits import PriorMap
 from calibrant._solvers.prior_shift import (
     prior_interval,
@@ -22,7 +23,7 @@ from calibrant._solvers.prior_shift import (
     solve_priors,
 )
 from calibrant._solvers.report import SolverReport
-from calibrant._types import Floats, Labels, Wholes
+from calibrant._types import Floats, Label, Labels, Wholes
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
@@ -106,8 +107,8 @@ class PriorShift(Calibrator):
     stands_alone = False
     _most_points = 0
 
-    to_priors: Any = None
-    from_priors: Any = None
+    to_priors: ArrayLike | Mapping[Label, float] | None = None
+    from_priors: ArrayLike | Mapping[Label, float] | None = None
     alpha: float = number(default=0.05, high=1.0)
 
     map_: PriorMap = fitted()
@@ -123,7 +124,7 @@ class PriorShift(Calibrator):
     def _n_parameters(self, n_classes: int) -> int:
         return n_classes if self.from_priors is None else 1
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         total = float(batch.weight.sum())
         from_priors = _read_priors("from_priors", self.from_priors, batch.classes)
         if from_priors is None:
@@ -135,8 +136,8 @@ class PriorShift(Calibrator):
 
     @staticmethod
     def _shift(
-        from_priors: Floats, to_priors: Floats | None, n_rows: float, classes: Any, kind: str
-    ) -> dict[str, Any]:
+        from_priors: Floats, to_priors: Floats | None, n_rows: float, classes: Labels, kind: str
+    ) -> dict[str, object]:
         """Return what is fitted, without an estimate; a class that never came stays as it is."""
         to_priors = from_priors if to_priors is None else to_priors
         never = from_priors <= 0.0
@@ -177,7 +178,7 @@ class PriorShift(Calibrator):
                 "estimate; set to_priors=None to estimate the priors from rows"
             )
         self._check_parameters()
-        rows = checked_rows(result, scores)
+        rows = result._checked_rows(scores)  # noqa: SLF001  (itself)
         if len(rows) == 0:
             raise errors.ShapeError("scores has no rows; adapt needs at least one")
         weight = gate.check_weights(sample_weight, len(rows))
@@ -227,7 +228,7 @@ class PriorShift(Calibrator):
         >>> shift.predict_proba([[0.5, 0.5]])
         array([[0.9, 0.1]])
         """
-        return cls._undoing("class_weight", class_weight, y, parameters)
+        return cls(**parameters)._undo("class_weight", class_weight, y)  # noqa: SLF001  (itself)
 
     @classmethod
     def from_sampling(cls, rates: object, y: object, **parameters: Any) -> Self:
@@ -265,18 +266,16 @@ class PriorShift(Calibrator):
         """
         if isinstance(rates, str):
             raise errors.ParameterError(f"rates={rates!r} must be a dict, or one number per class")
-        return cls._undoing("rates", rates, y, parameters)
+        return cls(**parameters)._undo("rates", rates, y)  # noqa: SLF001  (itself)
 
-    @classmethod
-    def _undoing(cls, name: str, factors: object, y: object, parameters: dict[str, Any]) -> Self:
-        """Return the fitted map from counts times factors, which ``name`` gave, to counts."""
+    def _undo(self, name: str, factors: object, y: object) -> Self:
+        """Fit the map from counts times factors, which ``name`` gave, to counts."""
         for own in BY_CLASS:
-            if own in parameters:
+            if getattr(self, own) is not None:
                 raise errors.ParameterError(f"{own} is computed from {name} and y; leave {own} out")
-        made = cls(**parameters)
-        made._check_parameters()
-        gate.check_option("scores", made.scores, gate.KINDS)
-        classes, index = _read_classes(y, made.classes, made.scores)
+        self._check_parameters()
+        gate.check_option("scores", self.scores, gate.KINDS)
+        classes, index = _read_classes(y, self.classes, self.scores)
         counts = np.bincount(index, minlength=len(classes))
         if not isinstance(factors, str | Mapping):
             numbers = _as_numbers(name, factors, len(classes), positive=True)
@@ -286,24 +285,24 @@ class PriorShift(Calibrator):
         except (TypeError, ValueError) as error:
             raise errors.ParameterError(f"{name}={errors.in_words(factors)}: {error}") from None
         weights = _as_numbers(name, weights, len(classes), positive=True)
-        made.from_priors, made.to_priors, made.classes = weights * counts, counts, classes
+        self.from_priors, self.to_priors, self.classes = weights * counts, counts, classes
         before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
-        about = {"classes_": classes, "n_features_in_": len(classes)}
-        kind = gate.two_column_kind(made.scores)
-        replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
-        return made
+        kind = gate.two_column_kind(self.scores)
+        self.__dict__ |= self._shift(before, after, math.inf, classes, kind)
+        self.classes_, self.n_features_in_ = classes, len(classes)
+        return self
 
 
-def _read_classes(y: Any, told: Any, kind: str) -> tuple[Labels, Wholes]:
-    """Return the classes, as told or sorted, and the place of each label among them.
+def _read_classes(y: object, given: ArrayLike | None, kind: str) -> tuple[Labels, Wholes]:
+    """Return the classes, as given or sorted, and the place of each label among them.
 
     Every class has a label; of one column it is known which class is the positive one.
     """
     n_rows = len(y) if hasattr(y, "__len__") else 0
-    if told is None:
+    if given is None:
         classes, index = gate.distinct_labels(y, n_rows)
     else:
-        index, classes = gate.check_labels(y, n_rows, len(np.atleast_1d(told)), classes=told)
+        index, classes = gate.check_labels(y, n_rows, len(np.atleast_1d(given)), classes=given)
     missing = np.bincount(index, minlength=len(classes)) == 0
     if missing.any():
         name = errors.in_words(classes[int(np.argmax(missing))])
@@ -317,17 +316,8 @@ def _read_classes(y: Any, told: Any, kind: str) -> tuple[Labels, Wholes]:
                 f"y has {len(classes)} classes, but scores={kind!r} is for two; pass one column "
                 f"for each class, with scores={gate.two_column_kind(kind)!r}"
             )
-        gate.check_positive(classes, are_given=told is not None)
+        gate.check_positive(classes, are_given=given is not None)
     return classes, index
-
-
-def checked_rows(calibrator: Calibrator, scores: object) -> Floats:
-    """Return rows as the map of a fitted calibrator takes them."""
-    kind = calibrator._kind  # noqa: SLF001  (ours)
-    matrix = gate.to_matrix(scores, kind)
-    order = calibrator._check_columns(scores, matrix.shape)  # noqa: SLF001  (ours)
-    rows = gate.check_rows(matrix, kind, calibrator.normalize)
-    return rows if order is None else np.take(rows, order, axis=1)
 
 
 def _read_priors(name: str, given: object, classes: Labels) -> Floats | None:

@@ -1,23 +1,37 @@
-"""Maps of the logits: temperature, vector and matrix scaling, Dirichlet calibration, a spline."""
+"""Maps of the logits: temperature, vector, matrix and structured scaling, Dirichlet, a spline."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from scipy.special import log_softmax
 
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, fitted, number
-from calibrant._maps.logits import AffineMap, DirichletMap, SplineMap, TemperatureMap
+from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
+from calibrant._maps.logits import (
+    AffineMap,
+    DirichletMap,
+    SplineMap,
+    StructuredMap,
+    TemperatureMap,
+)
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.monotone_spline import solve_monotone_spline
 from calibrant._solvers.rows import AT_SCORES, AT_TEMPERATURE, SMOOTH_POINTS
+from calibrant._solvers.structured import refit_structured, solve_structured
 from calibrant._solvers.temperature import HELD, solve_temperature
 
 if TYPE_CHECKING:
     from calibrant._gate import SimplexBatch
+    from calibrant._solvers.structured import StructuredFit
+
+
+FORMS = ("auto", "matrix", "diagonal")
+
+MOST_CLASSES = 200
+"""Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
 
 
 class LogitCalibrator(Calibrator):
@@ -146,7 +160,7 @@ class _AffineScaling(LogitCalibrator):
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         options = self._options()
         penalty = RidgePenalty(options.pop("ridge"), options.pop("odir", 0.0))
         full = self._fits_matrix(batch.n_classes)
@@ -247,12 +261,150 @@ class DirichletCalibration(MatrixScaling):
 
     map_: DirichletMap = fitted()
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         if batch.kind == "logits":
             batch = replace(batch, scores=log_softmax(batch.scores, axis=1))
-        result, report = super()._solve(batch).values()
-        numbers = {field.name: getattr(result, field.name) for field in fields(result)}
-        return {"map_": DirichletMap(**numbers), "solver_report_": report}
+        fitted = super()._solve(batch)
+        affine = cast("AffineMap", fitted["map_"])
+        numbers = affine.coef, affine.intercept, affine.zero_logit
+        return fitted | {"map_": DirichletMap(*numbers, affine.kind)}
+
+
+class StructuredScaling(LogitCalibrator):
+    """Structured scaling: softmax(z / T + A x + c), shrunk to temperature scaling.
+
+    z are the logits, and x = log(q + bound), minus its mean over the row, are bounded logarithms of
+    the temperature-scaled probabilities q. Ridge penalties shrink the diagonal of A to a common
+    value and all other entries of A and c to zero, with strengths that need no tuning. Corrects
+    single classes and pairs of classes; the order of the classes can change.
+
+    Parameters
+    ----------
+    form : {"auto", "matrix", "diagonal"}, default="auto"
+        "matrix" lets each class depend on all others, "diagonal" only on itself. "auto" is a
+        matrix up to 200 classes, where it is both affordable and better.
+    strength : "evidence" or float, default="evidence"
+        Factor of all penalties. "evidence" adapts those on the diagonal, off it and on the
+        intercepts to the calibration set. 0 is no penalty; a very large number is temperature
+        scaling.
+    prior_strength : float, default=1000
+        Number of pseudo-observations, rows of the calibration set with temperature-scaled labels,
+        that shrink the map towards temperature scaling where there are few rows or no errors. It
+        falls as the map proves to differ. 0 means none.
+    bound : float, default=0.02
+        Constant added to q before the logarithm. 0 leaves the logarithms unbounded, as in matrix
+        scaling.
+    tol : float, default=1e-6
+        Largest gradient of the mean NLL, each in units of its curvature.
+    max_rounds : int, default=100
+        Largest number of iterations of Newton's method.
+
+    Attributes
+    ----------
+    inverse_temperature_ : float
+        1 / T, not negative.
+    coef_ : ndarray of shape (n_classes, n_classes) or (n_classes,)
+        Matrix A, or its diagonal.
+    intercept_ : ndarray of shape (n_classes,)
+        Intercepts c.
+    scale_ : float
+        Inverse temperature of q.
+    solver_report_ : SolverReport
+        Convergence of the solver; its notes name the penalties.
+
+    Notes
+    -----
+    A penalty is a number of rows times half the square of a parameter: 32 for the diagonal's
+    distance from its common value, 16 off it, 4 for intercepts, 1 for the common value and for
+    the distance of 1 / T from temperature scaling's. These numbers and the bound come from
+    cross-validation within the validation parts of 46 real classifiers, where doubling or halving
+    them changes the NLL by less than half a percent on average. "evidence" takes three steps of
+    MacKay's fixed point from there: few labels per class, or classes that need nothing, give
+    stronger penalties. A weight is a number of rows: all of them doubled are twice as many rows
+    against the same penalties, which shrink the map less.
+
+    The penalised problem is convex, with a single optimum, which exists also where classes have
+    no label. It is solved by Newton's method with conjugate gradients.
+
+    References
+    ----------
+    .. [1] E. Berta, D. Holzmueller, M. I. Jordan, F. Bach, "Structured Matrix Scaling for
+       Multi-Class Calibration", 2025.
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992.
+
+    Examples
+    --------
+    >>> from calibrant import StructuredScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=2, tilt=(4, 1, 1))
+    >>> calibrator = StructuredScaling().fit(tilted, y)
+    >>> calibrator.predict_proba([[0.855, 0.137, 0.008]]).round(1)  # of 0.5, 0.4, 0.1
+    array([[0.5, 0.4, 0.1]])
+    """
+
+    method = "structured"
+    title = "Structured"
+    summary = "a matrix of weights, held near one temperature"
+    good_for = "classes that are biased differently"
+    place = 15
+    _unlabelled = "their probabilities are shrunk, like those of rare classes"
+    _starts_at_temperature = True
+
+    form: str = choice(FORMS, default="auto")
+    strength: str | float = number(default="evidence", high=1e12, words=("evidence",))
+    bound: float = number(default=0.02, high=1.0)
+    prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
+    tol: float = number(default=1e-6)
+    max_rounds: int = number(default=100, low=1, whole=True)
+    map_: StructuredMap = fitted()
+
+    inverse_temperature_ = FromMap("inverse_temperature")
+    coef_ = FromMap("coef")
+    intercept_ = FromMap("intercept")
+    scale_ = FromMap("scale")
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes  # the penalties hold the matrix
+
+    def _fits_matrix(self, n_classes: int) -> bool:
+        return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
+
+    def _fit_whole(
+        self,
+        batch: SimplexBatch,
+        temperature: TemperatureMap | None = None,
+        like: StructuredFit | None = None,
+    ) -> StructuredFit:
+        """Fit a checked calibration set, to return what fits to parts of it begin with."""
+        return solve_structured(
+            batch,
+            full=self._fits_matrix(batch.n_classes),
+            strength=None if isinstance(self.strength, str) else float(self.strength),
+            bound=float(self.bound),
+            prior_strength=float(self.prior_strength),
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+            zero_probability=self.zero_probability,
+            temperature=temperature,
+            like=like,
+        )
+
+    def _solve(
+        self,
+        batch: SimplexBatch,
+        temperature: TemperatureMap | None = None,
+        whole: StructuredFit | None = None,
+        whole_weight: float | None = None,
+    ) -> dict[str, object]:
+        """Fit the batch: that of ``whole``, or, if its weight is given, a part of its rows."""
+        if whole is None:
+            whole = self._fit_whole(batch, temperature)
+        result, report = whole[:2]
+        if whole_weight is not None:
+            result, report = refit_structured(
+                batch, whole, whole_weight, tol=self.tol, max_rounds=self.max_rounds
+            )
+        return {"map_": result, "solver_report_": report}
 
 
 class MonotoneSpline(LogitCalibrator):

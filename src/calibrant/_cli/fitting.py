@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,13 +22,14 @@ from calibrant._cli.reading import naming_file, outline, read_any, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
+    from calibrant._types import Label
 
 
 @command()
@@ -50,7 +52,7 @@ def fit(val: Path, method: str, output: Path, request: Request, priors: str | No
       calibrant fit days/ -o model.calibrant
       calibrant fit val.csv -o model.calibrant --columns score --features age,plan
     """  # noqa: D301
-    from calibrant import model_file
+    from calibrant import FeatureCalibrator, model_file
     from calibrant.errors import ConvergenceWarning
 
     if (request.groups is not None) + bool(request.features) + (priors is not None) > 1:
@@ -73,7 +75,7 @@ def fit(val: Path, method: str, output: Path, request: Request, priors: str | No
     for text in texts:
         tell(f"warning: {text}")
     n_rows, n_read = data.count_rows()
-    result: dict[str, object] = {
+    result = {
         "method": method,
         "rows": n_rows,
         "rows_read": n_read,
@@ -86,8 +88,8 @@ def fit(val: Path, method: str, output: Path, request: Request, priors: str | No
     fitted, of_all, why = method, f"{n_rows:,} rows of {data.source}", ""
     if n_rows < n_read:
         of_all = f"{n_rows:,} of {n_read:,} rows of {data.source}, sampled by content"
-    if request.features:
-        report: Any = calibrator.report_  # of a FeatureCalibrator
+    if isinstance(calibrator, FeatureCalibrator):
+        report = calibrator.report_
         result["features"] = {
             "share": report.share,
             "nll": report.nll,
@@ -103,24 +105,28 @@ def _fit(method: str, data: Aligned | FileChunks, priors: str | None) -> Calibra
     from calibrant import Chain, FeatureCalibrator, GroupedCalibrator, PriorShift
     from calibrant._calibrators.methods import make_calibrator
 
-    given: Any = {"scores": data.rows.kind, "classes": data.classes, "normalize": data.normalize}
-    calibrator: Any = make_calibrator(method, has_absent=data.rows.has_absent, **given)
+    def of_these(make: Callable[..., Calibrator], *parts: object) -> Calibrator:
+        kind, classes, normalize = data.rows.kind, data.classes, data.normalize
+        return make(*parts, scores=kind, classes=classes, normalize=normalize)
+
+    calibrator = of_these(partial(make_calibrator, method, has_absent=data.rows.has_absent))
     by_row: dict[str, object] = {}
     if priors is not None:
         shift = PriorShift(to_priors=_read_priors(priors, data.classes or data.labels().tolist()))
-        calibrator = Chain([calibrator, shift], **given)
+        calibrator = of_these(Chain, [calibrator, shift])
     if data.features is not None:
-        calibrator, by_row = FeatureCalibrator(calibrator, **given), {"features": data.features}
+        calibrator, by_row = of_these(FeatureCalibrator, calibrator), {"features": data.features}
     if data.groups is not None:
-        calibrator, by_row = GroupedCalibrator(calibrator, **given), {"groups": data.groups}
+        calibrator, by_row = of_these(GroupedCalibrator, calibrator), {"groups": data.groups}
     with data.explained():
         calibrator.fit(*data.to_fit(), **by_row)
-    return calibrator  # type: ignore[no-any-return]
+    return calibrator
 
 
-def _read_priors(text: str, classes: Sequence[object]) -> dict[Any, float]:
+def _read_priors(text: str, classes: Sequence[str | int]) -> dict[Label, float]:
     """Return the share of each class, as ``no=0.98,yes=0.02`` says it."""
-    by_text, priors = {str(label): label for label in classes}, {}
+    by_text = {str(label): label for label in classes}
+    priors: dict[Label, float] = {}
     for part in split_names(text):
         name, _, share = part.rpartition("=")
         try:

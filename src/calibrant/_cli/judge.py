@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -97,7 +97,7 @@ def judge(
         result, columns = _answer(given, asked)
     facts = result.to_dict()
     if output is not None and plan is not None:
-        copy_rows(labelled, cast("list[int]", facts["rows"]), output)
+        copy_rows(labelled, columns["row"].tolist(), output)
     elif output is not None:
         write_columns(output, columns)
     for name in ("probabilities", "win_probability"):  # which -o writes
@@ -176,8 +176,10 @@ class Given:
         return groups_of(self.rows.column(name), self.rows.place, option)
 
 
-def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, object]]:
-    """Return what is asked for, and a table to write: nothing for a plan."""
+def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, Array]]:
+    """Return what is asked for, and a table to write, or the rows of a plan."""
+    import numpy as np
+
     from calibrant import judge as judges
 
     items = None if asked.items is None else given.column(asked.items, "--items")
@@ -206,8 +208,9 @@ def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, object]]:
             confidence_level=asked.level,
             random_state=asked.seed,
         )
-        means, lows, highs = zip(*compared.means, strict=True)
-        return compared, {"group": compared.groups, "mean": means, "low": lows, "high": highs}
+        means = np.array(compared.means).T
+        columns = dict(zip(("mean", "low", "high"), means, strict=True))
+        return compared, {"group": np.array(compared.groups), **columns}
     if asked.plan is not None:
         plan = judges.plan_labels(
             given.human,
@@ -219,7 +222,7 @@ def _answer(given: Given, asked: Asked) -> tuple[Result, dict[str, object]]:
             confidence_level=asked.level,
             random_state=asked.seed,
         )
-        return plan, {}
+        return plan, {"row": plan.rows}
     return _estimate_mean(given, asked)
 
 
@@ -231,7 +234,7 @@ def _in_order_of_words(given: Given) -> Array:
     return given.judged[:, sorted(range(len(texts)), key=texts.__getitem__)]
 
 
-def _estimate_mean(given: Given, asked: Asked) -> tuple[Result, dict[str, object]]:
+def _estimate_mean(given: Given, asked: Asked) -> tuple[Result, dict[str, Array]]:
     """Estimate the mean of all rows; return it, and calibrated probabilities of the others."""
     from calibrant.judge import calibrate_judge
 

@@ -7,7 +7,6 @@ import re
 import sys
 import traceback
 import warnings
-from typing import Any
 
 import click
 
@@ -59,7 +58,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _run(words)
 
 
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     tell(f"warning: {message}")
 
 

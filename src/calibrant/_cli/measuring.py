@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -14,13 +14,16 @@ from calibrant._cli.reading import read_any, read_file, show, tell
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from calibrant._calibrators.base import Calibrator
     from calibrant._files.align import Aligned
     from calibrant._files.chunks import FileChunks
     from calibrant._files.source import Request
+    from calibrant._result import Result
     from calibrant._types import ScoresKind
-    from calibrant.metrics import CalibrationTest
+    from calibrant.metrics import Predictions
     from calibrant.report import Comparison
 
     Two = tuple[Aligned, Aligned, dict[str, str]]
@@ -86,15 +89,29 @@ def evaluate(
         advance(0, None, f"measuring {data.source}")
         with data.explained():
             rows, classes = data.to_measure()
-            drawn: dict[str, Any] = {"n_bins": bins, "strategy": strategy, "random_state": seed}
-            drawn["classes"] = classes
             result = metrics.evaluate(
-                rows, ordered=ordered, groups=data.groups, n_resamples=resamples, **drawn
+                rows,
+                ordered=ordered,
+                groups=data.groups,
+                n_resamples=resamples,
+                n_bins=bins,
+                strategy=strategy,
+                random_state=seed,
+                classes=classes,
             )
             shares = metrics.class_shares(rows, classes=classes)
             if resamples:
-                test = metrics.calibration_test(rows, n_resamples=TEST_DRAWS * resamples, **drawn)
-            further = _measure_further(data, rows, costs, seed)
+                test = metrics.calibration_test(
+                    rows,
+                    n_resamples=TEST_DRAWS * resamples,
+                    n_bins=bins,
+                    strategy=strategy,
+                    random_state=seed,
+                    classes=classes,
+                )
+            further = []
+            if isinstance(rows, metrics.Predictions):  # costs and features need all rows
+                further = [*_measure_further(data, rows, costs, seed)]
     numbers = {"source": data.source, **result.to_dict(), "shares": shares.to_dict()}
     numbers |= {"p_value": None if test is None else test.p_value}
     lines = [data.source, *str(result).splitlines()]
@@ -102,50 +119,43 @@ def evaluate(
         # Their accuracy would be that of "confidence above 1/2", which nobody predicted.
         del numbers["accuracy"]
         lines = [line for line in lines if not line.startswith("accuracy")]
-        right = metrics.share_interval(
-            result.binary.observed, result.n_rows, result.confidence_level
-        )
+        observed = result.binary.observed
+        right = metrics.share_interval(observed, result.n_rows, result.confidence_level)
         numbers["right_answers"] = right._asdict()
         lines.append("Right answers: {:.2%} ({:.2%} to {:.2%}).".format(*right))
     if result.by_group is not None:
         lines.append(f"Worst group: {result.by_group.worst}.")
     if test is not None:
-        lines.append(_describe_test(test, shares.classes))
+        of = "the confidence" if test.metric == "confidence" else f"class {shares.classes[1]}"
+        sign = "no sign of miscalibration" if test.p_value > 0.05 else "it is not calibrated"
+        lines.append(f"Calibration test of {of}: p = {test.p_value:.3g}: {sign}.")
     if result.binary is None and (off := describe_shares(shares)):
         lines.append(f"{off[0].upper()}{off[1:]}.")
-    for name, (value, text) in further.items():
-        numbers[name] = value.to_dict()
+    for name, own, text in further:
+        numbers[name] = own.to_dict()
         lines.append(text)
     show(numbers, "\n".join(lines))
 
 
 def _measure_further(
-    data: Aligned | FileChunks, rows: Any, costs: Path | None, seed: int
-) -> dict[str, tuple[Any, str]]:
-    """Measure costs of decisions and segments of rows, if they were asked for, with words."""
+    data: Aligned | FileChunks, rows: Predictions, costs: Path | None, seed: int
+) -> Iterator[tuple[str, Result, str]]:
+    """Yield costs of decisions and segments of rows, if they were asked for, with words."""
     from calibrant import _notices as notices
     from calibrant._text import money
     from calibrant.decisions import expected_cost, read_cost_file
     from calibrant.metrics import calibration_segments
 
-    result: dict[str, tuple[Any, str]] = {}
     if costs is not None:
         is_single, positive = data.rows.is_single, data.request.positive
         table = read_cost_file(costs, rows.classes, positive, is_single=is_single)
         with notices.kept():  # metrics have warned of the order of columns
             cost = expected_cost(rows, costs=table.matrix)
         words = f"{money(cost.realised)}; predicted by the probabilities: {money(cost.predicted)}"
-        result["cost"] = cost, f"Mean cost per decision: {words}."
+        yield "cost", cost, f"Mean cost per decision: {words}."
     if data.features is not None:
         segments = calibration_segments(rows, features=data.features, random_state=seed)
-        result["segments"] = segments, str(segments)
-    return result
-
-
-def _describe_test(test: CalibrationTest, classes: Any) -> str:
-    of = "the confidence" if test.metric == "confidence" else f"class {classes[1]}"
-    verdict = "no sign of miscalibration" if test.p_value > 0.05 else "it is not calibrated"
-    return f"Calibration test of {of}: p = {test.p_value:.3g}: {verdict}."
+        yield "segments", segments, str(segments)
 
 
 @command()
@@ -193,7 +203,7 @@ def compare(
             classes, is_single = fit_to.check().classes, fit_to.rows.is_single
             table = read_cost_file(costs, classes, request.positive, is_single=is_single).matrix
     has_absent = fit_to.rows.has_absent or judge_on.rows.has_absent
-    with progress_bar("comparing") as advance:
+    with progress_bar("comparing") as advance, fit_to.explained(), judge_on.explained():
         comparison = reports.compare(
             fit_to.y,
             fit_to.scores,
@@ -241,8 +251,6 @@ def read_two(val: Path, test: Path | None, request: Request, test_labels: Path |
             f"{first.source} holds {first.rows.kind}, but {second.source} {second.rows.kind}; "
             "choose one by --scores, or convert a file"
         )
-    first.check()
-    second.check()
     return first, second, {"calibration": first.source, "test": second.source}
 
 
@@ -255,7 +263,7 @@ def split_rows(path: Path, test: Path | None, request: Request, share: float, se
     if not (test is None or is_same(path, test)):
         raise PredictionFileError(f"{path}: --split is for one file; leave out {test}")
     whole = read_file(path, request, positive_last=True)
-    n_rows = whole.check().n_rows
+    n_rows = len(whole.y)
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")
     n_val = min(max(1, round(share * n_rows)), n_rows - 1)
@@ -269,9 +277,9 @@ def split_rows(path: Path, test: Path | None, request: Request, share: float, se
     return val, test_rows, sources
 
 
-def _choose(methods: str | None, *, has_absent: bool) -> Any:
+def _choose(methods: str | None, *, has_absent: bool) -> list[str] | dict[str, Calibrator] | None:
     """Return the methods to compare: names, or calibrators that know of absent options."""
-    from calibrant._calibrators.masked import CAPABLE
+    from calibrant._calibrators.around import CAPABLE
     from calibrant._calibrators.methods import make_calibrator
 
     names = None if methods is None else methods.split(",")
@@ -289,15 +297,19 @@ def apply_lines(method: str, val: Path, test: Path | None, request: Request) -> 
     unused = [c for name, own in columns.items() if name != method for c in own if c]
     request = replace(request, ignore=(*request.ignore, *unused))
     own = {"grouped": ["groups"], "features": ["features"]}.get(method, [])
-    of_fit = words(request, ["part", *SCORES, *own])
-    of_apply = words(request, ["part", "normalize", "label", "columns", "ignore"])
-    of_apply += words(request, own) if method == "grouped" else []
-    fit = ["calibrant", "fit", str(val), *of_fit, "--method", "auto" if own else method]
-    apply = ["calibrant", "apply", "model.calibrant", str(new), *of_apply]
-    return [
-        shlex.join([*fit, "--output", "model.calibrant"]),
-        shlex.join([*apply, "--output", f"calibrated{suffix or '.csv'}"]),
+    of_apply = [
+        "part",
+        "normalize",
+        "label",
+        "columns",
+        "ignore",
+        *(own if "groups" in own else []),
     ]
+    fit = [str(val), *words(request, ["part", *SCORES, *own])]
+    fit += ["--method", "auto" if own else method, "--output", "model.calibrant"]
+    apply = ["model.calibrant", str(new), *words(request, of_apply)]
+    apply += ["--output", f"calibrated{suffix or '.csv'}"]
+    return [shlex.join(["calibrant", "fit", *fit]), shlex.join(["calibrant", "apply", *apply])]
 
 
 def describe(comparison: Comparison) -> str:

@@ -32,7 +32,7 @@ class OutputPath(click.Path):
 class SafeCommand(click.Command):
     """A command that refuses to write over what it reads, before it does anything."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         _refuse_outputs(self.params, ctx.params)
         return super().invoke(ctx)

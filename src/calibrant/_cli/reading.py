@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._calibrators.shift_check import ScoreSums
+    from calibrant._calibrators.checks import ScoreSums
     from calibrant._files.align import Aligned
     from calibrant._files.apply import CalibratedFile
     from calibrant._files.chunks import FileChunks

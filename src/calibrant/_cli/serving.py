@@ -125,6 +125,7 @@ def decide(
       calibrant decide model.calibrant new.csv -o decisions.csv --costs costs.csv
       calibrant decide model.calibrant new.csv -o sets.csv --coverage 0.9 --calibration other.csv
     """  # noqa: D301
+    from calibrant._files.formats import calibrated_table
     from calibrant._gate import is_single
     from calibrant.decisions import ConformalSets, action_costs, read_cost_file
 
@@ -137,7 +138,8 @@ def decide(
         )
     calibrator = load_calibrator(model, request)
     served = serve(calibrator, file, replace(request, usual_part="test"))
-    p, classes, table = served.probabilities, calibrator.classes_, served.table()
+    p, classes = served.probabilities, calibrator.classes_
+    table = calibrated_table(served.calibration, p, served.rows)
     result: dict[str, object] = {"output": str(output), "rows": len(p), "source": str(file)}
     columns: dict[str, list[object]] = {}
     facts: dict[str, str] = {}

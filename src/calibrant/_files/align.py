@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from calibrant._files.source import Place, Rows
     from calibrant._gate import FeatureColumn, SimplexBatch
+    from calibrant._predictions import Predictions
     from calibrant._types import Array, Bools, Labels, Wholes
 
     Classes = list[str | int]
@@ -53,7 +54,7 @@ class Aligned:
     request: Request
 
     @property
-    def scores(self) -> Any:
+    def scores(self) -> Array | NamedMatrix:
         """The matrix, with the names of its columns where they have any."""
         names = self.rows.place.names
         return self.rows.scores if names is None else NamedMatrix(self.rows.scores, names)
@@ -83,11 +84,11 @@ class Aligned:
         """Return the distinct labels."""
         return np.unique(self.y)
 
-    def to_fit(self) -> tuple[Any, ...]:
+    def to_fit(self) -> tuple[object, ...]:
         """Return what ``fit`` takes."""
         return self.scores, self.y
 
-    def to_measure(self) -> tuple[Any, Classes | None]:
+    def to_measure(self) -> tuple[Predictions, Classes | None]:
         """Return predictions that are checked once, for every metric; they know their classes."""
         from calibrant.metrics import Predictions  # which ``apply`` needs not
 
@@ -101,7 +102,7 @@ class Aligned:
         """Return some of the rows, which were checked."""
         return replace(self, rows=self.rows.take(rows), y=self.y[rows])
 
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Array | NamedMatrix:
         """Scores as metrics take them."""
         kind, names = self.rows.kind, self.rows.place.names
         if kind == "probabilities" and self.normalize is None:

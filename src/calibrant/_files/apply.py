@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from calibrant._atomic_file import new_directory
 from calibrant._bad_rows import ON_BAD_ROW, predict_good
 from calibrant._files.align import features_of, groups_of, refuse_other_columns, refuse_unknown
 from calibrant._files.formats import (
-    calibrated_table,
     files_below,
     find_format,
     labels_of_model,
@@ -32,13 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from calibrant._calibrators.base import Calibrator
-    from calibrant._calibrators.shift_check import ScoreSums, ShiftCheck
+    from calibrant._calibrators.checks import ScoreSums, ShiftCheck
     from calibrant._files.formats import Chunks
     from calibrant._files.source import Request, Rows, Source
-    from calibrant._types import Bools, Floats, Labels, Wholes
+    from calibrant._types import Array, Bools, Floats, Labels, Wholes
 
 NAMED_ROWS = 5
 """Number of bad rows that are named by their places."""
@@ -80,32 +77,26 @@ def apply_file(
         message = f"on_bad_row={on_bad_row!r} is for models of scores alone; repair the bad rows"
         raise errors.ParameterError(message, argument="on_bad_row", value=on_bad_row)
     sums = calibrator._score_sums() if is_checked else None  # noqa: SLF001  (ours)
-    apply = partial(_apply_file, calibrator, request, on_bad_row, sums)
+    apply = partial(_apply_one, calibrator, request, on_bad_row, sums)
     tables = files_below(path, "table") if path.is_dir() else []
-    if not tables:
-        applied = apply(progress, path, out)
-        return applied._replace(check=_checked(sums))
-    done = []
-    with new_directory(out) as directory:
-        for n, file in enumerate(tables, start=1):
-            target = directory / file.relative_to(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            done.append(apply(lambda *_: None, file, target))
-            progress(n, len(tables))
-    return Applied(
-        sum(one.n_rows for one in done),
-        sum(one.n_bad_rows for one in done),
-        [*chain(*(one.where for one in done))][:NAMED_ROWS],
-        name_others(path, tables),
-        _checked(sums),
-    )
+    if tables:
+        done, note = [], name_others(path, tables)
+        with new_directory(out) as directory:
+            for n, file in enumerate(tables, start=1):
+                target = directory / file.relative_to(path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                done.append(apply(lambda *_: None, file, target))
+                progress(n, len(tables))
+    else:
+        done = [apply(progress, path, out)]
+        note = done[0].note
+    n_rows, n_bad = sum(one.n_rows for one in done), sum(one.n_bad_rows for one in done)
+    where = [*chain(*(one.where for one in done))][:NAMED_ROWS]
+    check = sums.compare() if sums is not None and sums.n_rows > 1 else None
+    return Applied(n_rows, n_bad, where, note, check)
 
 
-def _checked(sums: ScoreSums | None) -> ShiftCheck | None:
-    return sums.compare() if sums is not None and sums.n_rows > 1 else None
-
-
-def _apply_file(
+def _apply_one(
     calibrator: Calibrator,
     request: Request,
     on_bad_row: str,
@@ -138,21 +129,6 @@ def _apply_file(
         known.write(file, out, calibrate, chunks())
     n_written = n_read - n_bad if on_bad_row == "skip" else n_read
     return Applied(n_written, n_bad, where, calibrate.source.note)
-
-
-def of_model(calibrator: Calibrator, request: Request) -> Request:
-    """Return what a model asks of a file; other columns of a table are written again."""
-    # Of several classes other numbers stay refused: they may be classes of another model.
-    names = getattr(calibrator, "feature_names_in_", ()) if is_single(calibrator.scores) else ()
-    beside = dict.fromkeys(_feature_names(calibrator), "the model was fitted with --features")
-    return replace(
-        request,
-        kind=calibrator.scores,
-        known_classes=calibrator.classes_.tolist(),
-        more={**request.more, **beside},
-        fitted=tuple(names),
-        reads_others=True,
-    )
 
 
 def _feature_names(calibrator: object) -> list[str]:
@@ -192,15 +168,6 @@ def _find_order(calibrator: Calibrator, source: Source) -> Wholes | None:
     return None
 
 
-def _groups_like(groups: Labels, known: Labels) -> Labels:
-    """Return groups of a file as those of a model are: numbers, if it was fitted to such."""
-    if known.dtype.kind not in "iufb":
-        return groups
-    by_text = {gate.key(name).casefold(): name for name in known.tolist()}
-    other = int(known.max()) + 1  # a group that is not there
-    return np.array([by_text.get(gate.key(name).casefold(), other) for name in groups.tolist()])
-
-
 class RowCalibration:
     """Calibrates rows of an open file, whose columns it has checked against the model's.
 
@@ -212,24 +179,40 @@ class RowCalibration:
         self, calibrator: Calibrator, path: Path, request: Request, sums: ScoreSums | None = None
     ) -> None:
         self._calibrator, self._groups, self._sums = calibrator, request.groups, sums
-        self.source = open_source(path, of_model(calibrator, request))
-        self.classes = calibrator.classes_
+        # Of several classes other numbers stay refused: they may be classes of another model.
+        single = is_single(calibrator.scores)
+        fitted = tuple(getattr(calibrator, "feature_names_in_", ())) if single else ()
+        beside = dict.fromkeys(_feature_names(calibrator), "the model was fitted with --features")
+        request = replace(
+            request,
+            kind=calibrator.scores,
+            known_classes=calibrator.classes_.tolist(),
+            more={**request.more, **beside},
+            fitted=fitted,
+            reads_others=True,  # to be written again
+        )
+        self.source, self.classes = open_source(path, request), calibrator.classes_
         self._order = _find_order(calibrator, self.source)
         names = self.source.place.names or [str(c) for c in self.classes]
         self.names = names if self._order is None else [names[j] for j in self._order]
 
-    def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[NDArray[Any], Bools]:
+    def __call__(self, rows: Rows, on_bad_row: str = "raise") -> tuple[Floats, Bools]:
         """Return calibrated rows, and which of them are good; bad ones are refused, or NaN."""
         calibrator, classes = self._calibrator, [str(c) for c in self.classes]
         by_row: dict[str, object] = {}
         if self._groups is not None:
-            values = groups_of(rows.column(self._groups), rows.place)
-            by_row["groups"] = _groups_like(values, calibrator.groups_)
+            groups, known = groups_of(rows.column(self._groups), rows.place), calibrator.groups_
+            if known.dtype.kind in "iufb":  # of a model that Python fitted to numbers
+                by_text = {gate.key(name).casefold(): name for name in known.tolist()}
+                other = int(known.max()) + 1  # a group that is not there
+                texts = [gate.key(name).casefold() for name in groups.tolist()]
+                groups = np.array([by_text.get(text, other) for text in texts])
+            by_row["groups"] = groups
         if names := _feature_names(calibrator):
             by_row["features"] = features_of(rows, names, calibrator.columns_)
         scores = rows.scores if self._order is None else rows.scores[:, self._order]
 
-        def predict(some: NDArray[np.generic]) -> Labels:
+        def predict(some: Array) -> Floats:
             # The columns are checked already: with these names the model asks no more.
             given = some if is_single(calibrator.scores) else NamedMatrix(some, classes)
             probabilities = calibrator.predict_proba(given, **by_row)
@@ -241,7 +224,8 @@ class RowCalibration:
         with errors.naming(replace(rows.place, names=ordered)):
             # Rows that are left out are still counted, so they are marked first.
             how = "raise" if on_bad_row == "raise" else "nan"
-            calibrated, good = predict_good(predict, scores, calibrator, how)
+            result, good = predict_good(predict, scores, calibrator, how)
+        calibrated = cast("Floats", result)
         if rows.has_absent:
             # What absent options got is for the others, where the model knows of no absent ones.
             absent = -np.inf if rows.kind == "logits" else 0.0
@@ -250,8 +234,7 @@ class RowCalibration:
         return calibrated, good
 
 
-@dataclass(frozen=True, slots=True)
-class CalibratedFile:
+class CalibratedFile(NamedTuple):
     """A file that was read and calibrated whole."""
 
     rows: Rows
@@ -259,15 +242,11 @@ class CalibratedFile:
     calibration: RowCalibration
 
     @property
-    def y(self) -> NDArray[Any]:
+    def y(self) -> Labels:
         """Labels, which are classes of the model."""
         y = labels_of_model(self.rows, self.calibration.classes)
         refuse_unknown(y, self.calibration.classes.tolist(), self.rows.place)
         return y
-
-    def table(self) -> Any:
-        """Return the columns of the file, with probabilities in place of scores, as Arrow's."""
-        return calibrated_table(self.calibration, self.probabilities, self.rows)
 
 
 def calibrate_file(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from calibrant.errors import PredictionFileError, some_in_words
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from calibrant._files.source import Request
-    from calibrant._types import Labels
+    from calibrant._types import Array, Labels
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 """Names of arrays of scores in an npz file, and what they hold."""
@@ -34,7 +32,7 @@ def read_npy(path: Path, request: Request) -> Source:
     return Source.of(Rows(scores, kind, labels, Place(str(path))))
 
 
-def _map_npy(path: Path) -> NDArray[Any]:
+def _map_npy(path: Path) -> Array:
     with decoding(path):
         return np.lib.format.open_memmap(path, mode="r")
 
@@ -42,10 +40,8 @@ def _map_npy(path: Path) -> NDArray[Any]:
 def read_npz(path: Path, request: Request) -> Source:
     """Read the scores in an npz file, and the labels and the columns that belong to them."""
     archive = Archive(path)
-    name = archive.find_scores(request)
-    prefix, sep, stem = name.rpartition("_")
-    prefix += sep
-    scores = _to_matrix(archive.load(name), f"{path}: {name}", request.kind)
+    prefix, stem = archive.find_scores(request)
+    scores = _to_matrix(archive.load(prefix + stem), f"{path}: {prefix}{stem}", request.kind)
     n_rows, n_columns = scores.shape
     kind = kind_of(request.kind, n_columns, str(path), ARRAYS[stem])
     classes, labels = archive.load_classes(n_classes_of(kind, n_columns)), None
@@ -75,12 +71,7 @@ class Archive:
                 raise TypeError(type(file))
             self.names: list[str] = file.files
 
-    @property
-    def parts(self) -> list[str]:
-        """What stands before the names of scores: nothing, or the name of a part."""
-        return [p for p in ("", "val_", "test_") if {f"{p}{own}" for own in ARRAYS} & {*self.names}]
-
-    def load(self, name: str) -> NDArray[Any]:
+    def load(self, name: str) -> Array:
         """Read an array."""
         with decoding(f"{self.path}: {name}"), self.path.open("rb") as opened:
             array = np.load(opened, allow_pickle=False)[name]
@@ -88,7 +79,7 @@ class Archive:
                 raise TypeError(type(array))
         return array
 
-    def load_column(self, name: str, option: str, prefix: str = "") -> NDArray[Any]:
+    def load_column(self, name: str, option: str, prefix: str = "") -> Array:
         """Return an array with a value for each row, of a part if there are parts."""
         known = [own for own in (f"{prefix}{name}", name) if own in self.names]
         if not known:
@@ -109,29 +100,26 @@ class Archive:
         _check_array(stored, f"{self.path}: classes", fits, needed)
         texts: list[str] = stored.astype(str).tolist()
         if len(set(texts)) != len(texts):
-            raise PredictionFileError(
-                f"{self.path}: classes has the same name twice; give each column its own"
-            )
+            fault = "classes has the same name twice; give each column its own"
+            raise PredictionFileError(f"{self.path}: {fault}")
         return texts
 
-    def find_scores(self, request: Request) -> str:
+    def find_scores(self, request: Request) -> tuple[str, str]:
         """Return the name of the array of scores: of the part and of the kind asked for.
 
-        Never that of another part. Probabilities come first where no kind is asked for.
+        It is the prefix of the part and the rest, and never of another part. Probabilities come
+        first where no kind is asked for.
         """
-        parts, part = self.parts, request.part or request.usual_part
-        is_plain = request.part is None and ("" in parts or not parts or part is None)
-        prefix = "" if is_plain else f"{part}_"
-        kinds = [
-            name
-            for name, kind in ARRAYS.items()
-            if request.kind is None or two_column_kind(request.kind) == kind
-        ]
-        known = [f"{prefix}{own}" for own in kinds if f"{prefix}{own}" in self.names]
-        if known:
-            return known[0]
-        wanted = " or ".join(f"{prefix}{own}" for own in kinds)
-        others = " or ".join(own.rstrip("_") for own in parts if own)
+        known = [p for p in ("", "val_", "test_") if {p + own for own in ARRAYS} & {*self.names}]
+        part = request.part or request.usual_part
+        is_plain = request.part is None and ("" in known or not known or part is None)
+        prefix, kind = "" if is_plain else f"{part}_", request.kind
+        stems = [own for own in ARRAYS if kind is None or two_column_kind(kind) == ARRAYS[own]]
+        for stem in stems:
+            if prefix + stem in self.names:
+                return prefix, stem
+        wanted = " or ".join(f"{prefix}{own}" for own in stems)
+        others = " or ".join(own.rstrip("_") for own in known if own)
         remedy = f"write one, or choose {others} with --part" if others else "write one"
         raise PredictionFileError(
             f"{self.path} has no {wanted}, but {some_in_words(self.names)}; {remedy}"
@@ -143,7 +131,7 @@ def _labels_among(labels: Labels, names: list[str]) -> Labels:
 
     So what a label means does not depend on which others are there.
     """
-    if labels.dtype.kind == "f" and np.all(labels == np.floor(labels)):
+    if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
         labels = labels.astype(np.int64)
     if labels.dtype.kind == "b":  # as the classes, whose names are text
         return labels.astype(str)
@@ -154,7 +142,7 @@ def _labels_among(labels: Labels, names: list[str]) -> Labels:
     return np.array(texts, dtype=str)
 
 
-def _to_matrix(scores: NDArray[np.generic], where: str, kind: str | None) -> NDArray[Any]:
+def _to_matrix(scores: Array, where: str, kind: str | None) -> Array:
     """Return scores with a column for each class, or the only one; refuse what is none."""
     is_of_numbers = scores.dtype.kind in "fiub"
     if scores.ndim == 1 and is_of_numbers and kind not in ARRAYS.values():
@@ -171,9 +159,8 @@ def _check_labels(labels: Labels, where: str, n_rows: int) -> None:
     _check_array(labels, where, fits, needed)
 
 
-def _check_array(array: NDArray[np.generic], where: str, fits: bool, needed: str) -> None:
+def _check_array(array: Array, where: str, fits: bool, needed: str) -> None:
     """Refuse an array that is not what is needed."""
     if not fits:
-        raise PredictionFileError(
-            f"{where} has shape {array.shape} and dtype {array.dtype}; {needed}"
-        )
+        fault = f"has shape {array.shape} and dtype {array.dtype}"
+        raise PredictionFileError(f"{where} {fault}; {needed}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from abc import abstractmethod
 from copy import copy
 from dataclasses import replace
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from numpy.typing import NDArray
-
+    from calibrant._files.align import Classes
     from calibrant._files.source import Rows, Source
-    from calibrant._types import Labels
+    from calibrant._types import Array, Labels
     from calibrant.scale import RowSample
+
+    StrPath = str | os.PathLike[str]
 
 T = TypeVar("T")
 
@@ -53,7 +55,7 @@ class SourceChunks(Chunks):
         self._weight, self._progress = weight, progress
         source = open_files(request)
         self.source, self.note, self.n_columns = source.place.source, source.note, source.n_columns
-        self.names: list[Any] | None = source.place.names
+        self.names = source.place.names
 
     def _read(self, *, scores: bool = True) -> Iterator[Rows]:
         """Yield the rows of all files, and say how far it is; labels alone are read faster."""
@@ -73,17 +75,17 @@ class SourceChunks(Chunks):
     @cached_property
     def _labels(self) -> Labels:
         """The labels, for which no score is read."""
-        labels: set[Any] = set()
+        labels: set[str | int] = set()
         for rows in self._read(scores=False):
             y, weight = read_labels(rows), self._weights(rows)
             labels |= set((y if weight is None else y[weight != 0]).tolist())
         if not labels:
             raise ShapeError(f"{self.source} have no row; pass at least one")
-        if any(isinstance(label, str) for label in labels):  # numbers in some files alone
-            labels = {str(label) for label in labels}
-        return np.array(sorted(labels))
+        # Labels may be numbers in some files alone; then they are text, as in the others.
+        are_text = any(isinstance(label, str) for label in labels)
+        return np.unique([str(label) if are_text else label for label in labels])
 
-    def _weights(self, rows: Rows) -> NDArray[Any] | None:
+    def _weights(self, rows: Rows) -> Array | None:
         return None if self._weight is None else values_of(rows.column(self._weight))
 
     def reduce(self, count: Callable[..., T], merge: Callable[[T, T], T]) -> T:
@@ -119,10 +121,14 @@ class TableChunks(SourceChunks):
 
     def _located(self, rows: Rows) -> AbstractContextManager[None]:
         """Let errors name the file, the row and the column."""
-        columns = {"scores": self.names, "y": self.request.label, "sample_weight": self._weight}
+        columns = {
+            "scores": rows.place.names,
+            "y": self.request.label,
+            "sample_weight": self._weight,
+        }
         return located(rows.place.source, first_row=rows.place.first_row, columns=columns)
 
-    def map(self, predict: Callable[[Any], Any]) -> Iterator[Any]:
+    def map(self, predict: Callable[[NamedMatrix], T]) -> Iterator[T]:
         """Return an iterator of the predictions for every chunk."""
         for rows in self._read():
             with self._located(rows):
@@ -149,13 +155,13 @@ class FileChunks(SourceChunks):
     ) -> None:
         super().__init__(partial(open_source, path), request, progress=progress)
         self._positive_last, self._gives_probabilities = positive_last, False
-        self._sampled: tuple[Any, RowSample] | None = None
+        self._sampled: tuple[object, RowSample] | None = None
         rows = next(self._read(), None)
         if rows is None:
             raise PredictionFileError(f"{self.source} has no rows")
         self.first = align(rows, request, labels=self._labels.tolist(), positive_last=positive_last)
         self.rows, self.normalize = self.first.rows, self.first.normalize
-        self.classes = self.first.classes
+        self.classes, self.explained = self.first.classes, self.first.explained
         self.names = fitted_names(self.first.scores, self.rows.kind)
 
     def _count(self, count: Callable[..., T], rows: Rows) -> T:
@@ -171,11 +177,11 @@ class FileChunks(SourceChunks):
             self._sampled = asked, super().sample(classes, **settings)
         return self._sampled[1]
 
-    def to_fit(self) -> tuple[Any, ...]:
+    def to_fit(self) -> tuple[object, ...]:
         """Return what ``fit`` takes."""
         return (self,)
 
-    def to_measure(self) -> tuple[Any, list[Any] | None]:
+    def to_measure(self) -> tuple[FileChunks, Classes | None]:
         """Return probabilities, as metrics take them, and the class of each column."""
         result = copy(self)
         result._gives_probabilities = True  # noqa: SLF001  (a copy)
@@ -190,13 +196,13 @@ class FileChunks(SourceChunks):
         sample = self._sampled[1]
         return sample.n_rows if sample.is_complete else sample.n_kept, sample.n_rows
 
-    def explained(self) -> AbstractContextManager[None]:
-        """Let errors name the file and the options, by checking the first rows once more."""
-        return self.first.explained()
-
 
 def open_tables(
-    path: Any, *, scores: Sequence[str], label: str | None = "label", weight: str | None = None
+    path: StrPath | Sequence[StrPath],
+    *,
+    scores: Sequence[str],
+    label: str | None = "label",
+    weight: str | None = None,
 ) -> TableChunks:
     """Open a table, or a directory of tables, that may be larger than memory.
 
@@ -237,7 +243,7 @@ def open_tables(
     except ImportError as error:
         raise extras.needed(error, "calibrant.scale.open_tables", "cli") from error
     files: list[Path] = []
-    for own in map(Path, [path] if isinstance(path, str | Path) else path):
+    for own in map(Path, [path] if isinstance(path, str | os.PathLike) else path):
         files += files_below(own, "table") if own.is_dir() else [own]
     if not files:
         raise PredictionFileError(f"{path} is a directory without tables")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import count, islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calibrant._files.source import Request
-    from calibrant._types import Floats
 
 TEXT = {".csv": ",", ".tsv": "\t"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -161,14 +160,24 @@ def read_table_file(path: Path, request: Request) -> Source:
     names, label = columns.scores, columns.label
     place = Place(str(path), names, table.locate, label_option=request.options[1])
     kind = kind_of(request.kind, len(names), str(path))
-    needed = {label, *request.beside, *(names if request.reads_scores else ())}
+    scored = names if request.reads_scores else []
+    needed = {label, *request.beside, *scored}
     to_read = [name for name in columns.names if request.reads_others or name in needed]
 
     def read() -> Iterator[Rows]:
         n_done = 0
         for batch in table.batches(to_read, names):
+            scores = np.empty((batch.num_rows, len(scored)))
+            for j, name in enumerate(scored):
+                if not _is_number(kind_of_cells := batch[name].type):
+                    raise PredictionFileError(
+                        f"{path}, column {name!r} is of type {kind_of_cells}; scores must be "
+                        "numbers: name the labels with --label-column, or leave the column out "
+                        "with --ignore"
+                    )
+                scores[:, j] = to_array(batch[name])
             yield Rows(
-                _scores_of(batch, names if request.reads_scores else [], path),
+                scores,
                 kind,
                 None if label is None else to_array(batch[label]),
                 replace(place, first_row=n_done),
@@ -192,20 +201,7 @@ def read_table_columns(path: Path, named: Mapping[str, str]) -> tuple[Place, pa.
     return Place(str(path), locate=table.locate), columns
 
 
-def _scores_of(batch: Any, names: list[str], path: Path) -> Floats:
-    """Scores of a record batch."""
-    scores = np.empty((batch.num_rows, len(names)))
-    for j, name in enumerate(names):
-        if not _is_number(batch[name].type):
-            raise PredictionFileError(
-                f"{path}, column {name!r} is of type {batch[name].type}; scores must be numbers: "
-                "name the labels with --label-column, or leave the column out with --ignore"
-            )
-        scores[:, j] = to_array(batch[name])
-    return scores
-
-
-def _is_number(kind: Any) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     """Whether a type of Arrow, or that of the values of a dictionary, is one of numbers."""
     from pyarrow import types
 
@@ -275,7 +271,7 @@ class TextTable:
             name: [row[j] for row in whole if row[j].strip()] for j, name in enumerate(self.names)
         }
 
-    def batches(self, columns: list[str], numbers: Collection[str]) -> Iterator[Any]:
+    def batches(self, columns: list[str], numbers: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of Arrow: ``numbers``, which are null where missing, and text as it is."""
         import pyarrow as pa
         from pyarrow import csv
@@ -366,7 +362,7 @@ class ArrowTable:
             for name, column in columns.items()
         }
 
-    def batches(self, columns: list[str], _: Collection[str]) -> Iterator[Any]:
+    def batches(self, columns: list[str], _: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of Arrow; one without rows if there are none, as Spark writes such."""
         import pyarrow as pa
 

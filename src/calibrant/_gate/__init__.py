@@ -5,8 +5,6 @@ simplex (or bounded logits), integer labels, positive weights.
 """
 
 from calibrant._gate._columns import *  # noqa: F403
-from calibrant._gate._containers import *  # noqa: F403
 from calibrant._gate._features import *  # noqa: F403
-from calibrant._gate._labels import *  # noqa: F403
 from calibrant._gate._plausibility import *  # noqa: F403
 from calibrant._gate._simplex import *  # noqa: F403

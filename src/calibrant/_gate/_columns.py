@@ -1,4 +1,4 @@
-"""Which column belongs to which class, by the names of the columns; one column of two classes.
+"""Scores out of whatever holds them, and which column is which class by the names of columns.
 
 One rule for data frames and files: names equal the labels, or the labels after one prefix that all
 of them share (``prob_cat`` for ``cat``). Two classes may be one number for each row: the
@@ -20,10 +20,17 @@ from calibrant import errors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike
 
-    from calibrant._types import Floats, Labels, Wholes
+    from calibrant._types import Array, Floats, Label, Labels, Wholes
 
+CLIP_TOLERANCE = 1e-4
+"""A probability this far outside [0, 1] is rounding, and is clipped; its row is normalised."""
+
+SUM_TOLERANCE = 1e-3
+"""A row sum this far from one is rounding, and is normalised; decimals may be a little further."""
+
+LARGEST_LOGIT = 1e100  # sums of squares of larger logits would overflow
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(?:\.0*)?")
 _NUMBER_AT_THE_END = re.compile(r"-?[0-9]{1,18}(?:\.0+)?\Z")
@@ -53,7 +60,7 @@ def are_whole(texts: Iterable[str]) -> bool:
     return all(_WHOLE.fullmatch(text.strip()) for text in texts)
 
 
-def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
+def match_columns(names: Sequence[object], labels: Sequence[object]) -> Match | None:
     """Find the columns named after the classes, where the names of all labels are among them.
 
     There may be more names than labels: of classes that are absent, or of other columns. None if
@@ -86,8 +93,8 @@ def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
                 f"and {b!r}",
                 remedy="pass one of them alone",
             )
-    kind = type(labels[0]) if are_numbers and type(labels[0]) in (int, float) else str
-    classes = [label_of.get(text, kind(text)) for text in first.classes]
+    of_number = {int: int, float: float}.get(type(labels[0]), str) if are_numbers else str
+    classes = [label_of.get(text, of_number(text)) for text in first.classes]
     return Match(first.columns, classes, first.prefix)
 
 
@@ -109,16 +116,17 @@ def _by_number(names: Sequence[object], _: list[str]) -> dict[str, tuple[list[in
     return groups
 
 
-def _by_text(names: Sequence[Any], labels: list[str]) -> dict[str, tuple[list[int], list[str]]]:
+def _by_text(names: Sequence[object], labels: list[str]) -> dict[str, tuple[list[int], list[str]]]:
     """Return columns and the rest of their names, by what stands before all of the labels."""
     groups = {"": ([*range(len(names))], [key(name) for name in names])}
-    if not all(isinstance(name, str) for name in names):
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) < len(names):
         return groups
-    known, longest = set(names), max(labels, key=lambda label: (len(label), label))
-    for prefix in {name.removesuffix(longest) for name in names if name.endswith(longest)} - {""}:
+    known, longest = set(texts), max(labels, key=lambda label: (len(label), label))
+    for prefix in {text.removesuffix(longest) for text in texts if text.endswith(longest)} - {""}:
         if all(prefix + label in known for label in labels):
-            some = [j for j, name in enumerate(names) if name.startswith(prefix) and name != prefix]
-            groups[prefix] = some, [names[j].removeprefix(prefix) for j in some]
+            some = [j for j, text in enumerate(texts) if text.startswith(prefix) and text != prefix]
+            groups[prefix] = some, [texts[j].removeprefix(prefix) for j in some]
     return groups
 
 
@@ -156,7 +164,7 @@ def changed_order(order: Wholes, names: Sequence[object]) -> Wholes | None:
     return order
 
 
-def order_of(names: Sequence[Any], classes: Labels) -> Wholes | None:
+def order_of(names: Sequence[object], classes: Labels) -> Wholes | None:
     """Return the columns in the order of ``classes``, if all of them are named after classes."""
     if len({isinstance(name, str) for name in names}) > 1:
         raise errors.ColumnNameError(
@@ -169,8 +177,9 @@ def order_of(names: Sequence[Any], classes: Labels) -> Wholes | None:
     if match is not None and len(match.columns) == len(names) == len(classes):
         place = dict(zip(match.classes, match.columns, strict=True))
         return np.array([place[c] for c in classes.tolist()], dtype=np.int64)
-    if all(isinstance(name, str) for name in names):
-        _refuse_some(names, {key(c) for c in classes.tolist()})
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) == len(names):
+        _refuse_some(texts, {key(c) for c in classes.tolist()})
     return None
 
 
@@ -188,16 +197,14 @@ def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
             )
 
 
-def feature_names(names: Sequence[object] | None) -> dict[str, Any]:
+def feature_names(names: Sequence[object] | None) -> dict[str, Labels]:
     """``feature_names_in_`` as scikit-learn sets it: names that are text, or none."""
     if not names or not all(isinstance(name, str) for name in names):
         return {}
     return {"feature_names_in_": np.array(names, dtype=object)}
 
 
-def check_names(
-    names: Sequence[object] | None, fitted: NDArray[np.generic] | None, who: str
-) -> None:
+def check_names(names: Sequence[object] | None, fitted: Array | None, who: str) -> None:
     """Compare names with those of the fit, in scikit-learn's words; ``who`` is the estimator."""
     given = feature_names(names).get("feature_names_in_")
     if given is None or fitted is None:
@@ -287,7 +294,7 @@ def how_to_pass(kind: str) -> str:
 
 
 def two_columns(
-    column: NDArray[np.generic], kind: str, limits: tuple[float, float], first_row: int = 0
+    column: Array, kind: str, limits: tuple[float, float], first_row: int = 0
 ) -> Floats:
     """Return [1 - p, p] of probabilities, or log-probabilities of margins: -log(1 + exp(-+z)).
 
@@ -378,7 +385,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name.casefold())
 
 
-def check_single_name(name: object, fitted: NDArray[np.generic] | None, who: str) -> None:
+def check_single_name(name: object, fitted: Array | None, who: str) -> None:
     """Refuse a single column of another name than at the fit."""
     if fitted is not None and isinstance(name, str) and name != fitted[0]:
         raise errors.ColumnNameError(
@@ -386,3 +393,170 @@ def check_single_name(name: object, fitted: NDArray[np.generic] | None, who: str
             f"column {fitted[0]!r}",
             remedy=f"if it holds the same scores, rename it or {errors.names().if_renamed}",
         )
+
+
+def library(container: object) -> str:
+    """Return the name of the package that a container is of."""
+    return type(container).__module__.partition(".")[0]
+
+
+def is_dask(given: object) -> bool:
+    """Whether something is a collection of Dask's."""
+    return library(given) == "dask"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedMatrix:
+    """A matrix with names of its columns, where no library of data frames is needed."""
+
+    values: Array
+    columns: Sequence[Label]
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Of the values."""
+        return self.values.dtype
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is None:  # numpy 1 knows yes and no alone
+            return np.asarray(self.values, dtype=dtype)
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+
+def column_names(scores: object) -> list[Label] | None:
+    """Names of the columns of a data frame or ``NamedMatrix``; None for anything else."""
+    if isinstance(scores, NamedMatrix):
+        return [*scores.columns]
+    home = library(scores)
+    is_frame = home in {"pandas", "dask"} or (home == "polars" and hasattr(scores, "to_numpy"))
+    names = getattr(scores, "columns" if is_frame else "column_names", None)
+    return list(names) if names is not None and (is_frame or home == "pyarrow") else None
+
+
+def is_single_column(scores: Any) -> bool:
+    """Whether scores are one number for each row, as a vector or a single column."""
+    try:
+        shape = np.shape(scores)
+    except ValueError:  # rows of different lengths: ``to_matrix`` says so
+        return False
+    return len(shape) == 1 or shape[1:] == (1,)
+
+
+def single_name(scores: object) -> Label | None:
+    """Name of a series, or of the only column of a data frame, if it has one."""
+    names = column_names(scores)
+    if names is None:
+        return getattr(scores, "name", None) if library(scores) in {"pandas", "polars"} else None
+    return names[0] if len(names) == 1 else None
+
+
+def fitted_names(scores: object, kind: str) -> list[Label] | None:
+    """Names of the columns that a fit keeps, that of a single one included."""
+    if not is_single(kind):
+        return column_names(scores)
+    name = single_name(scores)
+    return None if name is None else [name]
+
+
+def to_matrix(scores: object, kind: str = "probabilities") -> Array:
+    """Return a two-dimensional real array, of any dtype and order; no copy if it is one.
+
+    Scores of one number for each row are a column, also where they are given as a vector.
+    """
+    array = _to_array(scores)
+    if array.dtype.kind not in "fiub":
+        # The first words are scikit-learn's, whose checks of estimators look for them.
+        problem = "Complex data not supported: " if array.dtype.kind == "c" else ""
+        raise errors.ContainerError(
+            f"{problem}{errors.names().scores} has dtype {array.dtype}",
+            remedy="pass real numbers, float32 or float64, one column per class",
+        )
+    if is_single(kind):
+        return _one_column(array, kind)
+    if array.ndim != 2:
+        name, remedy = errors.names().scores, how_to_pass(kind)
+        if array.ndim > 2:
+            remedy = (
+                f"make a row of each pixel: np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, "
+                f"{array.shape[1]}) if the second dimension is the classes, as in (N, C, H, W)"
+            )
+        raise errors.ShapeError(
+            f"{name} has shape {array.shape}",
+            remedy="pass one row per sample and one column per class. Expected 2D array, got "
+            f"{array.ndim}D array instead. Reshape your data: {remedy}",
+        )
+    if array.shape[1] == 0:
+        raise errors.ShapeError(
+            f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: no columns"
+        )
+    return array
+
+
+def _one_column(array: Array, kind: str) -> Array:
+    """Return one number for each row as a column."""
+    if array.ndim == 1:
+        return array[:, None]
+    if array.ndim != 2 or array.shape[1] != 1:
+        raise errors.ShapeError(
+            f"{errors.names().scores} has shape {array.shape}; scores={kind!r} needs one number "
+            "per row, as a vector or a single column",
+            remedy=f"pass column 1 alone, or use scores={two_column_kind(kind)!r}",
+        )
+    return array
+
+
+def output_dtype(scores: object) -> np.dtype[np.floating]:
+    """Float32 for results on float32 and float16 input, else float64."""
+    dtypes = [getattr(scores, "dtype", np.dtype(np.float64))]
+    if library(scores) in {"pandas", "polars", "dask"} and not hasattr(scores, "dtype"):
+        dtypes = list(getattr(scores, "dtypes", dtypes))
+    narrow = all(
+        str(dtype).lower().endswith(("float32", "float16", "f4", "f2")) for dtype in dtypes
+    )
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+def refuse_masked(given: object, argument: str) -> None:
+    """Refuse masked arrays: numpy would read what is behind the mask."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise errors.ContainerError(
+            f"{errors.names().name(argument)} is a masked array",
+            argument=argument,
+            remedy="drop the masked rows, and pass its .data",
+        )
+
+
+def _to_array(scores: Any) -> Array:
+    """Return an array of whatever dtype and shape; refuse what numpy would misread."""
+    home, is_read = (
+        library(scores),
+        isinstance(scores, list | tuple) or hasattr(scores, "__array__"),
+    )
+    refuse_masked(scores, "scores")
+    is_sparse = home == "scipy" and hasattr(scores, "toarray")
+    is_lazy = home == "dask" or type(scores).__name__ == "LazyFrame"
+    if is_sparse or is_lazy or not is_read:
+        name = errors.names().scores
+        problem = f"{name} is a {type(scores).__name__}"
+        remedy = "pass an array, a data frame or a list of rows"
+        if is_sparse:
+            problem, remedy = f"Sparse data was passed as {name}", f"use {name}.toarray()"
+        elif is_lazy:
+            problem = f"{name} is not in memory"
+            remedy = f"pass {name}.compute(), or .collect() of polars"
+        raise errors.ContainerError(problem, remedy=remedy)
+    try:
+        if home == "torch":
+            scores = scores.detach()
+        array = np.asarray(scores)
+        if array.dtype.kind == "O" and home == "pandas":  # nullable and categorical columns
+            array = scores.to_numpy(np.float64, na_value=np.nan)
+        elif array.dtype.kind == "O":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        name, is_ragged = errors.names().scores, "inhomogeneous" in str(error)
+        raise (errors.ShapeError if is_ragged else errors.ContainerError)(
+            f"{name} has {'rows of different lengths' if is_ragged else 'no real number'}: {error}",
+            remedy="pass an array of numbers, one column per class and none of labels",
+        ) from error
+    return array

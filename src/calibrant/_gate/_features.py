@@ -15,10 +15,13 @@ import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import errors
-from calibrant._gate._containers import column_names, library, refuse_masked
+from calibrant._gate._columns import column_names, library, refuse_masked
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
+    from calibrant._types import Array, Floats
 
 MOST_CATEGORIES = 30
 LEAST_ROWS = 10
@@ -57,7 +60,7 @@ class FeatureColumn:
         return 1 if self.is_number else len(self.categories)
 
 
-def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[str, NDArray[Any]]:
+def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[str, Array]:
     """Return the columns of a matrix or data frame by name, as they are; x0, x1, ... without names.
 
     ``scores`` is how the caller calls what has a row for each of theirs.
@@ -100,7 +103,7 @@ def columns_by_name(features: Any, n_rows: int, scores: str = "scores") -> dict[
     return found
 
 
-def _to_table(features: Any) -> NDArray[Any]:
+def _to_table(features: ArrayLike) -> Array:
     """Return an array with two dimensions; numbers in lists stay numbers beside text."""
     try:
         array = np.asarray(features, dtype=object if isinstance(features, list | tuple) else None)
@@ -113,7 +116,7 @@ def _to_table(features: Any) -> NDArray[Any]:
     return array if array.ndim == 2 else array[:, None]
 
 
-def _of_pandas(column: Any) -> NDArray[Any]:
+def _of_pandas(column: pd.Series) -> Array:
     """Return a column of pandas, of whatever type; times in UTC, and NA as None or NaN."""
     if getattr(column.dtype, "tz", None) is not None:
         return np.asarray(column, dtype="datetime64[us]")
@@ -124,13 +127,13 @@ def _of_pandas(column: Any) -> NDArray[Any]:
     return np.asarray(column.astype(object).where(column.notna(), None))
 
 
-def read_columns(features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
+def read_columns(features: object, n_rows: int) -> dict[str, Array]:
     """Return the columns by name: float64, or objects that are text or None."""
     given = columns_by_name(features, n_rows)
     return {name: _values(name, column) for name, column in given.items()}
 
 
-def _values(name: str, column: NDArray[Any]) -> NDArray[Any]:
+def _values(name: str, column: Array) -> Array:
     """Return numbers as float64, anything else as text, or None where it is missing."""
     if column.dtype.kind == "M":  # seconds since 1970
         seconds = column.astype("datetime64[us]").astype(np.int64) / 1e6
@@ -161,7 +164,7 @@ def _values(name: str, column: NDArray[Any]) -> NDArray[Any]:
     return numbers
 
 
-def learn_columns(columns: dict[str, NDArray[Any]]) -> list[FeatureColumn]:
+def learn_columns(columns: dict[str, Array]) -> list[FeatureColumn]:
     """Return what is read of the columns: nothing of those without a value, with a warning."""
     found, empty = [], []
     for place, (name, values) in enumerate(columns.items()):
@@ -188,7 +191,7 @@ def _have_names(names: list[str]) -> bool:
     return names != [f"x{place}" for place in range(len(names))]
 
 
-def encode_columns(given: dict[str, NDArray[Any]], known: list[FeatureColumn]) -> NDArray[Any]:
+def encode_columns(given: dict[str, Array], known: list[FeatureColumn]) -> Floats:
     """Return the matrix that learners read: columns by name, or by place where they have none."""
     names = [column.name for column in known]
     if not (_have_names(names) and _have_names([*given])):
@@ -217,7 +220,7 @@ def encode_columns(given: dict[str, NDArray[Any]], known: list[FeatureColumn]) -
     return out
 
 
-def _as_kind(column: FeatureColumn, values: NDArray[Any]) -> NDArray[Any]:
+def _as_kind(column: FeatureColumn, values: Array) -> Array:
     """Return numbers or text as the fit had them; refuse the other kind, unless it is missing."""
     if (values.dtype.kind == "f") is column.is_number:
         return values

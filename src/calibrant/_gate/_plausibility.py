@@ -7,18 +7,22 @@ rule is a test, chance alone passes it in at most ``FALSE_ALARMS`` of all calibr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import errors
+from calibrant._gate._columns import CLIP_TOLERANCE, SUM_TOLERANCE
 from calibrant._kernels import rows as row_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
+    from calibrant._gate._simplex import SimplexBatch
     from calibrant._types import Floats, Labels, Wholes
 
 FEWEST_ROWS_IN_DOUBT = 20  # of fewer rows nothing is suspected that chance may have done
@@ -57,7 +61,7 @@ def margins(scores: Floats) -> Floats:
 
 def count_hits(
     scores: Floats, class_index: Wholes, weight: Floats
-) -> tuple[float, float, float, NDArray[np.intp]]:
+) -> tuple[float, float, float, Wholes]:
     """Return the share of rows whose top class is their label, and what chance would give.
 
     Also of how many rows of equal weight that is, and the top column of each row.
@@ -136,7 +140,11 @@ def _find_reversal(
     )
 
 
-def find_mismatch(weights: NDArray[Any], counts: NDArray[Any], classes: Labels) -> Warning | None:
+def find_mismatch(
+    weights: NDArray[np.floating | np.integer],
+    counts: NDArray[np.floating | np.integer],
+    classes: Labels,
+) -> Warning | None:
     """Return a warning if the frequent classes fit other columns far better than their own."""
     frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES_MATCHED]
     frequent = frequent[counts[frequent] >= FEWEST_ROWS_OF_A_CLASS]
@@ -198,7 +206,7 @@ def refuse_other_order(
         )
 
 
-def _index_of(rows: object) -> Any:
+def _index_of(rows: object) -> pd.Index | None:
     """Return the index of a Series or data frame of pandas; lists have a method of this name."""
     index = getattr(rows, "index", None)
     return index if hasattr(index, "get_indexer") else None
@@ -207,7 +215,7 @@ def _index_of(rows: object) -> Any:
 def _is_count(rows: object) -> bool:
     """Whether the index only counts the rows, as pandas makes one where nobody gives any."""
     index = _index_of(rows)
-    return bool(np.array_equal(np.asarray(index), np.arange(len(index))))
+    return index is not None and bool(np.array_equal(index, np.arange(len(index))))
 
 
 def _places_by_index(rows: object, others: object) -> Wholes | None:
@@ -322,3 +330,55 @@ def find_other_range(scores: Floats, kind: str, known: Sequence[float] | None) -
             f"margins from {low:.4g} to {high:.4g}: pass margins, or fit to probabilities"
         )
     return None
+
+
+def find_features(batch: SimplexBatch) -> str | None:
+    """Say so if numbers would be logits of classes that nobody named, and tell nothing of y."""
+    has_label = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
+    n_labels = int(has_label.sum())
+    if n_labels in (1, batch.n_classes) or batch.n_rows < FEWEST_ROWS_IN_DOUBT:
+        return None
+    hits, expected, n_rows, top = count_hits(batch.scores, batch.class_index, batch.weight)
+    is_by_chance = hits <= expected + 3.0 * math.sqrt(expected * (1.0 - expected) / n_rows)
+    # A classifier seldom predicts a class that never comes, if there are rows to show most classes.
+    is_elsewhere = n_rows >= batch.n_classes and np.mean(has_label[top]) < 0.5
+    if not is_by_chance and not is_elsewhere:
+        return None
+    names = errors.names()
+    return (
+        f"{names.scores} has {batch.n_classes} columns for "
+        f"{errors.number_of(n_labels, 'distinct label')}, and the largest number of a row tells "
+        f"nothing of its label: these look like features, not logits of classes; "
+        f"{names.if_features}. If they are logits, {names.if_untold}"
+    )
+
+
+def warn_of_batch(batch: SimplexBatch) -> None:
+    """Warn of suspicious input: one class only, wrong columns, logits that are probabilities."""
+    index = batch.class_index
+    if np.all(index == index[0]):
+        only = errors.in_words(batch.classes[index[0]])
+        notices.warn(errors.SingleClassWarning(f"every label is {only}; use rows of all classes"))
+    warn_of_kind(batch.scores, batch.kind)
+    for doubt in (
+        find_wrong_kind(batch.scores, batch.kind),
+        find_wrong_columns(batch.scores, batch.class_index, batch.weight, batch.classes),
+    ):
+        if doubt is not None:
+            notices.warn(doubt)
+
+
+def warn_of_kind(scores: Floats, kind: str) -> None:
+    """Warn if checked scores that are declared to be logits look like probabilities."""
+    if (
+        kind == "logits"
+        and len(scores)
+        and row_kernels.scan_probabilities(scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
+        == row_kernels.FINE
+    ):
+        notices.warn(
+            errors.ScoresKindWarning(
+                "scores='logits', but every row is in [0, 1] and sums to 1: "
+                "did you mean scores='probabilities'?"
+            )
+        )

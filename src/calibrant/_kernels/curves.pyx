@@ -10,15 +10,9 @@ cdef enum:
 
 
 def apply_pieces(
-    const double[:, ::1] rows,
-    const int64_t[:, ::1] bits,
-    const int64_t[::1] curve_of,
-    const int64_t[:, ::1] places,
-    const int64_t[::1] edges,
-    const int32_t[::1] tables,
-    const double[::1] values,
-    const double[::1] slopes,
-    double[:, ::1] out,
+    const double[:, ::1] rows, const int64_t[:, ::1] bits, const int64_t[::1] curve_of,
+    const int64_t[:, ::1] places, const int64_t[::1] edges, const int32_t[::1] tables,
+    const double[::1] values, const double[::1] slopes, double[:, ::1] out,
 ):
     """Write value + slope * (cell - start) of the piece that each cell lies in to ``out``.
 
@@ -45,10 +39,7 @@ def apply_pieces(
 
 
 def share_rest(
-    const double[:, ::1] rows,
-    const double[:] tops,
-    double part,
-    bint is_normalised,
+    const double[:, ::1] rows, const double[:] tops, double part, bint is_normalised,
     double[:, ::1] values,
 ):
     """Turn ``values``, those of the top class, into rows: the others share what is left.

@@ -89,11 +89,7 @@ cdef Room point_to_room(room):
 
 
 cdef int64_t climb(
-    const int32_t* rank,
-    const int64_t* excess,
-    Py_ssize_t start,
-    Py_ssize_t stop,
-    const Room* room,
+    const int32_t* rank, const int64_t* excess, Py_ssize_t start, Py_ssize_t stop, const Room* room
 ) noexcept nogil:
     """Largest excess of an upper set of points ``start .. stop - 1``, over that of all of them.
 
@@ -109,12 +105,12 @@ cdef int64_t climb(
         j = <int64_t> rank[i] + 1
         if v <= 0:  # M falls by -v up to the rank of the point, and stays above it
             room.reach[i] = <int32_t> (j - 1)
-            if v < 0:
+            if v < 0:  # M(i, j) = M(i+1, j) + v up to the rank: a gap opens behind it
                 if gap[j] == 0:
                     insert(members, j)
                 gap[j] -= v
                 rise -= v
-        else:  # M grows by v up to the rank, and above it while that pays
+        else:  # M grows by v up to the rank, and above it while M(i, l) is the larger of the two
             j = next_member(members, j)
             while j >= 0 and gap[j] < v:
                 v -= gap[j]
@@ -139,17 +135,9 @@ cdef int64_t climb(
 
 
 cdef Py_ssize_t take(
-    int32_t* rank,
-    number_t* labels,
-    number_t* weight,
-    int32_t* place,
-    Py_ssize_t start,
-    Py_ssize_t stop,
-    const Room* room,
-    int32_t* spare_rank,
-    number_t* spare_labels,
-    number_t* spare_weight,
-    int32_t* spare_place,
+    int32_t* rank, number_t* labels, number_t* weight, int32_t* place, Py_ssize_t start,
+    Py_ssize_t stop, const Room* room, int32_t* spare_rank, number_t* spare_labels,
+    number_t* spare_weight, int32_t* spare_place,
 ) noexcept nogil:
     """Read the maximal upper set off, left to right, and move it behind the rest, in order.
 
@@ -196,11 +184,7 @@ cdef double compensated_sum(const double* values, Py_ssize_t start, Py_ssize_t s
 
 
 cdef double fixed_point(
-    const double* labels,
-    const double* weight,
-    double mean,
-    Py_ssize_t start,
-    Py_ssize_t stop,
+    const double* labels, const double* weight, double mean, Py_ssize_t start, Py_ssize_t stop,
     int64_t* excess,
 ) noexcept nogil:
     """Excess of each point over the mean as a whole number; returns the size of one unit.
@@ -223,13 +207,8 @@ cdef double fixed_point(
 
 
 cdef double center(
-    const number_t* labels,
-    const number_t* weight,
-    double low,
-    double high,
-    Py_ssize_t start,
-    Py_ssize_t stop,
-    int64_t* excess,
+    const number_t* labels, const number_t* weight, double low, double high, Py_ssize_t start,
+    Py_ssize_t stop, int64_t* excess,
 ) noexcept nogil:
     """Mean of the points, real ones within bounds, and the excess of each over it.
 
@@ -253,12 +232,8 @@ cdef double center(
 
 
 def split(
-    int32_t[::1] rank,
-    number_t[::1] labels,
-    number_t[::1] weight,
-    int32_t[::1] place,
-    int64_t n_ranks,
-    double[::1] out,
+    int32_t[::1] rank, number_t[::1] labels, number_t[::1] weight, int32_t[::1] place,
+    int64_t n_ranks, double[::1] out,
 ):
     """Isotonic regression of ``labels / weight`` on sorted points: exact of whole numbers.
 
@@ -312,12 +287,8 @@ def split(
 
 
 def largest_excess(
-    const int32_t[::1] rank,
-    const double[::1] labels,
-    const double[::1] weight,
-    const Py_ssize_t[::1] starts,
-    const double[::1] values,
-    int64_t n_ranks,
+    const int32_t[::1] rank, const double[::1] labels, const double[::1] weight,
+    const Py_ssize_t[::1] starts, const double[::1] values, int64_t n_ranks,
 ):
     """Largest violation of optimality: the proof that blocks with increasing values are the fit.
 

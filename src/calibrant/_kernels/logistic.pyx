@@ -8,9 +8,8 @@ import numpy as np
 from libc.math cimport INFINITY, fabs, log, sqrt
 from libc.float cimport DBL_EPSILON
 
-from calibrant._kernels.exponential cimport exponentials
+from calibrant._kernels.elementary cimport exponentials, logarithm, normal_logarithm
 from calibrant._kernels.lock cimport keep_lock
-from calibrant._kernels.logarithm cimport logarithm, normal_logarithm
 
 cdef enum:
     MOST = 3  # parameters: two features and the intercept
@@ -52,15 +51,9 @@ def bounded_logs(
 
 
 def fit_logistic(
-    const double[:, ::1] features,
-    const double[::1] positives,
-    const double[::1] negatives,
-    const double[::1] lower,
-    const double[::1] units,
-    const double[::1] ridge,
-    const double[::1] origin,
-    double tol,
-    Py_ssize_t max_rounds,
+    const double[:, ::1] features, const double[::1] positives, const double[::1] negatives,
+    const double[::1] lower, const double[::1] units, const double[::1] ridge,
+    const double[::1] origin, double tol, Py_ssize_t max_rounds,
 ):
     """Parameters of least NLL, first those of the features, which have bounds, then the intercept.
 
@@ -179,10 +172,7 @@ cdef void evaluate(LogisticProblem* problem, LogisticPoint* point) noexcept nogi
 
 
 cdef void add_block(
-    const LogisticProblem* problem,
-    const double* theta,
-    Py_ssize_t start,
-    Py_ssize_t n,
+    const LogisticProblem* problem, const double* theta, Py_ssize_t start, Py_ssize_t n,
     double* part,
 ) noexcept nogil:
     """Write the sums of a block: NLL, gradient and curvature of the intercept, of each feature.

@@ -9,11 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef inline Py_ssize_t find_block(
-    int64_t bits,
-    const int64_t* edges,
-    const int32_t* table,
-    Py_ssize_t n_buckets,
-    int shift,
+    int64_t bits, const int64_t* edges, const int32_t* table, Py_ssize_t n_buckets, int shift,
     int64_t base,
 ) noexcept nogil:
     """Index of the last threshold at or below the double with these ``bits``; at least 0.

@@ -9,17 +9,13 @@ from calibrant._kernels.rows cimport divide_by_sum
 
 
 def add_cells(
-    const double[:, ::1] cells,
-    const int64_t[:, ::1] bits,
-    const double[::1] weight,
-    const int64_t[::1] edges,
-    const int32_t[::1] table,
-    int shift,
-    int64_t base,
-    double[:, ::1] out,
+    const double[:, ::1] cells, const int64_t[:, ::1] bits, const double[::1] weight,
+    const int64_t[::1] edges, const int32_t[::1] table, int shift, int64_t base, double[:, ::1] out,
 ):
     """Add each cell's weight to ``out[block, 0]``; ``out[block, 1]`` is the largest cell of it.
 
+    The flattening of the paper's FIR, whose sum runs over all rows i and classes l, without the
+    list of the m k cells: FIR needs how many lie in each segment, and no more.
     Both stand side by side: with many blocks, the time is that of fetching them.
     """
     cdef Py_ssize_t n_rows = bits.shape[0], n_classes = bits.shape[1], i, j, block
@@ -33,13 +29,8 @@ def add_cells(
 
 
 def bound_cells(
-    const int64_t[:, :] bits,
-    const int64_t[::1] edges,
-    const int32_t[::1] table,
-    int shift,
-    int64_t base,
-    int64_t[::1] least,
-    int64_t[::1] largest,
+    const int64_t[:, :] bits, const int64_t[::1] edges, const int32_t[::1] table, int shift,
+    int64_t base, int64_t[::1] least, int64_t[::1] largest,
 ):
     """Write the bits of the least and the largest cell of each block that has any."""
     cdef Py_ssize_t n_rows = bits.shape[0], n_classes = bits.shape[1], i, j, block
@@ -69,14 +60,8 @@ def first_of_scores(const double[::1] values, const double[::1] rounding):
 
 
 def apply_step(
-    const double[:, ::1] rows,
-    const int64_t[:, ::1] bits,
-    const int64_t[::1] edges,
-    const int32_t[::1] table,
-    int shift,
-    int64_t base,
-    const double[::1] values,
-    double[:, ::1] out,
+    const double[:, ::1] rows, const int64_t[:, ::1] bits, const int64_t[::1] edges,
+    const int32_t[::1] table, int shift, int64_t base, const double[::1] values, double[:, ::1] out,
 ):
     """Map each cell through the step function and divide each row by its sum."""
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j

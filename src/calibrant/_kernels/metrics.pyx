@@ -12,9 +12,7 @@ cdef enum:
 
 
 def top_labels(
-    const double[:, ::1] rows,
-    const Py_ssize_t[::1] class_index,
-    double[::1] confidence,
+    const double[:, ::1] rows, const Py_ssize_t[::1] class_index, double[::1] confidence,
     uint8_t[::1] hits,
 ):
     """Write the largest probability of each row, and whether it is the label's.
@@ -74,11 +72,8 @@ def add_pairs(const int32_t[:, ::1] codes, const double[:, ::1] terms, double[:,
 
 
 def add_binned_classes(
-    const double[:, ::1] rows,
-    const Py_ssize_t[::1] class_index,
-    const double[::1] weight,
-    const int32_t[:, ::1] bins,
-    double[:, :, ::1] sums,
+    const double[:, ::1] rows, const Py_ssize_t[::1] class_index, const double[::1] weight,
+    const int32_t[:, ::1] bins, double[:, :, ::1] sums,
 ):
     """Add weight, weighted labels and weighted probabilities to (class, bin)."""
     cdef Py_ssize_t i, j
@@ -94,11 +89,8 @@ def add_binned_classes(
 
 
 def add_cell_products(
-    const double[:, ::1] rows,
-    const int32_t[:, ::1] bins,
-    const double[::1] weight,
-    Py_ssize_t n_bins,
-    double[:, ::1] sums,
+    const double[:, ::1] rows, const int32_t[:, ::1] bins, const double[::1] weight,
+    Py_ssize_t n_bins, double[:, ::1] sums,
 ):
     """Add weight * p_j * p_l to (cell of j, cell of l) of every row, for j <= l."""
     cdef Py_ssize_t i, j, l, cell
@@ -114,12 +106,8 @@ def add_cell_products(
 
 
 def add_null_bins(
-    const double[::1] values,
-    const double[::1] weight,
-    const int32_t[::1] bins,
-    const Py_ssize_t[::1] rows,
-    const double[::1] uniforms,
-    double[:, ::1] sums,
+    const double[::1] values, const double[::1] weight, const int32_t[::1] bins,
+    const Py_ssize_t[::1] rows, const double[::1] uniforms, double[:, ::1] sums,
 ):
     """Add weight, hits and values of the drawn ``rows``, with hits drawn from the values."""
     cdef Py_ssize_t t, i, b
@@ -134,9 +122,7 @@ def add_null_bins(
 
 
 def add_class_gaps(
-    const double[:, ::1] cells,
-    const int32_t[:, ::1] bins,
-    const double[::1] mass,
+    const double[:, ::1] cells, const int32_t[:, ::1] bins, const double[::1] mass,
     double[:, ::1] gaps,
 ):
     """Add mass times probability to the bin of every cell of the rows that have mass."""
@@ -149,12 +135,8 @@ def add_class_gaps(
 
 
 def subtract_null_labels(
-    const double[:, ::1] cumulative,
-    const int32_t[:, ::1] bins,
-    const double[::1] weight,
-    const Py_ssize_t[::1] rows,
-    const double[::1] uniforms,
-    double[:, ::1] gaps,
+    const double[:, ::1] cumulative, const int32_t[:, ::1] bins, const double[::1] weight,
+    const Py_ssize_t[::1] rows, const double[::1] uniforms, double[:, ::1] gaps,
 ):
     """Subtract the weight of drawn ``rows`` from the bins of labels drawn from their probabilities.
 

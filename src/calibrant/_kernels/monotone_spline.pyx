@@ -15,7 +15,7 @@ import numpy as np
 from libc.math cimport log
 from libc.stdint cimport int32_t
 
-from calibrant._kernels.exponential cimport block_height, exponentials
+from calibrant._kernels.elementary cimport block_height, exponentials
 from calibrant._kernels.lock cimport keep_lock
 from calibrant._kernels.rows cimport exponentiate_row, invariant_sum, row_top
 
@@ -51,13 +51,8 @@ def find_bounds(const double[:, ::1] values, const double[::1] knots, int32_t[:,
 
 
 cdef void row_gaps(
-    const double* values,
-    Py_ssize_t n_classes,
-    const int32_t* bounds,
-    const double[::1] origin,
-    const double[::1] base,
-    const double[::1] slopes,
-    double* gaps,
+    const double* values, Py_ssize_t n_classes, const int32_t* bounds, const double[::1] origin,
+    const double[::1] base, const double[::1] slopes, double* gaps,
 ) noexcept nogil:
     """Write theta - largest theta of a row."""
     cdef Py_ssize_t last = slopes.shape[0] - 1, b = last, j
@@ -74,15 +69,9 @@ cdef void row_gaps(
 
 
 def spline_likelihood(
-    const double[:, ::1] values,
-    const int32_t[:, ::1] bounds,
-    const Py_ssize_t[::1] place,
-    const double[::1] share,
-    const double[::1] knots,
-    const double[::1] slopes,
-    double[::1] losses,
-    double[::1] gradient,
-    double[:, ::1] hessian,
+    const double[:, ::1] values, const int32_t[:, ::1] bounds, const Py_ssize_t[::1] place,
+    const double[::1] share, const double[::1] knots, const double[::1] slopes, double[::1] losses,
+    double[::1] gradient, double[:, ::1] hessian,
 ):
     """Write the NLL of each row, and the weighted gradient and Hessian in the slopes.
 
@@ -121,10 +110,7 @@ def spline_likelihood(
 
 
 cdef double segment_sums(
-    const double* values,
-    const double* e,
-    const int32_t* bounds,
-    const double[::1] origin,
+    const double* values, const double* e, const int32_t* bounds, const double[::1] origin,
     double[:, ::1] sums,
 ) noexcept nogil:
     """Sums of e, e f and e f^2 over a row's cells of each segment; returns that of all e."""
@@ -148,14 +134,8 @@ cdef double segment_sums(
 
 
 cdef void add_row(
-    const double[:, ::1] sums,
-    double total,
-    double share,
-    const double[::1] knots,
-    double[::1] mean,
-    double[::1] squares,
-    double[::1] gradient,
-    double[:, ::1] hessian,
+    const double[:, ::1] sums, double total, double share, const double[::1] knots,
+    double[::1] mean, double[::1] squares, double[::1] gradient, double[:, ::1] hessian,
 ) noexcept nogil:
     """Add one row's mean features, their squares, and minus the products of the means."""
     cdef Py_ssize_t n_segments = mean.shape[0], a, b
@@ -173,9 +153,7 @@ cdef void add_row(
 
 
 cdef void add_second_moments(
-    const double[::1] knots,
-    const double[::1] squares,
-    const double[::1] gradient,
+    const double[::1] knots, const double[::1] squares, const double[::1] gradient,
     double[:, ::1] hessian,
 ) noexcept nogil:
     """Add E[f f'] to the lower triangle of the Hessian, and fill the upper one."""
@@ -189,9 +167,7 @@ cdef void add_second_moments(
 
 
 def spline_softmax(
-    const double[:, ::1] values,
-    const double[::1] knots,
-    const double[::1] slopes,
+    const double[:, ::1] values, const double[::1] knots, const double[::1] slopes,
     double[:, ::1] out,
 ):
     """Write softmax(theta(values)) of each row, in any order, to ``out`` (or ``values`` itself)."""

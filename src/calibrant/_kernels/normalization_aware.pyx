@@ -1,16 +1,17 @@
 """NA-FIR: passes over all cells of the calibration set, and its likelihood on blocks.
 
-The paper's C_ij, how many cells of row i lie in block j, is kept sparse: ``pointers[i]`` to
-``pointers[i + 1]`` are the entries of row i in ``blocks`` (increasing) and ``counts``. A row has
-the total T_i = sum_j C_ij g_j. Sums over a row run over its blocks and not over its columns, so
-they do not depend on the order of the classes.
+The paper minimises the sum of -(y_i)_l log(g(p_il) / sum_j g(p_ij)) over rows i and classes l. Its
+C_ij, how many cells of row i lie in block j, is kept sparse: ``pointers[i]`` to ``pointers[i + 1]``
+are the entries of row i in ``blocks`` (increasing) and ``counts``. A row has the total
+T_i = sum_j C_ij g_j. Sums over a row run over its blocks and not over its columns, so they do not
+depend on the order of the classes.
 """
 
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint8_t
 
-from calibrant._kernels.exponential cimport exponentials
+from calibrant._kernels.elementary cimport exponentials
 from calibrant._kernels.lookup cimport find_block
 from calibrant._kernels.rows cimport row_top
 
@@ -25,13 +26,9 @@ cdef enum:
 
 
 def index_cells(
-    const double[:, ::1] rows,
-    const int64_t[:, ::1] bits,
-    const Py_ssize_t[::1] order,
+    const double[:, ::1] rows, const int64_t[:, ::1] bits, const Py_ssize_t[::1] order,
     const int64_t[::1] edges, const int32_t[::1] table, int shift, int64_t base,
-    Segment[:, ::1] out,
-    double[::1] largest,
-    double[:, ::1] bounds,
+    Segment[:, ::1] out, double[::1] largest, double[:, ::1] bounds,
 ):
     """Segment of every cell; row ``r`` of ``out`` is row ``order[r]`` of the matrix.
 
@@ -56,12 +53,8 @@ def index_cells(
 
 
 def add_prior(
-    const double[:, ::1] logits,
-    const Py_ssize_t[::1] order,
-    double beta,
-    const double[:, ::1] share,
-    const Segment[:, ::1] index,
-    double[:, ::1] mass,
+    const double[:, ::1] logits, const Py_ssize_t[::1] order, double beta,
+    const double[:, ::1] share, const Segment[:, ::1] index, double[:, ::1] mass,
     double[::1] totals,
 ):
     """Add each cell's prior probability to its segment.
@@ -113,9 +106,7 @@ def add_exposures(const Segment[:, ::1] index, const double[::1] factor, double[
 
 
 def collapse_rows(
-    const Segment[:, ::1] index,
-    const int32_t[::1] block_of,
-    Py_ssize_t n_blocks,
+    const Segment[:, ::1] index, const int32_t[::1] block_of, Py_ssize_t n_blocks,
     int64_t[::1] pointers, int32_t[::1] blocks, float[::1] counts,
 ):
     """Count the cells of every row by block; returns the number of entries.
@@ -191,8 +182,7 @@ def merge_entries(
 
 def row_totals(
     const int64_t[::1] pointers, const int32_t[::1] blocks, const float[::1] counts,
-    const double[::1] values,
-    double[::1] out,
+    const double[::1] values, double[::1] out,
 ):
     """T = C g; 1 for rows without entries."""
     cdef Py_ssize_t i, e
@@ -233,9 +223,7 @@ def add_gradient(
 
 def add_hessian_product(
     const int64_t[::1] pointers, const int32_t[::1] blocks, const double[::1] shares,
-    const double[::1] weight,
-    const double[::1] vector,
-    double[::1] out,
+    const double[::1] weight, const double[::1] vector, double[::1] out,
 ):
     """Add the Hessian of sum_i w_i log T_i in log g, times a vector.
 
@@ -259,8 +247,7 @@ def add_hessian_product(
 
 def add_hessian(
     const int64_t[::1] pointers, const int32_t[::1] blocks, const double[::1] shares,
-    const double[::1] weight,
-    double[:, ::1] hessian,
+    const double[::1] weight, double[:, ::1] hessian,
 ):
     """Add the Hessian of sum_i w_i log T_i in log g, its lower triangle."""
     cdef Py_ssize_t i, e, f

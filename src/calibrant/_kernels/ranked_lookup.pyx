@@ -74,13 +74,8 @@ def rises_with_rank(
 
 
 def fill_table(
-    const int64_t[::1] rest_bits,
-    const uint16_t[::1] level,
-    const int64_t[::1] offsets,
-    int shift,
-    int64_t base,
-    uint16_t[:, ::1] table,
-    uint32_t[:, ::1] begins,
+    const int64_t[::1] rest_bits, const uint16_t[::1] level, const int64_t[::1] offsets, int shift,
+    int64_t base, uint16_t[:, ::1] table, uint32_t[:, ::1] begins,
 ):
     """Write the level of each bucket, or ``MIXED``, and the block at its lower end."""
     cdef Py_ssize_t n_buckets = table.shape[0], n_ranks = table.shape[1], r, bucket, block, begin
@@ -99,11 +94,8 @@ def fill_table(
 
 
 def spread_blocks(
-    const double[::1] thresholds,
-    const double[::1] values,
-    const int64_t[::1] offsets,
-    double[::1] edges,
-    double[::1] spread,
+    const double[::1] thresholds, const double[::1] values, const int64_t[::1] offsets,
+    double[::1] edges, double[::1] spread,
 ):
     """Write where each block ends, and its value, with a block of no end behind each rank."""
     cdef Py_ssize_t r, block, stop
@@ -117,9 +109,7 @@ def spread_blocks(
             spread[stop + r] = 0.0
 
 
-def pack_rows(
-    const int64_t[:, ::1] bits, int shift, int width, int64_t lowest, key_t[:, ::1] keys
-):
+def pack_rows(const int64_t[:, ::1] bits, int shift, int width, int64_t lowest, key_t[:, ::1] keys):
     """Leading bits of each probability, the largest first, above the number of its column."""
     cdef Py_ssize_t n_rows = bits.shape[0], n_classes = bits.shape[1], i, j
     cdef int64_t one = bits_of(1.0)
@@ -186,13 +176,8 @@ cdef inline bint has_ties(
 
 
 cdef inline double gather_row(
-    const double* row,
-    const int64_t* bits,
-    const key_t* columns,
-    Py_ssize_t n,
-    const Powers* powers,
-    double* q,
-    double* prior,
+    const double* row, const int64_t* bits, const key_t* columns, Py_ssize_t n,
+    const Powers* powers, double* q, double* prior,
 ) noexcept nogil:
     """Fill sums of the largest entries, and powers; return the power sum.
 
@@ -295,15 +280,8 @@ cdef Powers point_to_powers(powers):
 
 
 def apply_ranked(
-    const double[:, ::1] rows,
-    const int64_t[:, ::1] bits,
-    key_t[:, ::1] keys,
-    key_t mask,
-    lookup,
-    double share,
-    powers,
-    double part,
-    double[:, ::1] out,
+    const double[:, ::1] rows, const int64_t[:, ::1] bits, key_t[:, ::1] keys, key_t mask, lookup,
+    double share, powers, double part, double[:, ::1] out,
 ):
     """Calibrated rows: (1 - share) * differences of the step function + share * prior."""
     cdef Py_ssize_t n_rows = rows.shape[0], n = rows.shape[1], i, r
@@ -324,6 +302,9 @@ def apply_ranked(
             if power.is_steep:
                 mass = steep_prior(&rows[i, 0], order, n, &power, &prior[0])
             factor = share / mass
+            # "The probabilities are first sorted, g is applied, a difference is taken and then the
+            # results are transformed back": g(q_r, r) - g(q_(r-1), r - 1), with g(., 0) = 0 and
+            # g(., k) = 1. The paper's example takes the sum q of another rank there, a slip.
             below = 0.0
             for r in range(n - 1):
                 value = value_at(&table, q[r], r)

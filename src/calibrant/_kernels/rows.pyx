@@ -6,9 +6,8 @@ from libc.float cimport DBL_EPSILON, DBL_MIN
 from libc.math cimport INFINITY, copysign, exp, floor, isfinite, log, log2, sqrt
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
-from calibrant._kernels.exponential cimport exponentials
+from calibrant._kernels.elementary cimport exponentials, logarithm
 from calibrant._kernels.lock cimport keep_lock
-from calibrant._kernels.logarithm cimport logarithm
 
 
 # Codes of ``scan_probabilities`` and ``scan_range``.

@@ -6,7 +6,7 @@ from libc.math cimport exp, log, rint
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from calibrant._kernels.exponential cimport block_height, exponentials
+from calibrant._kernels.elementary cimport block_height, exponentials
 from calibrant._kernels.lock cimport keep_lock
 from calibrant._kernels.rows cimport reproducible_sum, row_top
 
@@ -20,12 +20,8 @@ cdef enum:
 
 
 def row_sums(
-    const double[:, ::1] gaps,
-    const Py_ssize_t[::1] n_zeros,
-    double beta,
-    double[::1] s0,
-    double[::1] s1,
-    double[::1] s2,
+    const double[:, ::1] gaps, const Py_ssize_t[::1] n_zeros, double beta, double[::1] s0,
+    double[::1] s1, double[::1] s2,
 ):
     """Write s_n = sum_j d_j^n exp(beta d_j) over the positive cells of each row, n = 0, 1, 2.
 
@@ -109,9 +105,7 @@ cdef void divide_exponentials(
 
 
 def affine_rows(
-    const double[:, ::1] rows,
-    const double[:, ::1] slope_transposed,
-    const double[::1] intercept,
+    const double[:, ::1] rows, const double[:, ::1] slope_transposed, const double[::1] intercept,
     double[:, ::1] out,
 ):
     """Write W z + b of each row to ``out``, each sum in the order of the classes.
@@ -140,12 +134,8 @@ def affine_rows(
 
 
 cdef inline void add_products(
-    const double* rows,
-    const double* slopes,
-    Py_ssize_t n_classes,
-    Py_ssize_t height,
-    Py_ssize_t width,
-    double[HEIGHT][WIDTH] sums,
+    const double* rows, const double* slopes, Py_ssize_t n_classes, Py_ssize_t height,
+    Py_ssize_t width, double[HEIGHT][WIDTH] sums,
 ) noexcept nogil:
     """Add the products of a few rows with a few columns, one class after the other.
 
@@ -177,12 +167,8 @@ cdef inline void add_products(
 
 
 def map_logits(
-    const double[:, ::1] logits,
-    const double[:, ::1] features,
-    double alpha,
-    const double[::1] slope,
-    const double[::1] intercept,
-    real[:, ::1] mapped,
+    const double[:, ::1] logits, const double[:, ::1] features, double alpha,
+    const double[::1] slope, const double[::1] intercept, real[:, ::1] mapped,
 ):
     """Add alpha u + slope x + c to ``mapped``, which holds the part of the other classes."""
     cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
@@ -251,11 +237,8 @@ def spread_rows(const double[:, ::1] weighted, const double[::1] share, real[:, 
 
 
 def add_class_sums(
-    const real[:, ::1] rows,
-    const double[:, ::1] logits,
-    const double[:, ::1] features,
-    double[::1] by_slope,
-    double[::1] by_intercept,
+    const real[:, ::1] rows, const double[:, ::1] logits, const double[:, ::1] features,
+    double[::1] by_slope, double[::1] by_intercept,
 ):
     """Add sum_i r_ij x_ij and sum_i r_ij to the sums by class; returns sum_ij r_ij u_ij."""
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
@@ -273,11 +256,8 @@ def add_class_sums(
 
 
 def common_curvature(
-    const double[:, ::1] weighted,
-    const double[::1] share,
-    const double[:, ::1] logits,
-    const double[:, ::1] features,
-    double[:, ::1] out,
+    const double[:, ::1] weighted, const double[::1] share, const double[:, ::1] logits,
+    const double[:, ::1] features, double[:, ::1] out,
 ):
     """Add the Hessian in (alpha, gamma), two by two, to ``out``."""
     cdef Py_ssize_t n_rows = weighted.shape[0], n_classes = weighted.shape[1], i, j

@@ -10,22 +10,25 @@ two points of one rank and label act as one if no point of the other label tells
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from calibrant._kernels.bit_set cimport BitSet, insert, next_member, point_to_set, remove
-from calibrant._kernels.point_sort cimport DIGIT, origin_t, scatter, sort_run
+
+cdef enum:
+    DIGIT = 8  # bits a pass of the radix sort looks at
+    N_DIGITS = 1 << DIGIT
+
+ctypedef fused origin_t:  # rank and row of a point, packed
+    uint32_t
+    int64_t
 
 NEVER = 2.0
 """Threshold that no cumulative probability reaches."""
 
 
 def accumulate_rows(
-    double[:, ::1] rows,
-    const double[::1] own,
-    double part,
-    int64_t[::1] first,
-    int64_t[::1] last,
+    double[:, ::1] rows, const double[::1] own, double part, int64_t[::1] first, int64_t[::1] last
 ):
     """Turn rows in increasing order into sums of their r largest entries, in place.
 
@@ -44,6 +47,7 @@ def accumulate_rows(
             label = own[i]
             ahead = 0  # entries before the group of ties that has the label
             behind = n_classes  # and up to its end
+            # The paper's cu_sorted(p, y): ((q, r), 1 if the label is among the r largest).
             total = 0.0
             before = INFINITY
             for j in range(n_classes):
@@ -61,12 +65,8 @@ def accumulate_rows(
 
 
 def trim_rows(
-    const double[:, ::1] cumulative,
-    const double[::1] largest_zero,
-    const double[::1] least_one,
-    int64_t n_ranks,
-    int64_t[::1] begin,
-    int64_t[::1] end,
+    const double[:, ::1] cumulative, const double[::1] largest_zero, const double[::1] least_one,
+    int64_t n_ranks, int64_t[::1] begin, int64_t[::1] end,
 ):
     """Find the ranks ``begin .. end - 1`` of each row whose value is neither surely 0 nor 1.
 
@@ -97,12 +97,8 @@ def trim_rows(
 
 
 def list_points(
-    const int64_t[:, ::1] bits,
-    const int64_t[::1] begin,
-    const int64_t[::1] end,
-    int row_bits,
-    int64_t[::1] keys,
-    origin_t[::1] origin,
+    const int64_t[:, ::1] bits, const int64_t[::1] begin, const int64_t[::1] end, int row_bits,
+    int64_t[::1] keys, origin_t[::1] origin,
 ):
     """Write the bits of q of every point, and its rank and row packed into one number."""
     cdef Py_ssize_t n = 0, i
@@ -115,6 +111,63 @@ def list_points(
                 n += 1
 
 
+cdef inline void scatter(
+    const int64_t* keys, const origin_t* origin, Py_ssize_t n, int64_t low, int shift,
+    int64_t* new_keys, origin_t* new_origin,
+) noexcept nogil:
+    """Sort by one digit of ``keys - low``, keeping the order where it is equal."""
+    cdef int64_t[N_DIGITS] begins
+    cdef int64_t total = 0, count, place
+    cdef Py_ssize_t i, digit
+    for digit in range(N_DIGITS):
+        begins[digit] = 0
+    for i in range(n):
+        begins[((keys[i] - low) >> shift) & (N_DIGITS - 1)] += 1
+    for digit in range(N_DIGITS):
+        count = begins[digit]
+        begins[digit] = total
+        total += count
+    for i in range(n):
+        digit = ((keys[i] - low) >> shift) & (N_DIGITS - 1)
+        place = begins[digit]
+        new_keys[place] = keys[i]
+        new_origin[place] = origin[i]
+        begins[digit] = place + 1
+
+
+cdef inline void sort_run(
+    origin_t* origin, origin_t* spare, Py_ssize_t start, Py_ssize_t stop, int row_bits,
+    int64_t* counts, Py_ssize_t n_classes,
+) noexcept nogil:
+    """Sort points of equal q by rank: a few by insertion, many by counting."""
+    cdef Py_ssize_t n = stop - start, i, j, r
+    cdef int64_t total = start, count
+    cdef origin_t value
+    if n * n < 8 * (n + n_classes):
+        for i in range(start + 1, stop):
+            value = origin[i]
+            j = i
+            while j > start and origin[j - 1] > value:
+                origin[j] = origin[j - 1]
+                j -= 1
+            origin[j] = value
+        return
+    for r in range(n_classes):
+        counts[r] = 0
+    for i in range(start, stop):
+        counts[origin[i] >> row_bits] += 1
+    for r in range(n_classes):
+        count = counts[r]
+        counts[r] = total
+        total += count
+    for i in range(start, stop):
+        r = origin[i] >> row_bits
+        spare[counts[r]] = origin[i]
+        counts[r] += 1
+    for i in range(start, stop):
+        origin[i] = spare[i]
+
+
 cdef inline int64_t bits_beyond(int64_t bits, double part, double least) noexcept nogil:
     """The bits of the largest sum that may differ by rounding only from the one with these bits."""
     cdef double q
@@ -125,11 +178,7 @@ cdef inline int64_t bits_beyond(int64_t bits, double part, double least) noexcep
 
 
 def sort_points(
-    int64_t[:, ::1] keys,
-    origin_t[:, ::1] origin,
-    int row_bits,
-    Py_ssize_t n_classes,
-    double part,
+    int64_t[:, ::1] keys, origin_t[:, ::1] origin, int row_bits, Py_ssize_t n_classes, double part,
     double least,
 ):
     """Sort by q, then rank: radix sort of the bits of q, which have the order of the doubles.
@@ -170,13 +219,8 @@ def sort_points(
 
 
 def merge_points(
-    const int64_t[::1] keys,
-    const origin_t[::1] origin,
-    int row_bits,
-    const int64_t[::1] first,
-    const int64_t[::1] last,
-    const int64_t[::1] units,
-    int64_t n_ranks,
+    const int64_t[::1] keys, const origin_t[::1] origin, int row_bits, const int64_t[::1] first,
+    const int64_t[::1] last, const int64_t[::1] units, int64_t n_ranks,
 ):
     """Merge equal points, and those of one rank that nothing tells apart.
 
@@ -249,11 +293,7 @@ def merge_points(
 
 
 cdef inline void close_slot(
-    int label,
-    Py_ssize_t r,
-    int64_t[::1] labels,
-    int64_t[::1] weight,
-    int64_t[:, ::1] opened,
+    int label, Py_ssize_t r, int64_t[::1] labels, int64_t[::1] weight, int64_t[:, ::1] opened,
     int64_t[:, ::1] gathered,
 ) noexcept nogil:
     """Write the weight that an open slot has gathered; it stays as it is from now on."""
@@ -271,12 +311,8 @@ cdef double[::1] enlarged(double[::1] array, Py_ssize_t n, Py_ssize_t room):
 
 
 def rank_fronts(
-    const double[::1] slot_q,
-    const double[::1] slot_v,
-    const Py_ssize_t[::1] starts,
-    const double[::1] sure,
-    double lowest,
-    int64_t n_ranks,
+    const double[::1] slot_q, const double[::1] slot_v, const Py_ssize_t[::1] starts,
+    const double[::1] sure, double lowest, int64_t n_ranks,
 ):
     """Per rank, the jumps of the maximum over dominated slots; ``lowest`` where there is none.
 

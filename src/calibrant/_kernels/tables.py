@@ -17,9 +17,6 @@ MOST_BUCKET_BITS = 20
 """Of a table of many thresholds: larger ones miss the cache more often than they save a step."""
 
 ONE = int(np.array(1.0).view(np.int64))
-HALF_KEY = int(np.array(0.5).view(np.int64))
-LARGEST_KEY = 2 * HALF_KEY
-"""Key of the score 1; see ``_kernels.score_table``."""
 
 TABLE_BYTES = 1 << 20
 """A ranked function's table has finer buckets than it needs while it is no larger than this."""
@@ -72,12 +69,6 @@ class PowerTable(NamedTuple):
     smallest_bits: int
     scale: Floats
     nodes: Floats
-
-
-def score_of_key(key: Wholes) -> Floats:
-    """Score of each key: bits up to 1/2, mirrored bits of 1 - p above."""
-    rest = np.minimum(key, LARGEST_KEY - key).view(np.float64)
-    return np.where(key <= HALF_KEY, rest, 1.0 - rest)
 
 
 def build_lookup(thresholds: Floats, spare_bits: int = 4) -> Lookup:

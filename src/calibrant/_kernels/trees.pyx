@@ -12,14 +12,9 @@ cdef double LEAST_CURVATURE = 1e-3  # of each side of a split
 
 
 def add_trees(
-    const double[:, ::1] inputs,
-    const int64_t[::1] roots,
-    const int64_t[::1] column,
-    const double[::1] threshold,
-    const int64_t[::1] left,
-    const int64_t[::1] right,
-    const int64_t[::1] missing,
-    double[:, ::1] out,
+    const double[:, ::1] inputs, const int64_t[::1] roots, const int64_t[::1] column,
+    const double[::1] threshold, const int64_t[::1] left, const int64_t[::1] right,
+    const int64_t[::1] missing, double[:, ::1] out,
 ):
     """Add to ``out[i, t mod m]``, with m its columns, the leaf of row i in tree t, for all t.
 
@@ -62,12 +57,8 @@ cdef inline double _score(double gradient, double curvature, double ridge) noexc
 
 
 cdef void _add_up(
-    const uint8_t[:, ::1] bins,
-    const int32_t[::1] rows,
-    const double[::1] gradient,
-    const double[::1] curvature,
-    Leaf* leaf,
-    double[:, :, ::1] sums,
+    const uint8_t[:, ::1] bins, const int32_t[::1] rows, const double[::1] gradient,
+    const double[::1] curvature, Leaf* leaf, double[:, :, ::1] sums,
 ) noexcept nogil:
     """Sum up gradients, curvatures and rows of a leaf, for every bin of every column."""
     cdef Py_ssize_t d = bins.shape[1], i, j, row
@@ -141,17 +132,9 @@ cdef Py_ssize_t _divide(
 
 
 def grow_tree(
-    const uint8_t[:, ::1] bins,
-    const int64_t[::1] n_bins,
-    const double[::1] gradient,
-    const double[::1] curvature,
-    double learning_rate,
-    double ridge,
-    double least_rows,
-    int32_t[:, ::1] rows,
-    double[:, :, :, ::1] sums,
-    int64_t[:, ::1] nodes,
-    double[::1] values,
+    const uint8_t[:, ::1] bins, const int64_t[::1] n_bins, const double[::1] gradient,
+    const double[::1] curvature, double learning_rate, double ridge, double least_rows,
+    int32_t[:, ::1] rows, double[:, :, :, ::1] sums, int64_t[:, ::1] nodes, double[::1] values,
     double[::1] scores,
 ):
     """Grow a regression tree, the leaf that gains most first; add its values to ``scores``.

@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._kernels.curves import floor_rows
-from calibrant._types import Bools, Floats, Wholes
+from calibrant._types import Array, Bools, Floats, Wholes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,11 +40,11 @@ def frozen(cls: type[Frozen]) -> type[Frozen]:
     made: Any = dataclass(frozen=True, eq=False)(cls)
     names = [f.name for f in fields(made)]
 
-    def parts(self: object) -> tuple[Any, ...]:
+    def parts(self: object) -> tuple[type, tuple[object, ...]]:
         return made, tuple(getattr(self, name) for name in names)
 
-    def rebuild(self: Any, state: Any) -> None:  # of forged pickles
-        self.__init__(*state)
+    def rebuild(self: object, state: tuple[object, ...]) -> None:  # of forged pickles
+        made.__init__(self, *state)
 
     made.__reduce__, made.__setstate__ = parts, rebuild
     result: type[Frozen] = made
@@ -62,7 +61,7 @@ def freeze(owner: object, *names: str, dtype: type = np.float64, copy: bool = Tr
     """Turn fields into arrays in C order that nobody changes."""
     for name in names:
         given = getattr(owner, name)
-        array: NDArray[Any] = np.array(given, dtype) if copy else np.ascontiguousarray(given, dtype)
+        array: Array = np.array(given, dtype) if copy else np.ascontiguousarray(given, dtype)
         array = np.require(array, requirements=["C", "ALIGNED"]).view()
         array.setflags(write=False)
         object.__setattr__(owner, name, array)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,9 +142,9 @@ class BoundedLogs:
 class Terms(NamedTuple):
     """``sigmoid(a log x - b log(1 - x) + c)``, of one curve or of many with the same logarithms."""
 
-    a: Any
-    b: Any
-    c: Any
+    a: float | Floats
+    b: float | Floats
+    c: float | Floats
     logs: BoundedLogs
 
 
@@ -357,7 +357,7 @@ class ClasswiseCurves(CalibrationMap):
             divide_by_sums(out, rows)
         return out
 
-    def _columns(self) -> Iterable[Any]:
+    def _columns(self) -> Iterable[int | Wholes]:
         """Columns of each curve."""
         if self.groups is None:
             return range(len(self.curves))

@@ -12,7 +12,7 @@ segment, times s / W, is added to b.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -43,7 +43,7 @@ class SegmentedRows:
 
     starts: Floats  # of the segments; no cell lies below the first
     empty: Floats  # starts of octaves without a cell
-    index: NDArray[Any]  # segment of each cell
+    index: NDArray[np.integer]  # segment of each cell
     own: Wholes  # segment of each row's label
     largest: Floats  # probability of each row
     weight: Floats
@@ -64,7 +64,7 @@ class SegmentedRows:
         return sum_cells(self.index, factor, self.n_segments)
 
 
-def sum_cells(index: NDArray[np.generic], factor: Floats, n_segments: int) -> Floats:
+def sum_cells(index: NDArray[np.integer], factor: Floats, n_segments: int) -> Floats:
     """Sum of ``factor`` over the cells of each segment."""
     out = np.zeros(n_segments)
     kernels.add_exposures(index, factor, out)
@@ -137,7 +137,7 @@ class RowCounts:
 
 
 def count_cells(
-    index: NDArray[np.generic], block_of: NDArray[np.int32], n_blocks: int
+    index: NDArray[np.integer], block_of: NDArray[np.int32], n_blocks: int
 ) -> RowCounts:
     """Count the cells of each row by block; segments with a negative block are left out."""
     n_rows, n_classes = index.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -13,9 +13,10 @@ from calibrant._kernels.trees import grow_tree
 from calibrant._maps.features import BoostedTrees, LinearLogits, standardise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
+    from sklearn.linear_model import LogisticRegression
 
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 NEVER = -20.0
 """Logit of a class without a row."""
@@ -45,9 +46,7 @@ class Boosting:
     least_rows: int = 15
     n_bins: int = 63
 
-    def fit(
-        self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
-    ) -> BoostedTrees:
+    def fit(self, inputs: Floats, labels: Wholes, weight: Floats, n_classes: int) -> BoostedTrees:
         """Return the trees of a fit to labels among 0, ..., n_classes - 1."""
         n_rows, d = inputs.shape
         edges = [_edges(column, self.n_bins) for column in inputs[:MOST_ROWS_OF_EDGES].T]
@@ -70,7 +69,7 @@ class Boosting:
         sums = np.empty((self.n_leaves, d, int(n_bins.max()) + 1, 3))
         nodes = np.empty((2 * self.n_leaves - 1, 5), dtype=np.int64)
         values = np.empty(len(nodes))
-        grown: list[tuple[NDArray[np.int64], Array]] = []
+        grown: list[tuple[Wholes, Floats]] = []
         for _ in range(self.n_trees):
             p = expit(scores) if len(columns) == 1 else softmax(scores, axis=0)
             gradient, curvature = weight * (p - is_label), weight * p * (1.0 - p)
@@ -87,7 +86,7 @@ class Boosting:
         return _join(grown, edges, baseline)
 
 
-def _edges(values: Array, n_bins: int) -> Array:
+def _edges(values: Floats, n_bins: int) -> Floats:
     """Return thresholds between values, or near quantiles where those are many."""
     distinct, count = np.unique(values[~np.isnan(values)], return_counts=True)
     after = np.arange(len(distinct) - 1)
@@ -99,7 +98,7 @@ def _edges(values: Array, n_bins: int) -> Array:
 
 
 def _join(
-    grown: list[tuple[NDArray[np.int64], Array]], edges: list[Array], baseline: Array
+    grown: list[tuple[Wholes, Floats]], edges: list[Floats], baseline: Floats
 ) -> BoostedTrees:
     """Return all trees, one after the other."""
     sizes = np.array([len(values) for _, values in grown])
@@ -121,9 +120,7 @@ class Ridge:
 
     strength: float = 0.1
 
-    def fit(
-        self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
-    ) -> LinearLogits:
+    def fit(self, inputs: Floats, labels: Wholes, weight: Floats, n_classes: int) -> LinearLogits:
         """Return the linear map of a fit to labels among 0, ..., n_classes - 1."""
         share = weight / weight.sum()
         known = ~np.isnan(inputs)
@@ -143,16 +140,14 @@ class Ridge:
         return LinearLogits(center, scale, found[:d], missing, intercept)
 
 
-def _logistic(
-    z: Array, labels: NDArray[np.int64], weight: Array, strength: float
-) -> tuple[Array, Array]:
+def _logistic(z: Floats, labels: Wholes, weight: Floats, strength: float) -> tuple[Floats, Floats]:
     """Return coefficients and the intercept of two classes, by Newton steps."""
     x = np.column_stack([z, np.ones(len(z))])
     ridge = np.append(np.full(z.shape[1], 1.0 / strength), 0.0)
     share = weight @ labels / weight.sum()
     b = np.append(np.zeros(z.shape[1]), np.log(share / (1.0 - share)))
 
-    def value(b: Array, log_odds: Array) -> float:
+    def value(b: Floats, log_odds: Floats) -> float:
         loss = np.logaddexp(0.0, log_odds) - labels * log_odds
         return float(weight @ loss + 0.5 * (ridge * b) @ b)
 
@@ -177,8 +172,8 @@ def _logistic(
 
 
 def _multinomial(
-    z: Array, labels: NDArray[np.int64], weight: Array, strength: float, n_classes: int
-) -> tuple[Array, Array]:
+    z: Floats, labels: Wholes, weight: Floats, strength: float, n_classes: int
+) -> tuple[Floats, Floats]:
     """Return coefficients and intercepts of several classes, by scikit-learn."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression  # slow to import
@@ -191,7 +186,7 @@ def _multinomial(
     return _logits_of_all(logistic, n_classes)
 
 
-def _logits_of_all(logistic: Any, n_classes: int) -> tuple[Array, Array]:
+def _logits_of_all(logistic: LogisticRegression, n_classes: int) -> tuple[Floats, Floats]:
     """Return coefficients and intercepts of every class, of which only some were fitted."""
     coef, intercept = logistic.coef_.T, logistic.intercept_
     classes = logistic.classes_
@@ -209,11 +204,9 @@ def _logits_of_all(logistic: Any, n_classes: int) -> tuple[Array, Array]:
 class OtherClassifier:
     """A learner that the user chose: any classifier with ``predict_proba``."""
 
-    classifier: Any
+    classifier: BaseEstimator
 
-    def fit(
-        self, inputs: Array, labels: NDArray[np.int64], weight: Array, n_classes: int
-    ) -> OtherMap:
+    def fit(self, inputs: Floats, labels: Wholes, weight: Floats, n_classes: int) -> OtherMap:
         """Return the predictions of a fitted copy."""
         from sklearn.base import clone
         from sklearn.utils.validation import has_fit_parameter
@@ -227,10 +220,10 @@ class OtherClassifier:
 class OtherMap:
     """The predictions of a fitted classifier, with a column for every class."""
 
-    classifier: Any
+    classifier: BaseEstimator
     n_classes: int
 
-    def __call__(self, inputs: Array) -> Array:
+    def __call__(self, inputs: Floats) -> Floats:
         """Return the probabilities of rows of inputs."""
         result = np.zeros((len(inputs), self.n_classes))
         result[:, self.classifier.classes_] = self.classifier.predict_proba(inputs)

@@ -17,12 +17,10 @@ from scipy.optimize import minimize
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats, Wholes
 
 
-def pool(logs: Array, weights: Array) -> Array:
+def pool(logs: Floats, weights: Floats) -> Floats:
     """Return p_ic in proportion to exp(sum_j weights_j logs_icj)."""
     z = logs @ weights
     z -= z.max(axis=1, keepdims=True)
@@ -38,11 +36,11 @@ class _PoolObjective:
     A convex function: the logarithm of a sum of exponentials, and linear terms.
     """
 
-    logs: Array
-    target: Array
+    logs: Floats
+    target: Floats
     ridge: float
 
-    def __call__(self, w: Array) -> tuple[float, Array]:
+    def __call__(self, w: Floats) -> tuple[float, Floats]:
         """Return the value and the gradient."""
         away = w.copy()
         away[0] -= 1.0
@@ -54,14 +52,14 @@ class _PoolObjective:
 
 
 def solve_log_pool(
-    logs: Array,
-    class_index: NDArray[np.int64],
-    weight: Array,
+    logs: Floats,
+    class_index: Wholes,
+    weight: Floats,
     *,
     strength: float,
     ridge: float,
     tol: float = 1e-6,
-) -> tuple[Array, SolverReport]:
+) -> tuple[Floats, SolverReport]:
     """Weights w >= 0 of least -sum_i weight_i log p_i(w) + ridge |w - (1, 0, ...)|^2.
 
     ``logs[i, c, j]`` is the logarithm of what prediction j gives to class c in row i. ``strength``
@@ -84,7 +82,7 @@ def solve_log_pool(
         bounds=[(0.0, None)] * len(start),
         options={"maxiter": 500, "ftol": 1e-15, "gtol": 1e-9 * n_rows},
     )
-    w: Array = result.x
+    w: Floats = result.x
     value, gradient = objective(w)
     violation = float(np.max(np.abs(np.minimum(w, gradient / n_rows))))
     seconds = perf_counter() - started

@@ -54,11 +54,13 @@ from calibrant._solvers.rows import choice_rows, price
 from calibrant._solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
     from calibrant._maps.steps import StepFunction
     from calibrant._objectives.normalization_aware import SegmentedRows
-    from calibrant._types import Array, Floats, Wholes
+    from calibrant._types import Floats, Wholes
 
 N_FOLDS = 5
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
@@ -342,7 +344,7 @@ class Minimum:
 
 
 def minimise(
-    index: Array,
+    index: NDArray[np.integer],
     weight: Floats,
     target: Floats,
     exposures: Floats,
@@ -576,7 +578,7 @@ def _join_levels(
 
 
 def scale_levels(
-    index: Array, row_start: Wholes, first: Wholes, epsilon: float, values: Floats
+    index: NDArray[np.integer], row_start: Wholes, first: Wholes, epsilon: float, values: Floats
 ) -> int:
     """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlogy
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from calibrant._gate import SimplexBatch
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._types import Floats, Wholes
+    from calibrant._types import Array, Floats, Wholes
 
 
 LARGEST_WHOLE = 2**31 - 1
@@ -59,7 +59,7 @@ class CumulativeRows:
     last: Wholes
     weight: Floats
 
-    def take(self, rows: NDArray[np.generic]) -> CumulativeRows:
+    def take(self, rows: Array) -> CumulativeRows:
         """Return some of the rows, by index or mask."""
         return CumulativeRows(
             self.cumulative[rows], self.first[rows], self.last[rows], self.weight[rows]
@@ -71,8 +71,8 @@ class Slots:
     """Merged points, sorted by q and then rank."""
 
     rank: NDArray[np.int32]
-    labels: NDArray[Any]  # weighted number of labels inside
-    weight: NDArray[Any]
+    labels: Array  # weighted number of labels inside
+    weight: Array
     where: Floats  # leftmost q
     sure: Floats  # per rank, from where nothing of label 0 lies above: 1
     has_zeros: bool  # whether points were left out since nothing of label 1 lies below: 0
@@ -109,7 +109,9 @@ def whole_units(rows: CumulativeRows) -> tuple[Wholes, bool]:
     return np.maximum(np.rint(rows.weight / unit), 1.0).astype(np.int64), False
 
 
-def find_trims(zeros: Any, ones: Any, n_ranks: int, never: Any) -> tuple[NDArray[Any], ...]:
+def find_trims(
+    zeros: tuple[Wholes, Floats], ones: tuple[Wholes, Floats], n_ranks: int, never: float
+) -> tuple[Floats, Floats]:
     """Per rank, the largest q with label 0 at or above it, and the least with 1 at or below.
 
     Beyond them the value is surely 1, or 0. Points of both labels are pairs of ranks and q.

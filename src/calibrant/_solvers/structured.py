@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -68,7 +68,7 @@ the penalties, and the optimum of many classes is then so far out that thousands
 
 
 def refit_structured(
-    batch: SimplexBatch, whole: StructuredFit, weight: float, **options: Any
+    batch: SimplexBatch, whole: StructuredFit, weight: float, *, tol: float, max_rounds: int
 ) -> tuple[StructuredMap, SolverReport]:
     """Fit a part of the rows of ``whole``, whose weight is given, with the penalties found there.
 
@@ -78,7 +78,12 @@ def refit_structured(
     penalties = weight / float(batch.weight.sum()) * whole.objective.penalty_weights
     objective = replace(whole.objective, penalty_weights=penalties)
     return solve_structured(
-        batch, full=objective.full, objective=objective, start=whole.point, **options
+        batch,
+        full=objective.full,
+        tol=tol,
+        max_rounds=max_rounds,
+        objective=objective,
+        start=whole.point,
     )[:2]
 
 

@@ -40,12 +40,9 @@ from calibrant._solvers.rows import (
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant._gate import SimplexBatch
     from calibrant._solvers.one_vs_rest import BinaryProblem
-
-    Array = NDArray[np.float64]
+    from calibrant._types import Floats
 
 SLOPE, INTERCEPT, BEND, OUT = 1e-3, 0.1, 1.0, math.inf
 """Penalties in rows: a slope and an intercept are nearly free, both bends less. Chosen within
@@ -84,7 +81,7 @@ GRID = np.sinh(np.linspace(-7.3, 7.3, 147))
 class Fits(NamedTuple):
     """Members at their optimum."""
 
-    points: Array
+    points: Floats
     at: Expansion
     violation: float
     rounds: int
@@ -121,7 +118,7 @@ def solve_two_class(
 
 
 def fit_log_odds(
-    z: Array, positives: Array, cells: Array, logs: BoundedLogs, tol: float
+    z: Floats, positives: Floats, cells: Floats, logs: BoundedLogs, tol: float
 ) -> tuple[LogOddsCurve, SolverReport]:
     """Fit all members to log-odds ``z`` that hold the label with weight ``positives`` of ``cells``.
 
@@ -160,7 +157,7 @@ def fit_log_odds(
     return curve, SolverReport("newton", *numbers, notes=(_describe(shares),))
 
 
-def _fit_held(rows: TwoClassRows, ridges: Array, strength: float, times: int, tol: float) -> Fits:
+def _fit_held(rows: TwoClassRows, ridges: Floats, strength: float, times: int, tol: float) -> Fits:
     """Minimise ``times``, each but the first with as many pseudo-observations as are left."""
     points, sums = np.zeros_like(ridges), None
     left, rounds = np.full(len(ridges), strength), 0
@@ -175,9 +172,9 @@ def _fit_held(rows: TwoClassRows, ridges: Array, strength: float, times: int, to
 
 def minimise_together(
     rows: TwoClassRows,
-    points: Array,
-    ridges: Array,
-    ratio: Array,
+    points: Floats,
+    ridges: Floats,
+    ratio: Floats,
     tol: float,
     sums: Sums | None = None,
 ) -> Fits:
@@ -214,7 +211,7 @@ def minimise_together(
     return Fits(points, at, float(violation.max()), rounds)
 
 
-def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> Array:
+def _evidence(rows: TwoClassRows, found: Fits, ridges: Floats, slope: Floats) -> Floats:
     """Log marginal likelihood by Laplace's approximation, less what all members have alike.
 
     The prior of the whole slope is log-normal about 1, that of the others is their ridge.
@@ -229,7 +226,7 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
     hessian[:, diagonal, diagonal] *= 1.0 + 1e-12  # beside huge weights the ridge is lost
     rest = np.where(np.isfinite(ridges[:, 1:]), ridges[:, 1:], 1.0)  # left out: log 1, and t = 0
     losses, divergences = rows.losses(found.points, found.at.sums)
-    found_evidence: Array = (
+    found_evidence: Floats = (
         -losses
         - np.log1p(AT_SCORES * divergences)
         - 0.5 * np.where(free, np.log(factor * slope) ** 2, 0.0)
@@ -245,7 +242,7 @@ class _Average:
     They are lines between values at ``x``, and go on straight beyond the rows' log-odds.
     """
 
-    def __init__(self, lines: list[Base], points: Array, z: Array, cells: Array) -> None:
+    def __init__(self, lines: list[Base], points: Floats, z: Floats, cells: Floats) -> None:
         low, high = float(z.min()), float(z.max())
         x = np.concatenate([line.pivot + (GRID - line.pivot) / line.slope for line in lines])
         x = np.unique(np.append(x[(low < x) & (x < high)], [low, max(high, low + 1.0)]))
@@ -262,7 +259,7 @@ class _Average:
         log_rest = -sigmoid_and_softplus(eta)[1]
         self._logs = log_rest + eta, log_rest  # of the probabilities of the two classes
 
-    def curve(self, shares: Array, logs: BoundedLogs) -> LogOddsCurve:
+    def curve(self, shares: Floats, logs: BoundedLogs) -> LogOddsCurve:
         """Return the average with these shares, in the order of the class's first line."""
         used = shares > 0.0  # beside what has no share the others may be too small to be seen
         one, rest = (logsumexp(logs[used], axis=0, b=shares[used, None]) for logs in self._logs)
@@ -274,7 +271,7 @@ class _Average:
         x, y = (np.concatenate([end[:1], own, end[1:]]) for own, end in ((x, ends), (y, beyond)))
         return LogOddsCurve(x, y, logs)
 
-    def _pool(self, y: Array) -> Array:
+    def _pool(self, y: Floats) -> Floats:
         """Average probabilities where they fall, by the rows that are near: a flat part of it."""
         pooled = isotonic_regression(expit(y), weights=self._near)
         for start, end in zip(pooled.blocks, pooled.blocks[1:], strict=False):
@@ -283,7 +280,7 @@ class _Average:
         return np.maximum.accumulate(y)  # but for rounding, it rises
 
 
-def _describe(shares: Array) -> str:
+def _describe(shares: Floats) -> str:
     """Say what has which share."""
     by_line = np.bincount(LINE_OF, shares[:-2])
     found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant._lazy import attach
+from calibrant._extras import attach
 
 if TYPE_CHECKING:
     from calibrant.decisions._costs import CalibrationValue as CalibrationValue

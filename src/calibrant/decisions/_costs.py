@@ -346,6 +346,8 @@ def _read(path: Path) -> pd.DataFrame | dict[str, float]:
     try:
         if path.suffix.lower() == ".json":
             costs = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(costs, dict):
+                raise ValueError("it is no object")  # noqa: TRY301  (told like other faults)
             cells = [*costs.values()]
         else:
             costs = pd.read_csv(path, index_col=0, dtype={0: str})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
-from calibrant._calibrators.parameters import Parameters, leading
+from calibrant._calibrators.parameters import Parameters
 from calibrant._gate import check_number, is_single
 from calibrant._predictions import read_predictions
 from calibrant._result import Result, doc, result
@@ -99,8 +100,8 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     0.2
     """
 
-    costs: Costs = leading(kw_only=False)
-    estimator: Predicting | None = leading(default=None, kw_only=False)
+    costs: Costs = field(kw_only=False)
+    estimator: Predicting | None = field(default=None, kw_only=False)
     actions: Iterable[object] | None = None
     abstain: float | None = None
     classes: ArrayLike | None = None
@@ -284,7 +285,7 @@ class ConformalSets(Parameters, BaseEstimator):
     0.905
     """
 
-    coverage: float = leading(default=0.9, kw_only=False)
+    coverage: float = field(default=0.9, kw_only=False)
 
     def fit(
         self,

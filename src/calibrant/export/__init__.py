@@ -6,10 +6,10 @@ calibrant.export`` needs none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrant import _extras as extras
-from calibrant._lazy import attach
+from calibrant._extras import attach
 
 if TYPE_CHECKING:
     from calibrant.export._onnx import merge_onnx, to_onnx
@@ -27,23 +27,17 @@ _HOMES: dict[str, str] = {
 }
 """The module of every public name."""
 
-_MODULES = ("mlflow",)
-"""Public modules, which ask for their extras, and so are not among ``__all__``."""
-
-_EXTRAS = {"register_skl2onnx": "skl2onnx", "save_pt2": "torch", "to_torch": "torch"}
-"""Extras that names need, if other than ``onnx``."""
-
 __all__ = ["merge_onnx", "register_skl2onnx", "save_pt2", "to_onnx", "to_torch", "trusted_types"]
-_load, _ = attach(__name__, _HOMES, _MODULES)
+_load, _ = attach(__name__, _HOMES, ("mlflow",))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     try:
         return _load(name)
     except ImportError as error:
-        if name in _MODULES:
+        if name not in _HOMES:  # mlflow asks for its extra itself, and is not among ``__all__``
             raise
-        extra = _EXTRAS.get(name, "onnx")
+        extra = _HOMES[name].rpartition("._")[2]  # a module is named as the extra that it needs
         raise extras.needed(error, f"{__name__}.{name}", extra) from error
 
 

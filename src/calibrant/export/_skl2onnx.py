@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import skl2onnx
@@ -28,14 +28,11 @@ from calibrant.export._onnx import FIRST_OPSET, REAL, OnnxOperations, Tensor
 from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
-    from calibrant._types import Labels
+    from skl2onnx.common._container import ModelComponentContainer as Container
+    from skl2onnx.common._topology import Operator, Scope, Variable
+    from sklearn.base import BaseEstimator
 
-OPTIONS = {
-    "zipmap": [True, False, "columns"],
-    "nocl": [True, False],
-    "output_class_labels": [False, True],
-}
-"""Options of skl2onnx for classifiers."""
+    from calibrant._types import Labels
 
 SINGLE = (
     tree.DecisionTreeClassifier,
@@ -93,20 +90,26 @@ def register_skl2onnx() -> None:
         _set_types,
         _convert_classifier,
         parser=_parse,
-        options=OPTIONS,
+        options={  # as of its own classifiers
+            "zipmap": [True, False, "columns"],
+            "nocl": [True, False],
+            "output_class_labels": [False, True],
+        },
     )
 
 
-def _parse(scope: object, model: object, inputs: object, custom_parsers: object = None) -> Any:
+def _parse(
+    scope: Scope, model: CalibratedClassifier, inputs: list[Variable], **options: object
+) -> list[Variable]:
     """Parse as a classifier."""
     check_is_fitted(model, "classes_")
     _labels(scope, model)  # refused before skl2onnx rounds them
-    return parsing._parse_sklearn_classifier(  # noqa: SLF001  (as its own parsers do)
-        scope, model, inputs, custom_parsers=custom_parsers
-    )
+    parse = parsing._parse_sklearn_classifier  # noqa: SLF001  (as its own parsers do)
+    variables: list[Variable] = parse(scope, model, inputs, **options)
+    return variables
 
 
-def _labels(scope: object, model: object) -> Labels:
+def _labels(scope: Scope, model: CalibratedClassifier) -> Labels:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
     classes: Labels = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
@@ -124,7 +127,7 @@ def _labels(scope: object, model: object) -> Labels:
     )
 
 
-def _set_types(operator: Any) -> None:
+def _set_types(operator: Operator) -> None:
     """Tell skl2onnx the types and shapes of both outputs."""
     n_rows = operator.inputs[0].get_first_dimension()
     labels = _labels(operator.scope_inst, operator.raw_operator)
@@ -133,7 +136,7 @@ def _set_types(operator: Any) -> None:
     operator.outputs[1].type.shape = [n_rows, len(labels)]
 
 
-def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:  # noqa: ARG001
     model = operator.raw_operator
     if container.target_opset < FIRST_OPSET:
         raise errors.ExportError(
@@ -150,9 +153,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
             )
         calibrator = take_calibrator(pair.calibrator)
         is_margin = pair.response_method == "decision_function"
-        name = declare_scores(
-            scope, container, pair.estimator, operator.inputs, is_margin=is_margin
-        )
+        name = declare_scores(operator, container, pair.estimator, is_margin=is_margin)
         with ops.inside(f"fold{i}"):
             scores = ops.real(Tensor(ops, name, REAL))
             if is_margin and len(model.classes_) == 2:  # softmax([0, z]) is sigmoid(z)
@@ -170,7 +171,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     else:
         probabilities = sum(parts[1:], parts[0]) / n_folds
     average = sum(all_scores[1:], all_scores[0]) / n_folds
-    _finish(scope, operator, container, probabilities, average)
+    _finish(operator, container, probabilities, average)
 
 
 def _write_top_columns(ops: OnnxOperations, probabilities: Tensor, scores: Tensor) -> Tensor:
@@ -191,10 +192,11 @@ def _write_top_columns(ops: OnnxOperations, probabilities: Tensor, scores: Tenso
 
 
 def _finish(
-    scope: Any, operator: Any, container: Any, probabilities: Tensor, scores: Tensor
+    operator: Operator, container: Container, probabilities: Tensor, scores: Tensor
 ) -> None:
     """Write down labels, and give all nodes and constants to skl2onnx under names of its own."""
-    ops, kept = probabilities.ops, guess_proto_type(operator.outputs[1].type)
+    ops, scope = probabilities.ops, operator.scope_inst
+    kept = guess_proto_type(operator.outputs[1].type)
     classes = _labels(scope, operator.raw_operator)
     ops.constants["classes"] = numpy_helper.from_array(classes, "classes")
     best = _write_top_columns(ops, probabilities, scores)
@@ -222,7 +224,7 @@ def _finish(
 # The scores that a CalibratedClassifier calibrates, out of converters of skl2onnx
 
 
-def unwrap(estimator: object) -> Any:
+def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     """Return what predicts, of classifiers that only hold another one."""
     from sklearn.model_selection._search import BaseSearchCV  # a slow import
 
@@ -232,7 +234,7 @@ def unwrap(estimator: object) -> Any:
     return estimator
 
 
-def contains(estimator: object, kinds: tuple[type, ...]) -> bool:
+def contains(estimator: BaseEstimator, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
     parts: list[object] = [*getattr(estimator, "estimators_", [])]
@@ -244,22 +246,29 @@ def contains(estimator: object, kinds: tuple[type, ...]) -> bool:
 
 
 def declare_scores(
-    scope: Any, container: Any, estimator: Any, inputs: Any, *, is_margin: bool
+    operator: Operator, container: Container, estimator: BaseEstimator, *, is_margin: bool
 ) -> str:
     """Have skl2onnx convert a fitted classifier; return the name of its scores.
 
     They are those of ``decision_function`` or of ``predict_proba``; a margin of two classes is the
     last column.
     """
-    estimator = unwrap(estimator)
+    scope, inputs, estimator = operator.scope_inst, operator.inputs, unwrap(estimator)
     while isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
             if step is not None and step != "passthrough":
                 step = unwrap(step)  # noqa: PLW2901
                 inputs = parsing._parse_sklearn(scope, step, inputs)  # noqa: SLF001
         estimator = unwrap(estimator.steps[-1][1])
-    if is_margin:
-        _refuse_lost_margins(container, estimator)
+    # The option raw_scores is accepted, and forgotten, by classifiers that hold others; those of a
+    # support vector machine with probabilities are no margins.
+    forgets = hasattr(estimator, "estimators_") and not isinstance(estimator, MARGINS_OF_TREES)
+    kept = container.has_options(estimator, "raw_scores") and not forgets
+    if is_margin and (not kept or getattr(estimator, "probability", False) is True):
+        raise errors.ExportError(
+            f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
+            "which skl2onnx does not convert; fit with response_method='predict_proba'"
+        )
     for name, value in (("zipmap", False), ("raw_scores", is_margin)):
         if container.has_options(estimator, name):
             for holder in (scope, container):
@@ -269,7 +278,7 @@ def declare_scores(
     return str(parsing._parse_sklearn(scope, estimator, inputs)[1].full_name)  # noqa: SLF001
 
 
-def _as_float(scope: Any, variable: Any) -> Any:
+def _as_float(scope: Scope, variable: Variable) -> Variable:
     """Cast features to float32: trees read them so, and skl2onnx mixes both types else."""
     if not isinstance(variable.type, DoubleTensorType):
         return variable
@@ -278,18 +287,3 @@ def _as_float(scope: Any, variable: Any) -> Any:
     result = scope.declare_local_variable("features", FloatTensorType(variable.type.shape))
     cast.outputs.append(result)
     return result
-
-
-def _refuse_lost_margins(container: Any, estimator: Any) -> None:
-    """Refuse a classifier whose ``decision_function`` skl2onnx does not convert.
-
-    Its option ``raw_scores`` is accepted, and forgotten, by classifiers that hold others; those of
-    a support vector machine with probabilities are no margins.
-    """
-    forgets = hasattr(estimator, "estimators_") and not isinstance(estimator, MARGINS_OF_TREES)
-    kept = container.has_options(estimator, "raw_scores") and not forgets
-    if not kept or getattr(estimator, "probability", False) is True:
-        raise errors.ExportError(
-            f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
-            "which skl2onnx does not convert; fit with response_method='predict_proba'"
-        )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from calibrant import _maps as maps
 from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.checks import ScoreSummary
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import CalibratedPair
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types
-from calibrant._calibrators.shift_check import ScoreSummary
 
 
 def trusted_types() -> list[str]:
@@ -45,13 +45,14 @@ def trusted_types() -> list[str]:
     every = saved_methods(study=True).values()
     methods = [cls for cls in every if cls.__module__.startswith("calibrant.")]
     result: set[type] = {CalibratedClassifier, CalibratedPair, *methods}
-    asked: list[Any] = [ScoreSummary, *(getattr(maps, name) for name in maps.__all__)]
+    asked: list[object] = [ScoreSummary, *(getattr(maps, name) for name in maps.__all__)]
     asked += [kind for cls in methods for kind in fitted_types(cls).values()]
     while asked:
         kind = asked.pop()
         asked += get_args(kind)
-        is_ours = isinstance(kind, type) and is_dataclass(kind)  # of a map, a curve or a report
-        if is_ours and kind not in result and not issubclass(kind, Calibrator):
+        if not isinstance(kind, type) or kind in result or issubclass(kind, Calibrator):
+            continue
+        if is_dataclass(kind):  # a map, a curve or a report
             result.add(kind)
             hints = get_type_hints(kind)
             asked += [hints[field.name] for field in fields(kind)]

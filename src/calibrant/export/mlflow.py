@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _gate as gate
 from calibrant._calibrators.grouped import GroupedCalibrator
-from calibrant._gate import is_single, order_of
 from calibrant.export._pipeline import check_input, n_columns, take_calibrator
 
 try:
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Array, Floats
 
 __all__ = ["load_model", "log_model", "save_model"]
 
 FLAVOR = "calibrant"
-FILE = "model.calibrant"
-DATA = f"data/{FILE}"
+DATA = "data/model.calibrant"
 """Where MLflow puts the model file."""
 
 FOR_CLASSIFIERS = (
@@ -62,7 +61,7 @@ def save_model(
     input_example: object = None,
     pip_requirements: Sequence[str] | str | None = None,
     mlflow_model: Model | None = None,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Write a fitted calibrator as an MLflow model, a directory with a model file.
 
@@ -110,14 +109,17 @@ def save_model(
     TemperatureScaling()
     """
     with tempfile.TemporaryDirectory() as directory:
-        file, taken = Path(directory) / FILE, take_calibrator(calibrator, FOR_CLASSIFIERS)
+        file, taken = (
+            Path(directory, "model.calibrant"),
+            take_calibrator(calibrator, FOR_CLASSIFIERS),
+        )
         if isinstance(taken, GroupedCalibrator):
             raise errors.ExportError(
                 "a model of MLflow is given scores and no groups, so it cannot choose the "
                 f"calibrator of a row; save for_group(name) of each of {len(taken.groups_)} groups "
                 "as a model of its own, and for_group(None) for all other rows"
             )
-        digest = model_file.save(taken, file)
+        digest, names = model_file.save(taken, file), _column_names(taken)
         model = Model() if mlflow_model is None else mlflow_model
         facts = {"method": taken.method, "data": DATA, "version": __version__}
         model.add_flavor(FLAVOR, **facts, sha256=digest)
@@ -127,15 +129,15 @@ def save_model(
             path,
             loader_module=__name__,
             data_path=str(file),
-            signature=_signature(taken) if signature is None else signature,
-            input_example=_example(taken) if input_example is None else input_example,
+            signature=_signature(taken, names) if signature is None else signature,
+            input_example=_example(taken, names) if input_example is None else input_example,
             pip_requirements=pip_requirements,
             mlflow_model=model,
             **options,
         )
 
 
-def log_model(calibrator: Calibrator, name: str | None = None, **options: Any) -> ModelInfo:
+def log_model(calibrator: Calibrator, name: str | None = None, **options: object) -> ModelInfo:
     """Log a fitted calibrator to MLflow, in the active run if there is one.
 
     Parameters
@@ -164,13 +166,8 @@ def log_model(calibrator: Calibrator, name: str | None = None, **options: Any) -
     >>> load_model(info.model_uri)  # doctest: +SKIP
     TemperatureScaling()
     """
-    return Model.log(
-        artifact_path=None,
-        flavor=sys.modules[__name__],
-        name=name,
-        calibrator=calibrator,
-        **options,
-    )
+    flavor = sys.modules[__name__]
+    return Model.log(None, flavor, name=name, calibrator=calibrator, **options)
 
 
 def load_model(model_uri: str) -> Calibrator:
@@ -204,21 +201,16 @@ def load_model(model_uri: str) -> Calibrator:
     return _read(Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri))))
 
 
-def _load_pyfunc(path: str) -> _Served:
-    """Return what ``mlflow.pyfunc`` serves; ``path`` is that of the model file."""
-    return _Served(_read(Path(path).parents[1]))
-
-
 class _Served:
-    """A calibrator as ``mlflow.pyfunc`` wants it."""
+    """What ``mlflow.pyfunc`` serves; ``path`` is that of the model file."""
 
-    def __init__(self, calibrator: Calibrator) -> None:
-        self._calibrator = calibrator
+    def __init__(self, path: str) -> None:
+        self._calibrator = _read(Path(path).parents[1])
 
     def get_raw_model(self) -> Calibrator:
         return self._calibrator
 
-    def predict(self, data: object, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, data: object, params: dict[str, str] | None = None) -> Array | pd.DataFrame:
         """Return a data frame for one, with the classes as its columns, and else an array."""
         method = (params or {}).get("method", METHODS[0])
         gate.check_option("method", method, METHODS)
@@ -233,15 +225,17 @@ class _Served:
         return pd.DataFrame(result, index=data.index, columns=_texts(self._calibrator))
 
 
+_load_pyfunc = _Served  # the name that MLflow looks for in a loader
+
+
 def _read(directory: Path) -> Calibrator:
     """Read the model file of an MLflow model, if it is the one that was saved."""
     flavors = Model.load(str(directory)).flavors
     if FLAVOR not in flavors:
-        raise errors.ModelFileError(
-            f"{directory} is an MLflow model of {', '.join(sorted(flavors))}, not of calibrant; "
-            "load it with mlflow.pyfunc.load_model",
-            "magic",
+        message = (
+            f"{directory} is an MLflow model of {', '.join(sorted(flavors))}, not of calibrant"
         )
+        raise errors.ModelFileError(f"{message}; load it with mlflow.pyfunc.load_model", "magic")
     digest = flavors[FLAVOR].get("sha256")
     if not isinstance(digest, str):
         message = f"{directory}/MLmodel has no sha256 of {DATA}; save it again"
@@ -257,24 +251,21 @@ def _texts(calibrator: Calibrator) -> list[str]:
 def _column_names(calibrator: Calibrator) -> list[str] | None:
     """Names of input columns in the order of the classes; None if a row is to be one vector."""
     classes, kind = calibrator.classes_, check_input(calibrator, None)
-    if is_single(kind):
-        names = list(getattr(calibrator, "feature_names_in_", [kind]))
-    elif hasattr(calibrator, "feature_names_in_"):
-        names = calibrator.feature_names_in_.tolist()
-        order = order_of(names, classes)
+    names = list(getattr(calibrator, "feature_names_in_", []))
+    if gate.is_single(kind):
+        names = names or [kind]
+    elif names:
+        order = gate.order_of(names, classes)
         names = names if order is None else [names[j] for j in order]
     elif all(isinstance(c, str) for c in classes.tolist()):
         names = _texts(calibrator)
-    else:
-        return None
-    is_short = len(names) <= MOST_COLUMNS
+    is_short = 0 < len(names) <= MOST_COLUMNS
     return names if is_short and all(names) and len(set(names)) == len(names) else None
 
 
-def _signature(calibrator: Calibrator) -> ModelSignature:
-    names, n_classes = _column_names(calibrator), calibrator.n_features_in_
+def _signature(calibrator: Calibrator, names: list[str] | None) -> ModelSignature:
     if names is None:
-        vectors = np.dtype(np.float64), (-1, n_classes)
+        vectors = np.dtype(np.float64), (-1, calibrator.n_features_in_)
         # With a name, or MLflow would take columns of a data frame in whatever order they come.
         inputs = Schema([TensorSpec(*vectors, calibrator.map_.kind)])
         outputs = Schema([TensorSpec(*vectors)])
@@ -287,11 +278,10 @@ def _signature(calibrator: Calibrator) -> ModelSignature:
     return ModelSignature(inputs, outputs, params)
 
 
-def _example(calibrator: Calibrator) -> Any:
+def _example(calibrator: Calibrator, names: list[str] | None) -> Floats | pd.DataFrame:
     """Return a row of equal scores, as the signature has it."""
-    names, kind = _column_names(calibrator), check_input(calibrator, None)
     equal = 0.0 if calibrator.map_.kind == "logits" else 1.0 / len(calibrator.classes_)
-    row = np.full((1, n_columns(calibrator, kind)), equal)
+    row = np.full((1, n_columns(calibrator, check_input(calibrator, None))), equal)
     return row if names is None else pd.DataFrame(row, columns=names)
 
 

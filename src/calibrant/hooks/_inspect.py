@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from inspect_ai.scorer import (
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from inspect_ai.model import Logprobs
     from inspect_ai.scorer import Target
     from inspect_ai.solver import TaskState
+
+    from calibrant._types import Floats
 
 LEAST = 1e-6  # probability of a letter that is not among the listed tokens, at most
 
 
-def letter_probabilities(logprobs: Any, n_choices: int) -> list[float] | None:
+def letter_probabilities(logprobs: Logprobs | None, n_choices: int) -> list[float] | None:
     """Return the probability of each letter where the answer was given; None without it.
 
     A model that reasons first names its answer last: the last token that is a letter counts.
@@ -54,7 +57,7 @@ def letter_probabilities(logprobs: Any, n_choices: int) -> list[float] | None:
     return None
 
 
-def _confidences(scores: list[SampleScore], name: str) -> tuple[Any, Any]:
+def _confidences(scores: list[SampleScore], name: str) -> tuple[Floats, Floats]:
     """Return the confidences of the answers that have one, and whether they were right."""
     to_float = value_to_float()
     rows = [((one.score.metadata or {}).get(name), to_float(one.score.value)) for one in scores]
@@ -133,7 +136,7 @@ def overconfidence(of: str = "confidence") -> Metric:
 def after_calibration() -> Metric:
     """Return both errors of the calibrated confidence by name; nothing without a calibrator."""
 
-    def compute(scores: list[SampleScore]) -> dict[str, Any]:
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
         if len(_confidences(scores, "calibrated")[0]) == 0:
             return {}
         error, gap = (part("calibrated") for part in (calibration_error, overconfidence))

@@ -11,8 +11,12 @@ from calibrant.report import ModelAnswers, compare_models
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
 
     from calibrant._calibrators.base import Calibrator
+
+    Pair = tuple[float, bool]
+    """Log-likelihood of an option, and whether it is the likeliest continuation."""
 
 FIELDS = {
     "acc": "accuracy",
@@ -75,7 +79,7 @@ def add_calibration(
     return results
 
 
-def _value(row: Any, name: str) -> float:
+def _value(row: object, name: str) -> float:
     value = getattr(row, name)
     return float(getattr(value, "value", value))
 
@@ -121,7 +125,7 @@ def register_filter(name: str = "calibrant") -> None:
             super().__init__()
             self.calibrator = model_file.load(path)
 
-        def apply(self, resps: Any, docs: list[dict[str, Any]]) -> list[Any]:
+        def apply(self, resps: Iterable[list[Pair]], docs: list[object]) -> list[list[Pair]]:
             """Calibrate the options of each document, which follow each other."""
             given, result = list(resps), []
             start = 0

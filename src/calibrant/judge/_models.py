@@ -64,7 +64,8 @@ class GroupComparison(Result):
         ):
             numbers = f"{_brief(mean):>26}  {_brief(plain):>26}  {n:>6,}  {m:>6,}"
             lines.append(f"{name:<{width}}  {numbers}")
-        lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
+        if self.pairs:
+            lines += ["", f"differences, {100 * self.confidence_level:g} % intervals"]
         for (first, second), gap in zip(self.pairs, self.differences, strict=True):
             sure = "" if gap.low <= 0.0 <= gap.high else "  *"
             lines.append(f"{first} - {second}: {_brief(gap)}{sure}")

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import _gate as gate
 from calibrant import errors
 from calibrant._calibrators.composition import fit_part
-from calibrant._calibrators.structured import StructuredScaling
+from calibrant._calibrators.scaling import StructuredScaling
 from calibrant._gate import check_labels, refuse_missing
 
 if TYPE_CHECKING:

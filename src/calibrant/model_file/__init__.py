@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import stored_names, take_state
@@ -106,7 +104,7 @@ def load(path: Path, *, sha256: str | None = None) -> Calibrator:
     Traceback (most recent call last):
     calibrant.errors.ModelFileError: the file is not a calibrant model file; it looks like a ...
     """
-    return Reader(*unpack(_read(path), _check_hex(sha256))).outermost()
+    return Reader(*unpack(_read(path), sha256)).outermost()
 
 
 def dumps(calibrator: Calibrator, *, sample: bool = False) -> bytes:
@@ -157,7 +155,7 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     calibrant.errors.ModelFileError: the file is empty
     """
     copy = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
-    return Reader(*unpack(memoryview(copy), _check_hex(sha256))).outermost()
+    return Reader(*unpack(memoryview(copy), sha256)).outermost()
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -172,9 +170,10 @@ def describe(path: Path) -> dict[str, Any]:
     -------
     description : dict
         ``method``, ``class``, ``parameters``, ``classes``, ``n_classes``, ``fitted`` (plain
-        values), ``reports``, ``parts`` (the fitted calibrators inside, described likewise),
-        ``sample`` (how many rows ``partial_fit`` has counted and kept, None if the file holds
-        none), ``bytes``, ``format``, ``library`` and ``sha256``.
+        values), ``reports``, ``parts`` (the fitted calibrators inside, described likewise, each
+        with its ``role``, the attribute that holds it), ``sample`` (how many rows ``partial_fit``
+        has counted and kept, None if the file holds none), ``bytes``, ``format``, ``library`` and
+        ``sha256``.
 
     Examples
     --------
@@ -190,7 +189,7 @@ def describe(path: Path) -> dict[str, Any]:
     """
     data = _read(path)
     header, arrays = unpack(data)
-    calibrator: Any = Reader(header, arrays).outermost()
+    calibrator = Reader(header, arrays).outermost()
     sample = vars(calibrator).get("sample_")
     minor = limits.WITH_MORE if {"sample", "summary"} & header.keys() else limits.MINOR
     return {
@@ -203,7 +202,7 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def _description(calibrator: Any) -> dict[str, Any]:
+def _description(calibrator: Calibrator) -> dict[str, object]:
     values, names = stored_values(calibrator), stored_names(type(calibrator))
     reports = {n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")}
     return {
@@ -214,11 +213,15 @@ def _description(calibrator: Any) -> dict[str, Any]:
         "classes": _plain(calibrator.classes_),
         "fitted": {n: v for n, v in values.items() if isinstance(v, int | float | str)},
         "reports": reports,
-        "parts": [_description(part) for part in parts_in(values)],
+        "parts": [
+            {"role": name, **_description(part)}
+            for name, value in values.items()
+            for part in parts_in(value)
+        ],
     }
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if hasattr(value, "tolist"):
@@ -241,25 +244,15 @@ def _encode(calibrator: Calibrator, *, sample: bool) -> tuple[list[bytes | memor
 
 def _read(path: Path) -> memoryview:
     """Read a regular file once; what is checked and what is used are the same bytes."""
-    _check_regular(path, os.stat(path))  # noqa: PTH116  (a pipe would make whoever opens it wait)
+    # Before it is opened: a pipe would make whoever opens it wait.
+    is_regular = stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
+    require(
+        is_regular, f"{path} is a directory, a pipe or a device; name a regular file", "regular"
+    )
     with open(path, "rb") as file:  # noqa: PTH123
-        # Of what was opened: another file may have taken its name in between.
-        status = os.fstat(file.fileno())
-        _check_regular(path, status)
-        size = status.st_size
+        size = os.fstat(file.fileno()).st_size
         require(size <= limits.MAX_FILE, f"{path} has {size} bytes, more than 1 GiB", "size")
         data = bytearray(size)
         is_whole = file.readinto(data) == size and not file.read(1)
         require(is_whole, f"{path} changed while it was read; read it again", "unchanged")
     return memoryview(data)
-
-
-def _check_regular(path: Path, status: os.stat_result) -> None:
-    message = f"{path} is a directory, a pipe or a device; name a regular file"
-    require(stat.S_ISREG(status.st_mode), message, "regular")
-
-
-def _check_hex(sha256: str | None) -> str | None:
-    if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
-        raise errors.ParameterError(f"sha256={sha256!r} is not 64 hexadecimal digits")
-    return sha256

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import MISSING, fields
 from functools import cache
+from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -111,12 +112,13 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     return {n: v for n, v in values.items() if v is not None or n not in optional_fields(cls)}
 
 
-def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
+def set_fit(calibrator: Calibrator, values: dict[str, object]) -> None:
     """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
     cls: type = type(calibrator)
     values = dict.fromkeys(optional_fields(cls)) | values
     if isinstance(calibrator, Composed):
-        map_ = calibrator._compose(values)  # noqa: SLF001  (ours)
+        calibrator.__dict__ |= values
+        map_ = calibrator._compose()  # noqa: SLF001  (ours)
     else:
         map_type = fitted_types(cls)["map_"]
         types = field_types(map_type)
@@ -126,12 +128,12 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     calibrator.__dict__ |= values | {"map_": map_}
 
 
-def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, Any]:
+def _given(calibrator: Calibrator, map_fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of a map that are parameters: rows of one number became two columns."""
     names = [field for field in map_fields if hasattr(calibrator, GIVEN.get(field, ""))]
     values = {field: getattr(calibrator, GIVEN[field]) for field in names}
     if "kind" in values:
-        values["kind"] = two_column_kind(values["kind"])
+        values["kind"] = two_column_kind(calibrator.scores)
     return values
 
 
@@ -244,30 +246,33 @@ def _expect(stored: object, word: str, name: str) -> None:
 # Curves of many classes: of each a vector of its single numbers, if it has any, and its arrays
 
 
-def _has_fields(value: object) -> bool:
-    return hasattr(value, "__dataclass_fields__")
+def _paths(kind: type, before: str = "") -> Iterator[tuple[str, object]]:
+    """Yield where the numbers and arrays of a curve are, such as logs.low, and their types."""
+    for field, of in field_types(kind).items():
+        if hasattr(of, "__dataclass_fields__"):
+            yield from _paths(of, f"{before}{field}.")
+        else:
+            yield f"{before}{field}", of
 
 
 @cache
-def _sizes(kind: Any) -> tuple[int, int]:
-    """Return how many single numbers a curve has, and how many arrays, with what it holds."""
-    sizes = [
-        _sizes(of) if _has_fields(of) else (int(of is float), int(of is not float))
-        for of in field_types(kind).values()
-    ]
-    return sum(n for n, _ in sizes), sum(n for _, n in sizes)
+def _getters(kind: type) -> tuple[list[attrgetter[float]], list[attrgetter[Array]]]:
+    """Return what gets each number of a curve, and what gets each array."""
+    paths = dict(_paths(kind)).items()
+    return (
+        [attrgetter(path) for path, of in paths if of is float],
+        [attrgetter(path) for path, of in paths if of is not float],
+    )
 
 
-def _flat(curve: object) -> list[Any]:
-    kind: type = type(curve)
-    values = [getattr(curve, field) for field in field_types(kind)]
-    return [leaf for one in values for leaf in (_flat(one) if _has_fields(one) else [one])]
-
-
-def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> Any:
-    """Undo ``_flat``."""
+def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> object:
+    """Make a curve of its numbers and arrays, in order."""
     values = [
-        _join(of, numbers, arrays) if _has_fields(of) else next(numbers if of is float else arrays)
+        next(numbers)
+        if of is float
+        else next(arrays)
+        if get_origin(of)
+        else _join(of, numbers, arrays)
         for of in field_types(kind).values()
     ]
     return kind(*values)
@@ -275,13 +280,13 @@ def _join(kind: Any, numbers: Iterator[float], arrays: Iterator[Array]) -> Any:
 
 def _write_curves(values: tuple[object, ...], name: str, writer: Writer) -> str:
     _check_number_of(values)
-    vectors: list[Any] = []
+    vectors: list[list[float] | Array] = []
     for i, curve in enumerate(values):
-        require(type(curve) in CURVES, f"{name}/{i} is a {type(curve).__name__}")
-        leaves = _flat(curve)
-        numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
-        vectors += [numbers, *(leaf for leaf in leaves if not isinstance(leaf, float))]
-    vectors = [vector for vector in vectors if len(vector)]
+        kind: type = type(curve)
+        require(kind in CURVES, f"{name}/{i} is a {kind.__name__}")
+        numbers, arrays = _getters(kind)
+        vectors += [[get(curve) for get in numbers]] if numbers else []
+        vectors += [get(curve) for get in arrays]
     places = [CURVES.index(type(curve)) for curve in values]
     writer.arrays[f"{name}/forms"] = np.array(places, dtype=np.int64)
     writer.arrays[f"{name}/lengths"] = np.array([len(v) for v in vectors], dtype=np.int64)
@@ -289,7 +294,7 @@ def _write_curves(values: tuple[object, ...], name: str, writer: Writer) -> str:
     return "maps"
 
 
-def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
+def _read_curves(stored: object, name: str, reader: Reader) -> tuple[object, ...]:
     _expect(stored, "maps", name)
     places, lengths = (reader.take(f"{name}/{n}", whole=True) for n in ("forms", "lengths"))
     numbers = reader.take(f"{name}/numbers")
@@ -301,14 +306,14 @@ def _read_curves(stored: object, name: str, reader: Reader) -> tuple[Any, ...]:
     require(is_whole, f"{name}: vectors do not fill their numbers")
     kinds = [CURVES[place] for place in places]
     vectors = np.split(numbers, ends[:-1].astype(np.int64))
-    n_vectors = sum(n_arrays + (n > 0) for n, n_arrays in map(_sizes, kinds))
+    sizes = [(len(one), len(other)) for one, other in map(_getters, kinds)]
+    n_vectors = sum((n > 0) + n_arrays for n, n_arrays in sizes)
     require(len(vectors) == n_vectors, f"{name}: vectors are missing")
     in_order, result = iter(vectors), []
-    for kind in kinds:
-        n, _ = _sizes(kind)
-        singles = next(in_order).tolist() if n else []
-        require(len(singles) == n, f"{name}: a map has {len(singles)} numbers, not {n}")
-        result.append(_join(kind, iter(singles), in_order))
+    for kind, (n, _) in zip(kinds, sizes, strict=True):
+        own = next(in_order).tolist() if n else []
+        require(len(own) == n, f"{name}: a map has {len(own)} numbers, not {n}")
+        result.append(_join(kind, iter(own), in_order))
     return tuple(result)
 
 

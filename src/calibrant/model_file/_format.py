@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from calibrant import __version__
-from calibrant.errors import ModelFileError
+from calibrant.errors import ModelFileError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from calibrant._types import Array
 
 # Limits, which docs/reference/model-files.md explains.
 MAX_FILE = 2**30  # bytes
@@ -61,13 +61,13 @@ def require(condition: object, message: str, rule: str = "fitted") -> None:
 
 
 def pack(
-    header: Mapping[str, object], arrays: Mapping[str, NDArray[np.generic]]
+    header: Mapping[str, object], arrays: Mapping[str, Array]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
     minor = WITH_MORE if _MORE.keys() & header.keys() else MINOR
     few = len(arrays) <= MAX_ARRAYS
     require(few, f"{len(arrays)} arrays, but a file holds at most {MAX_ARRAYS}", "savable")
-    table: list[dict[str, Any]] = []
+    table: list[dict[str, object]] = []
     data: list[memoryview] = []
     offset = 0
     for name, array in arrays.items():
@@ -94,15 +94,22 @@ def pack(
     return pieces, sha.hexdigest()
 
 
-def unpack(
-    data: memoryview, sha256: str | None = None
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def unpack(data: memoryview, sha256: str | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
     """Check a file from the outside in; return its header, and its arrays as views of the data.
 
     Nothing is interpreted before the digest and the checksum agree, and nothing is allocated in a
     size that the file claims.
     """
-    _check_magic(data)
+    if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+        message = f"sha256={sha256!r} is not 64 hexadecimal digits"
+        raise ParameterError(message, argument="sha256", value=sha256)
+    require(len(data) > 0, "the file is empty", "magic")
+    first = bytes(data[: len(MAGIC)])
+    hint = "; it looks like a pickle, which is never loaded" if first[0] == 0x80 else ""
+    is_ours = first == MAGIC[: len(first)]
+    require(is_ours, f"the file is not a calibrant model file{hint}", "magic")
+    is_long = len(data) >= _PREFIX.size + _DIGEST
+    require(is_long, f"the file is cut off after {len(data)} bytes", "length")
     _check_digests(data, sha256)
     _, major, minor, length = _PREFIX.unpack(data[: _PREFIX.size])
     start = _PREFIX.size + length
@@ -130,16 +137,6 @@ def unpack(
     return fields, _views(fields["arrays"], data[start:-_DIGEST])
 
 
-def _check_magic(data: memoryview) -> None:
-    require(len(data) > 0, "the file is empty", "magic")
-    start = bytes(data[: len(MAGIC)])
-    hint = "; it looks like a pickle, which is never loaded" if start[0] == 0x80 else ""
-    is_ours = start == MAGIC[: len(start)]
-    require(is_ours, f"the file is not a calibrant model file{hint}", "magic")
-    is_long = len(data) >= _PREFIX.size + _DIGEST
-    require(is_long, f"the file is cut off after {len(data)} bytes", "length")
-
-
 def _check_digests(data: memoryview, sha256: str | None) -> None:
     """Compare with the digest that was asked for, and with the file's own."""
     sha = hashlib.sha256(data[:-_DIGEST])
@@ -158,11 +155,11 @@ def _check_digests(data: memoryview, sha256: str | None) -> None:
     require(is_whole, "the file is damaged or cut off: its checksum differs", "checksum")
 
 
-def _views(table: Sequence[object], data: memoryview) -> dict[str, NDArray[Any]]:
+def _views(table: Sequence[object], data: memoryview) -> dict[str, Array]:
     """Arrays by name: in order, end to end, filling the data section exactly."""
     is_short = len(table) <= MAX_ARRAYS
     require(is_short, f"the file has {len(table)} arrays, {MAX_ARRAYS} at most", "arrays")
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     end = 0
     for i, entry in enumerate(table):
         name, dtype, shape, offset = take(entry, f"array {i}", _ARRAY).values()
@@ -187,7 +184,7 @@ def encode(value: object) -> bytes:
     return text.encode("ascii")
 
 
-def decode(data: bytes) -> dict[str, Any]:
+def decode(data: bytes) -> dict[str, object]:
     """Read a JSON object: no key twice, and numbers that fit 64 bits."""
     try:
         value = json.loads(
@@ -206,7 +203,7 @@ def decode(data: bytes) -> dict[str, Any]:
     return dict(value)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     require(len(result) == len(pairs), "the header has a key twice", "json")
     return result
@@ -219,7 +216,9 @@ def _number(text: str) -> float:
     return value
 
 
-def take(stored: Any, where: str, kinds: Mapping[str, Any], optional: Any = ()) -> dict[str, Any]:
+def take(
+    stored: Any, where: str, kinds: Mapping[str, object], optional: Iterable[str] = ()
+) -> dict[str, Any]:
     """Return the fields of a JSON object, each exactly of the type or types that it must have.
 
     True is no int, and ``object`` is any type. Other fields are refused. ``where`` is what the

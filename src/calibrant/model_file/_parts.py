@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _gate as gate
 from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.checks import MOST_CLASSES, ScoreSummary
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.methods import find_method
 from calibrant._calibrators.parameters import stored_names, take_state
 from calibrant._calibrators.prior_shift import BY_CLASS
-from calibrant._calibrators.shift_check import MOST_CLASSES, ScoreSummary
 from calibrant._maps.base import CalibrationMap
 from calibrant._row_sample import WHOLE_ARRAYS, RowSample, SampleState
 from calibrant.errors import DataError, ModelFileError, ParameterError
@@ -398,7 +398,7 @@ def check_fitted(calibrator: Calibrator) -> None:
     if not isinstance(calibrator, Composed):
         return
     try:
-        calibrator._compose(dict(vars(calibrator)))  # noqa: SLF001  (ours)
+        calibrator._compose()  # noqa: SLF001  (ours)
     except ParameterError as error:
         raise ModelFileError(f"{name}: {error}", "fitted") from None
     for part in parts_in(stored_values(calibrator)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant._lazy import attach
+from calibrant._extras import attach
 
 if TYPE_CHECKING:
     from calibrant.monitor._monitor import CalibrationMonitor

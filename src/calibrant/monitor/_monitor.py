@@ -291,7 +291,7 @@ class CalibrationMonitor:
         try:
             head, _, body = content.decode().partition("\n")
             header = json.loads(head)
-            if {name: header.get(name) for name in KNOWN} != KNOWN:
+            if not isinstance(header, dict) or header | KNOWN != header:
                 raise errors.StatisticsError(f"its format is not {FORMAT}, version {VERSION}")
             if header.get("sha256") != _digest(body.rstrip("\n")):
                 raise errors.StatisticsError(

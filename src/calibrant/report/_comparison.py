@@ -19,12 +19,11 @@ from calibrant import _gate as gate
 from calibrant import _notices as notices
 from calibrant import _threads as threads
 from calibrant import errors, metrics
-from calibrant._calibrators.class_balance import sample_of
+from calibrant._calibrators.checks import ScoreSums, sample_of, summarise
 from calibrant._calibrators.features import FeatureCalibrator
 from calibrant._calibrators.grouped import GroupedCalibrator
 from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
-from calibrant._calibrators.shift_check import compare_scores, summarise
 from calibrant._predictions import Predictions, read_predictions
 from calibrant._text import p_words
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
@@ -205,7 +204,7 @@ def _tell_of_shift(val: gate.SimplexBatch, test: gate.SimplexBatch) -> list[str]
     if test.n_rows < 2:
         return []
     with threads.few_blas_threads(0):  # whose number would change the last bits
-        check = compare_scores(summarise(sample_of(val)), test.probabilities())
+        check = ScoreSums(summarise(sample_of(val))).add(test.probabilities()).compare()
     if check.p_value >= CERTAIN:
         return []
     advice = "was it drawn otherwise, or later?"

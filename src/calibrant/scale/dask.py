@@ -9,7 +9,7 @@ import copy
 import math
 from functools import cached_property, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant._gate import NamedMatrix, check_option, column_names
-from calibrant.scale._chunks import Chunks, count_each, located, sorted_labels
+from calibrant.scale import Chunks, count_each, located, sorted_labels
 
 try:
     import dask
@@ -29,10 +29,14 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeGuard
 
-    from numpy.typing import NDArray
+    from dask.array import Array as DaskArray
+    from dask.dataframe import DataFrame, Series
+    from dask.delayed import Delayed
 
-    from calibrant._types import Labels
+    from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Array, Label, Labels
 
 __all__ = ["predict_proba"]
 
@@ -51,7 +55,7 @@ class DaskChunks(Chunks):
     Rows are chunked alike in all of them; a chunk has all classes.
     """
 
-    def __init__(self, scores: Any, y: Any, sample_weight: Any = None) -> None:
+    def __init__(self, scores: object, y: object, sample_weight: object = None) -> None:
         scores = scores.to_frame() if _is_frame(scores) and len(scores.shape) == 1 else scores
         matrix = to_array(scores)
         if y is None:
@@ -59,14 +63,14 @@ class DaskChunks(Chunks):
         self.names = column_names(scores)
         self.n_columns = int(matrix.shape[1])
         others = {LABEL: y} | ({} if sample_weight is None else {WEIGHT: sample_weight})
-        if all(map(_is_frame, (scores, *others.values()))):
+        if _is_frame(scores) and all(map(_is_frame, others.values())):
             # One frame, which is read once: of two, Dask may cut one into other chunks.
             parts = scores.assign(**others).to_delayed()
             self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
             self._y = [part[LABEL] for part in parts]
             self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
         else:
-            self._scores = matrix.to_delayed().ravel()
+            self._scores = [*matrix.to_delayed().ravel()]
             self._y = _split_as(matrix, y, "y")
             if sample_weight is not None:
                 self._weight = _split_as(matrix, sample_weight, "sample_weight")
@@ -74,7 +78,7 @@ class DaskChunks(Chunks):
             self._weight = [None] * len(self._scores)
 
     @cached_property
-    def _counts(self) -> Counter[Any]:
+    def _counts(self) -> Counter[Label]:
         """The number of rows of each label; no score is read for it."""
         parts = enumerate(zip(self._y, self._weight, strict=True))
         return _merged([dask.delayed(_count_labels)(number, *part) for number, part in parts], add)
@@ -83,7 +87,7 @@ class DaskChunks(Chunks):
         """Return the distinct labels."""
         return sorted_labels(self._counts)
 
-    def count_labels(self) -> Counter[Any]:
+    def count_labels(self) -> Counter[Label]:
         """Return the number of rows of each label."""
         return self._counts
 
@@ -96,25 +100,26 @@ class DaskChunks(Chunks):
         return _merged(counted, merge)
 
 
-def _split_as(matrix: Any, values: Any, name: str) -> Any:
+def _split_as(matrix: DaskArray, values: object, name: str) -> list[Delayed]:
     """Return the chunks of labels or weights, as those of the scores are."""
     sizes = matrix.chunks[0]
     is_known = not any(map(math.isnan, sizes))
+    array: DaskArray | Series = values
     if not (_is_frame(values) or isinstance(values, da.Array)):
         if not is_known:
             raise errors.ShapeError(
                 f"scores has chunks of unknown sizes, so {name} cannot be split in the same way; "
                 f"call scores.compute_chunk_sizes(), or pass {name} from the same collection"
             )
-        values = da.from_array(np.asarray(values), chunks=-1)
-    if isinstance(values, da.Array) and is_known and not any(map(math.isnan, values.chunks[0])):
-        if values.shape[0] != matrix.shape[0]:
+        array = da.from_array(np.asarray(values), chunks=-1)
+    if isinstance(array, da.Array) and is_known and not any(map(math.isnan, array.chunks[0])):
+        if array.shape[0] != matrix.shape[0]:
             raise errors.ShapeError(
-                f"{name} has {values.shape[0]} rows but scores has {matrix.shape[0]}; pass one "
+                f"{name} has {array.shape[0]} rows but scores has {matrix.shape[0]}; pass one "
                 "entry per row (inconsistent numbers of samples)"
             )
-        values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
-    parts = _partitions(values) if _is_frame(values) else values.to_delayed().ravel()
+        array = array.rechunk({0: sizes, **dict.fromkeys(range(1, array.ndim), -1)})
+    parts: list[Delayed] = _partitions(array) if _is_frame(array) else [*array.to_delayed().ravel()]
     if len(parts) != matrix.numblocks[0]:
         raise errors.ShapeError(
             f"{name} has {len(parts)} chunks and scores has {matrix.numblocks[0]}, some of unknown "
@@ -123,7 +128,7 @@ def _split_as(matrix: Any, values: Any, name: str) -> Any:
     return parts
 
 
-def _merged(parts: Sequence[object], merge: Callable[[T, T], T]) -> T:
+def _merged(parts: Sequence[Delayed], merge: Callable[[T, T], T]) -> T:
     """Compute delayed results, and merge a few neighbours at a time, in their order."""
 
     def merge_some(some: Sequence[T]) -> T:
@@ -137,7 +142,7 @@ def _merged(parts: Sequence[object], merge: Callable[[T, T], T]) -> T:
     return result
 
 
-def _count_labels(number: int, y: object, weight: object) -> Counter[Any]:
+def _count_labels(number: int, y: Labels, weight: object) -> Counter[Label]:
     with located(f"chunk {number}"):
         return count_each(None, y, weight)
 
@@ -146,9 +151,9 @@ def _count(
     count: Callable[..., T],
     columns: Sequence[object] | int,
     number: int,
-    scores: Any,
-    y: Any,
-    weight: Any,
+    scores: Array,
+    y: Labels,
+    weight: Array | None,
 ) -> T:
     """Count a chunk, given the names of the columns or their number."""
     with located(f"chunk {number}"):
@@ -159,27 +164,29 @@ def _count(
         return count(scores, y, weight)
 
 
-def _is_frame(given: object) -> bool:
+def _is_frame(given: object) -> TypeGuard[DataFrame | Series]:
     """Whether something is a data frame or a series of Dask's."""
     return hasattr(given, "npartitions") and not isinstance(given, da.Array)
 
 
-def _partitions(frame: Any) -> Any:
+def _partitions(frame: DataFrame | Series) -> list[Delayed]:
     """Return the partitions of a frame as it has them.
 
     Dask reads several at once where few of the columns are asked for: a frame's scores and its
     labels, or what was calibrated of it, would be cut in two ways.
     """
     simple = frame.simplify() if hasattr(frame, "simplify") else frame  # no other column is read
-    return simple.to_delayed(optimize_graph=False)
+    parts: list[Delayed] = simple.to_delayed(optimize_graph=False)
+    return parts
 
 
-def _take(part: Any, columns: Any = None) -> Any:
+def _take(part: pd.DataFrame, columns: object = None) -> Array:
     """Return columns of a partition, without their index."""
-    return (part if columns is None else part[columns]).to_numpy()
+    values: Array = (part if columns is None else part[columns]).to_numpy()
+    return values
 
 
-def to_array(scores: Any) -> Any:
+def to_array(scores: object) -> DaskArray:
     """Return a Dask array with all classes in a chunk."""
     matrix = scores
     if _is_frame(scores):  # a chunk for each partition
@@ -210,7 +217,9 @@ def to_array(scores: Any) -> Any:
     return matrix
 
 
-def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") -> Any:
+def predict_proba(
+    calibrator: Calibrator, scores: DaskArray | DataFrame, *, on_bad_row: str = "raise"
+) -> DaskArray | DataFrame:
     """Return calibrated probabilities lazily, with a choice for bad rows.
 
     Parameters
@@ -254,13 +263,13 @@ def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") ->
 
 
 def map_rows(
-    calibrator: Any,
+    calibrator: Calibrator,
     method: str,
-    scores: Any,
-    dtype: Any,
+    scores: object,
+    dtype: np.dtype[np.generic],
     n_columns: int | None,
     on_bad_row: str = "raise",
-) -> Any:
+) -> DaskArray | DataFrame:
     """Return the lazy result of a method that takes rows, one chunk for each of the scores.
 
     Probabilities of a data frame are one: its columns are those of the scores, in another order.
@@ -286,26 +295,26 @@ def map_rows(
 
 
 def _apply(
-    block: NDArray[Any],
-    calibrator: object,
+    block: Array,
+    calibrator: Calibrator,
     method: str,
-    names: list[Any] | None,
+    names: list[Label] | None,
     on_bad_row: str,
     block_id: tuple[int, ...] = (0,),
-) -> NDArray[Any]:
+) -> Array:
     """Calibrate a chunk of an array."""
     with located(f"chunk {block_id[0]}"):
         return predict_chunk(calibrator, method, block, names, on_bad_row)[0]
 
 
 def _apply_to_frame(
-    part: Any,
-    calibrator: Any,
+    part: pd.DataFrame | pd.Series,
+    calibrator: Calibrator,
     method: str,
     classes: Labels,
     on_bad_row: str,
     partition_info: Mapping[str, object] | None = None,
-) -> Any:
+) -> pd.DataFrame:
     """Calibrate a partition of a data frame, or of a series."""
     names = column_names(part) if part.ndim == 2 else None
     block = part.to_numpy() if part.ndim == 2 else part.to_numpy()[:, None]

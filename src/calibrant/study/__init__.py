@@ -8,8 +8,8 @@ names are loaded when they are first used, so that worker processes start quickl
 
 from __future__ import annotations
 
-from calibrant._lazy import attach
-from calibrant.study import _histogram, _paper, _searches, _shared_classwise, _top_label
+from calibrant._extras import attach
+from calibrant.study import _histogram, _paper, _searches, _top_label
 
 _HOMES = {
     **dict.fromkeys(
@@ -22,9 +22,8 @@ _HOMES = {
         ),
         _paper.__name__,
     ),
-    **dict.fromkeys(("OneVsRestBBQ", "OneVsRestHistogram"), _histogram.__name__),
+    **dict.fromkeys(("OneVsRestBBQ", "OneVsRestHistogram", "SharedClasswise"), _histogram.__name__),
     **dict.fromkeys(("TopLabelHistogram", "TopLabelIsotonic"), _top_label.__name__),
-    "SharedClasswise": _shared_classwise.__name__,
     "ArenaCalibrator": "calibrant.study._calarena",
     "StudyTable": "calibrant.study._table",
     "read_results": "calibrant.study._calarena",

@@ -8,7 +8,7 @@ called ``calibrant-`` and the method.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._types import Floats
     from calibrant.study._cell import Cell, Outcome
 
 
@@ -68,7 +69,7 @@ class ArenaCalibrator(BaseEstimator):
     def __init__(self, calibrator: str | Calibrator = "auto") -> None:
         self.calibrator = calibrator
 
-    def fit(self, p_cal: object, y_cal: object) -> Self:
+    def fit(self, p_cal: ArrayLike, y_cal: ArrayLike) -> Self:
         """Fit to rows of probabilities and numbers of columns; returns itself."""
         rows = _columns(p_cal)
         own = self.calibrator
@@ -82,14 +83,13 @@ class ArenaCalibrator(BaseEstimator):
         self.calibrator_ = made.fit(rows, y_cal)
         return self
 
-    def predict_proba(self, p_test: object) -> NDArray[Any]:
+    def predict_proba(self, p_test: ArrayLike) -> Floats:
         """Return calibrated rows, also of a binary problem one column per class."""
         check_is_fitted(self)
-        result: NDArray[Any] = self.calibrator_.predict_proba(_columns(p_test))
-        return result
+        return np.asarray(self.calibrator_.predict_proba(_columns(p_test)))
 
 
-def _columns(scores: object) -> NDArray[Any]:
+def _columns(scores: ArrayLike) -> Floats:
     """One column per class, in float64, where the second of two stands alone."""
     rows = np.asarray(scores, dtype=np.float64)
     if rows.ndim > 1 and rows.shape[1:] != (1,):
@@ -126,9 +126,10 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None
             file.write(frame.to_csv(index=False).encode())
 
 
-def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+def _line(cell: Cell, outcome: Outcome) -> dict[str, object]:
     """One experiment in their columns; nothing stands where the method failed."""
-    file, name, result = cell.file, arena_name(cell.method), {}
+    file, name = cell.file, arena_name(cell.method)
+    result: dict[str, float | None] = {}
     if outcome.error is None:
         values = pd.Series(outcome.metrics, dtype=float)
         result = {

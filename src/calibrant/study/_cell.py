@@ -10,7 +10,7 @@ import math
 import re
 from functools import cache, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -170,7 +170,7 @@ class Records:
         return (outcome, written) if counts else None
 
 
-def _identity(cell: Cell) -> dict[str, Any]:
+def _identity(cell: Cell) -> dict[str, object]:
     """Everything that the numbers depend on, and that must be the same."""
     file = cell.file
     named = {"dataset": file.dataset, "model": file.model, "method": cell.method, "seed": cell.seed}

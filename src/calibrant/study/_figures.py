@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +23,11 @@ try:
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
-    from matplotlib.ticker import MaxNLocator
 except ImportError as error:
     raise needed(error, "drawing", "cli") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
     from matplotlib.axes import Axes
@@ -56,14 +55,14 @@ def short(name: str) -> str:
 def figure_bytes(figure: Figure, suffix: str) -> bytes:
     """Return a figure as "png" or "svg"; the same numbers give the same bytes."""
     # Dates and random ids would differ between runs; text stays text, so that it can be searched.
-    settings: Any = {
-        "svg.hashsalt": "calibrant",
-        "svg.fonttype": "none",
-        "font.sans-serif": ["DejaVu Sans", "Verdana"],  # repeated in every word of an SVG
-    }
-    metadata = {"Date": None} if suffix == "svg" else {"Software": None}
-    out = io.BytesIO()
-    with mpl.rc_context(settings):
+    metadata, out = {"Date": None} if suffix == "svg" else {"Software": None}, io.BytesIO()
+    with mpl.rc_context(
+        {
+            "svg.hashsalt": "calibrant",
+            "svg.fonttype": "none",
+            "font.sans-serif": ["DejaVu Sans", "Verdana"],  # repeated in every word of an SVG
+        }
+    ):
         figure.savefig(out, format=suffix, dpi=150, metadata=metadata, facecolor="white")
     return _shorten_svg(out.getvalue()) if suffix == "svg" else out.getvalue()
 
@@ -150,38 +149,6 @@ def draw_critical_difference(
     return lay_out(figure)
 
 
-def draw_rank_panels(
-    panels: Mapping[str, pd.DataFrame], methods: Sequence[str], label: str, n_columns: int = 3
-) -> Figure:
-    """Draw average ranks of methods with what they vary by, one panel for each metric.
-
-    A frame has a row for each method, and columns that are marks with a legend; or ``average``
-    alone is marked and ``low`` and ``high`` are the ends of its line.
-    """
-    n_columns = min(n_columns, len(panels))
-    n_rows = math.ceil(len(panels) / n_columns)
-    figure = Figure(figsize=(3.4 * n_columns + 0.6, n_rows * (0.25 * len(methods) + 0.9) + 0.3))
-    for place, (title, frame) in enumerate(panels.items()):
-        ax = figure.add_subplot(n_rows, n_columns, place + 1)
-        marked = [name for name in frame if name not in {"low", "high"}]
-        order = np.argsort(-frame[marked[len(marked) // 2]].to_numpy(), kind="stable")
-        spans, rows = frame.iloc[order], np.arange(len(order))
-        style.tidy(ax)
-        ax.set_yticks(rows, [short(methods[j]) for j in order], fontsize=8.5)
-        ax.tick_params(axis="x", labelsize=8.5)
-        style.add_heading(ax, title)
-        ax.hlines(rows, spans.min(axis=1), spans.max(axis=1), color=style.PALE, linewidth=2.5)
-        for turn, name in enumerate(marked):
-            marks: dict[str, Any] = style.look(turn)._asdict() | {"linestyle": "none"}
-            ax.plot(spans[name], rows, **marks, markersize=5.5, alpha=0.9, label=name)
-        ax.set_xlim(0.8, len(methods) + 0.2)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if place == 0 and len(marked) > 1:
-            figure.legend(loc="outside upper center", ncols=len(marked), fontsize=9, frameon=False)
-    figure.supxlabel(label, fontsize=9)
-    return lay_out(figure)
-
-
 def draw_times(seconds: Floats, methods: Sequence[str]) -> Figure:
     """Draw the seconds of all fits, one line of points per method, the median marked."""
     figure = Figure(figsize=(7.2, 0.3 * len(methods) + 1.2))
@@ -236,8 +203,8 @@ def _draw_panel(ax: Axes, part: Floats, seed: int) -> None:
         if len(held) >= 4:
             (box,) = boxplot_stats(held)
             ax.hlines(row, box["whislo"], box["whishi"], color=style.GREY, linewidth=1)
-            look: dict[str, Any] = {"facecolor": "#EFEFEF", "edgecolor": style.GREY}
-            ax.barh(row, box["iqr"], 0.62, box["q1"], **look)
+            (bar,) = ax.barh(row, box["iqr"], 0.62, box["q1"])
+            bar.set(facecolor="#EFEFEF", edgecolor=style.GREY)
             ax.vlines(box["med"], row - 0.31, row + 0.31, color="black", linewidth=1.6)
         spread = row + rng.uniform(-0.14, 0.14, len(held)) * (len(held) > 1)
         color = style.look(row).color

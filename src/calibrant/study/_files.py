@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,122 +26,11 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    import h5py
 
 SUFFIXES = (".h5", ".hdf5")
 PARTS = {"val": "cal", "test": "test"}
 """A part of a study, as CalArena names it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """A classifier on a data set; a binary problem is stored as the probability of one class."""
-
-    dataset: str
-    model: str
-    n_val: int
-    n_test: int
-    n_classes: int
-    is_binary: bool
-
-
-def is_hdf5(path: Path) -> bool:
-    """Whether a file is HDF5, by its name."""
-    return path.suffix.lower() in SUFFIXES
-
-
-def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
-    """Return the classifiers of a file by name, and other groups ``a/b`` with the reason."""
-    result, skipped = [], {}
-    with _open(path) as file:
-        for dataset, models in _groups(file).items():
-            for model, group in _groups(models).items():
-                where = f"{path}: {dataset}/{model}"
-                try:
-                    val, test = (_arrays(group, part, where)[0] for part in PARTS)
-                    if val.shape[1:] != test.shape[1:]:
-                        raise PredictionFileError(  # noqa: TRY301
-                            f"{where}: probas_cal has shape {val.shape}, but probas_test has "
-                            f"{test.shape}; both need the same columns"
-                        )
-                except PredictionFileError as error:
-                    skipped[f"{dataset}/{model}"] = str(error)
-                    continue
-                is_binary = val.shape[1:] in {(), (1,)}
-                n_classes = 2 if is_binary else val.shape[1]
-                result.append(Experiment(dataset, model, len(val), len(test), n_classes, is_binary))
-    return result, skipped
-
-
-def read_experiment(path: Path, dataset: str, model: str, part: str) -> Rows:
-    """Read the val or the test part of a classifier, both columns of a binary one."""
-    where = f"{path}: {dataset}/{model}"
-    with _open(path) as file:
-        group = _groups(_groups(file).get(dataset, {})).get(model)
-        if group is None:
-            raise PredictionFileError(f"{where} does not exist")
-        stored = _arrays(group, part, where)
-        scores, labels = (np.asarray(array[()]) for array in stored)
-    if scores.shape[1:] in {(), (1,)}:
-        positive = scores.reshape(-1).astype(np.float64)
-        scores = np.stack([1.0 - positive, positive], axis=1)
-    return Rows(scores, "probabilities", labels, Place(f"{where} ({part})"))
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Any]:
-    try:
-        import h5py
-    except ImportError as error:
-        raise extras.needed(error, f"reading {path}", "hdf5") from error
-    check_file(path)
-    with decoding(path), h5py.File(path, "r") as file:
-        yield file
-
-
-def _own(group: Any, name: str) -> Any:
-    """Return what a group itself holds; links into other files are not followed."""
-    import h5py
-
-    return group[name] if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
-
-
-def _groups(group: Any) -> dict[str, Any]:
-    """Return the groups inside a group by name."""
-    import h5py
-
-    result = {name: _own(group, name) for name in sorted(group)}
-    return {name: one for name, one in result.items() if isinstance(one, h5py.Group)}
-
-
-def _arrays(group: object, part: str, where: str) -> tuple[Any, Any]:
-    """Return the scores and labels of a part, unread."""
-    names = [f"{what}_{PARTS[part]}" for what in ("probas", "labels")]
-    scores, labels = map(_array, [group] * 2, names, [where] * 2, [(1, 2), (1,)])
-    if len(scores) != len(labels):
-        raise PredictionFileError(
-            f"{where}: {names[0]} has {len(scores)} rows, but {names[1]} has {len(labels)}; each "
-            "row needs a label"
-        )
-    return scores, labels
-
-
-def _array(group: object, name: str, where: str, n_dimensions: tuple[int, ...]) -> Any:
-    """Return an array that this file itself holds, unread."""
-    import h5py
-
-    result = _own(group, name)
-    if not isinstance(result, h5py.Dataset) or result.is_virtual or result.external:
-        raise PredictionFileError(
-            f"{where} has no array {name!r}; probas_cal, labels_cal, probas_test and labels_test "
-            "are needed"
-        )
-    if result.dtype.kind not in "fiu" or result.ndim not in n_dimensions or 0 in result.shape[1:]:
-        raise PredictionFileError(
-            f"{where}: {name} has shape {result.shape} and dtype {result.dtype}; write numbers "
-            f"with {' or '.join(map(str, n_dimensions))} dimensions"
-        )
-    return result
-
 
 KINDS = ("probs", "logits")
 
@@ -176,10 +65,16 @@ class StudyFile:
         return "logits" if self.has_logits and method in ON_LOGITS else None
 
     def read(self, part: str, kind: str | None = None) -> Rows:
-        """Read the val or the test part."""
-        if self.is_group:
-            return read_experiment(self.path, self.dataset, self.model, part)
-        return read_prediction_file(self.path, Request(part=part, kind=kind))
+        """Read the val or the test part; of a binary group, both columns."""
+        if not self.is_group:
+            return read_prediction_file(self.path, Request(part=part, kind=kind))
+        with _open(self.path) as file:
+            where, group = f"{self.path}: {self.name}", file[self.dataset][self.model]
+            scores, labels = (array[()] for array in _arrays(group, part, where))
+        if self.is_binary:
+            positive = scores.reshape(-1).astype(np.float64)
+            scores = np.stack([1.0 - positive, positive], axis=1)
+        return Rows(scores, "probabilities", labels, Place(f"{where} ({part})"))
 
 
 def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[str, str]]:
@@ -217,43 +112,115 @@ def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[st
     return list(result.values()), skipped
 
 
-def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
-    """Read names and sizes of all groups of an HDF5 file, and its fingerprint."""
-    result, skipped = find_experiments(path)
-    where: dict[str, Any] = _fingerprint(path) if result else {}
-    files = [StudyFile(path, **where, **asdict(one), is_group=True) for one in result]
-    return files, {f"{path.name}: {name}": reason for name, reason in skipped.items()}
-
-
 def look_at(path: Path) -> StudyFile:
     """Read names and sizes of the arrays of one file, and its fingerprint."""
-    dataset, separator, model = path.stem.partition("_")
-    if not (dataset and separator and model):
+    dataset, _, model = path.stem.partition("_")
+    if not (dataset and model):
         raise PredictionFileError("its name is not dataset_model.npz")
     archive = Archive(path)
     names = set(archive.names)
-    kind = _kind(names)
-    val, test = (archive.load(f"{part}_{kind}").shape for part in ("val", "test"))
+    # Probabilities where both parts have them, else logits.
+    kinds = [kind for kind in KINDS if {f"val_{kind}", f"test_{kind}"} <= names]
+    if not kinds or not {"val_labels", "test_labels"} <= names:
+        raise PredictionFileError(
+            "val_labels, test_labels and val_probs, test_probs (or val_logits, test_logits) are "
+            "needed"
+        )
+    val, test = (archive.load(f"{part}_{kinds[0]}").shape for part in PARTS)
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
-        raise PredictionFileError(f"val_{kind} has shape {val}, but test_{kind} has {test}")
-    sizes = val[0], test[0], val[1]
-    has_logits = {"val_logits", "test_logits"} <= names
-    result = _fingerprint(path)
-    return StudyFile(path, dataset, model, *sizes, **result, has_logits=has_logits)
+        raise PredictionFileError(f"val_{kinds[0]} has shape {val}, but test_{kinds[0]} has {test}")
+    print_of = _fingerprint(path)
+    return StudyFile(
+        path, dataset, model, val[0], test[0], val[1], *print_of, has_logits="logits" in kinds
+    )
 
 
-def _fingerprint(path: Path) -> dict[str, Any]:
+def _fingerprint(path: Path) -> tuple[int, str]:
+    """Return the size of a file and its digest."""
     with decoding(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"n_bytes": path.stat().st_size, "sha256": digest}
+        return path.stat().st_size, digest
 
 
-def _kind(names: set[str]) -> str:
-    """Probabilities where both parts have them, else logits."""
-    if {"val_labels", "test_labels"} <= names:
-        for kind in KINDS:
-            if {f"val_{kind}", f"test_{kind}"} <= names:
-                return kind
-    raise PredictionFileError(
-        "val_labels, test_labels and val_probs, test_probs (or val_logits, test_logits) are needed"
-    )
+# HDF5
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is HDF5, by its name."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
+    """Return the classifiers of a file by name, and other groups ``a/b`` with the reason."""
+    result, skipped = [], {}
+    with _open(path) as file:
+        import h5py
+
+        print_of = _fingerprint(path)
+        for dataset, models in _own(file, h5py.Group).items():
+            for model, group in _own(models, h5py.Group).items():
+                where = f"{path}: {dataset}/{model}"
+                try:
+                    val, test = (_arrays(group, part, where)[0] for part in PARTS)
+                    if val.shape[1:] != test.shape[1:]:
+                        raise PredictionFileError(  # noqa: TRY301
+                            f"{where}: probas_cal has shape {val.shape}, but probas_test has "
+                            f"{test.shape}; both need the same columns"
+                        )
+                except PredictionFileError as error:
+                    skipped[f"{path.name}: {dataset}/{model}"] = str(error)
+                    continue
+                is_binary = val.shape[1:] in {(), (1,)}
+                sizes = len(val), len(test), 2 if is_binary else val.shape[1]
+                result.append(
+                    StudyFile(
+                        path, dataset, model, *sizes, *print_of, is_group=True, is_binary=is_binary
+                    )
+                )
+    return result, skipped
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[h5py.File]:
+    try:
+        import h5py
+    except ImportError as error:
+        raise extras.needed(error, f"reading {path}", "hdf5") from error
+    check_file(path)
+    with decoding(path), h5py.File(path, "r") as file:
+        yield file
+
+
+def _own(group: h5py.Group, kind: type) -> dict[str, h5py.Group | h5py.Dataset]:
+    """Return what a group itself holds of a kind; links into other files are not followed."""
+    import h5py
+
+    names = [name for name in group if isinstance(group.get(name, getlink=True), h5py.HardLink)]
+    return {name: group[name] for name in sorted(names) if isinstance(group[name], kind)}
+
+
+def _arrays(group: h5py.Group, part: str, where: str) -> tuple[h5py.Dataset, h5py.Dataset]:
+    """Return the scores and labels of a part, unread."""
+    import h5py
+
+    arrays = _own(group, h5py.Dataset)
+    names = f"probas_{PARTS[part]}", f"labels_{PARTS[part]}"
+    for name, most in zip(names, (2, 1), strict=True):
+        array = arrays.get(name)
+        if array is None or array.is_virtual or array.external:  # which are in other files, too
+            raise PredictionFileError(
+                f"{where} has no array {name!r}; probas_cal, labels_cal, probas_test and "
+                "labels_test are needed"
+            )
+        if array.dtype.kind not in "fiu" or not 0 < array.ndim <= most or 0 in array.shape[1:]:
+            raise PredictionFileError(
+                f"{where}: {name} has shape {array.shape} and dtype {array.dtype}; write numbers "
+                f"with {'1 or 2' if most == 2 else '1'} dimensions"
+            )
+    scores, labels = (arrays[name] for name in names)
+    if len(scores) != len(labels):
+        raise PredictionFileError(
+            f"{where}: {names[0]} has {len(scores)} rows, but {names[1]} has {len(labels)}; each "
+            "row needs a label"
+        )
+    return scores, labels

@@ -8,9 +8,7 @@ from __future__ import annotations
 import base64
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, NamedTuple
 
 from calibrant._atomic_file import replace_file
 from calibrant._text import p_words
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from calibrant.study._table import StudyTable
@@ -119,24 +118,17 @@ def build_page(
     """Return the page, of tables and of pictures with their SVG; names are plain text in it."""
     from calibrant._pages.shell import render_page  # which needs a template engine
 
-    parts: dict[str, dict[str, Any]] = {
-        name: {"id": name, "title": title, "pictures": [], "tables": []}
-        for name, title in SECTIONS.items()
-    }
-    for picture, svg in shown:
-        parts[picture.section]["pictures"].append(_embed(picture, svg))
-    for entry in all_tables:
-        kind = entry.name.partition("-")[0]
-        parts[_HOME.get(kind, kind)]["tables"].append(entry)
+    sections: list[dict[str, object]] = [{"id": "best", "title": "Best methods"}]
+    for name, title in SECTIONS.items():
+        pictures = [_embed(picture, svg) for picture, svg in shown if picture.section == name]
+        own = [one for one in all_tables if _section_of(one) == name]
+        if pictures or own:
+            sections.append({"id": name, "title": title, "pictures": pictures, "tables": own})
     return render_page(
         "calibrant.study",
         has_images=True,
         title="Calibration study",
-        sections=[
-            {"id": "best", "title": "Best methods"},
-            *(part for part in parts.values() if part["pictures"] or part["tables"]),
-            {"id": "run", "title": "What was run"},
-        ],
+        sections=[*sections, {"id": "run", "title": "What was run"}],
         unfolded={"ranks", "times", "tests"},
         n_cases=len(table.cases),
         n_datasets=len(table.datasets),
@@ -147,7 +139,12 @@ def build_page(
     )
 
 
-def _embed(picture: Picture, svg: bytes) -> dict[str, Any]:
+def _section_of(table: tables.Table) -> str:
+    kind = table.name.partition("-")[0]
+    return _HOME.get(kind, kind)
+
+
+def _embed(picture: Picture, svg: bytes) -> dict[str, object]:
     width = picture.figure.get_size_inches()[0]
     return {
         **picture._asdict(),
@@ -194,39 +191,13 @@ def build_pictures(table: StudyTable) -> Iterator[Picture]:
     """Draw the figures of a study one by one, so that only one is in memory at a time."""
     columns = columns_of(table)
     titles = list(columns.values())
-    intervals = {}
     for metric in ranks.known_metrics(table):
         ranked = ranks.rank_cases(table, metric, columns)
-        low, high = ranks.rank_intervals(ranked).T
-        spans = {"average": ranked.mean(), "low": low, "high": high}
-        intervals[metric_title(metric)] = pd.DataFrame(spans)
         yield _wins(table.wide(metric, columns), titles, metric)
         yield _critical_difference(ranked, titles, metric)
-    yield Picture(
-        "intervals",
-        "significance",
-        f"Average ranks of {len(columns)} methods",
-        f"With 95 % bootstrap intervals: the {len(table.datasets)} data sets are resampled whole, "
-        "since classifiers of one data set share its rows.",
-        figures.draw_rank_panels(
-            intervals, titles, "average rank, with 95 % interval over data sets"
-        ),
-    )
     for standard, metrics in ((False, PLAIN), (True, STANDARDIZED)):
         for metric in ranks.known_metrics(table, metrics):
             yield _boxes(table.wide(metric, columns), titles, metric, standard)
-    panels = {
-        metric_title(metric): pd.DataFrame(tables.binned_ranks(table, metric)).add_suffix(" bins")
-        for metric in tables.binned_metrics(table)
-    }
-    if panels:
-        yield Picture(
-            "sensitivity",
-            "bins",
-            "Average ranks with 10, 15 and 25 bins",
-            "The rank of a method whose marks are far apart depends on the number of bins.",
-            figures.draw_rank_panels(panels, titles, "average rank"),
-        )
     fitted = [method for method in table.methods if method != UNCALIBRATED]
     yield Picture(
         "times",

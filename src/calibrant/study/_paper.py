@@ -6,8 +6,6 @@ NA-FIR by the paper's Algorithm 1 is ``na-fir-annealing``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from calibrant import (
     MatrixScaling,
     NormalizationAwareIsotonic,
@@ -41,7 +39,7 @@ class PaperNormalizationAware(NormalizationAwareIsotonic):
     good_for = "comparison"
     place, in_paper = 30, False
 
-    prior_strength: Any = number(default=0.0, high=1e12, words=("cv",))
+    prior_strength: str | float = number(default=0.0, high=1e12, words=("cv",))
     min_probability: float = EPSILON
 
 

@@ -13,7 +13,7 @@ data sets instead.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -99,13 +99,13 @@ def standardize_within(values: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([standardize(part) for _, part in values.groupby(level="dataset")])
 
 
-def best_of(numbers: Any) -> Bools:
+def best_of(numbers: pd.Series | Floats) -> Bools:
     """Mark the smallest number of a row; all of them where several are."""
     # Sums of halves in another order differ by less than any two average ranks.
     return np.asarray(numbers <= np.nanmin(numbers) + 1e-9)
 
 
-def rank_correlation(first: Any, second: Any) -> float:
+def rank_correlation(first: pd.Series | Floats, second: pd.Series | Floats) -> float:
     """Return Spearman's correlation; NaN where one of the two is constant."""
     if np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
         return math.nan

@@ -28,14 +28,21 @@ from calibrant._progress import progress
 from calibrant.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from scipy.optimize import OptimizeResult
 
     from calibrant._gate import SimplexBatch
     from calibrant._objectives.normalization_aware import NormalizedLikelihood
     from calibrant._types import Floats, Wholes
 
+    Searched = tuple[Floats, int, tuple[str, ...]]
+    """Values of the blocks, the number of rounds, and notes."""
+
 STEPS_AT_ONCE = 2000
 """Steps of annealing between two looks at the progress; T is then summed afresh."""
+
+solve: Callable[..., OptimizeResult] = minimize  # which methods take which options is scipy's
 
 PENALTIES = tuple(10.0**n for n in range(-2, 5))
 
@@ -155,32 +162,32 @@ class PaperSearch(NormalizationAwareIsotonic):
     in_paper = False
     good_for = "comparison"
 
-    prior_strength: Any = number(default=0.0, high=1e12, words=("cv",))
+    prior_strength: str | float = number(default=0.0, high=1e12, words=("cv",))
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, object]:
         """Return the options of the solver of NA-FIR, which calls the search."""
         known = {field.name for field in fields(NormalizationAwareIsotonic)}
         own = {name: value for name, value in super()._options().items() if name in known}
         return own | {"minimise": self._minimise, "name": self.search}
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:  # noqa: ARG002
         # A search on the blocks of PAVA seldom reaches the optimum; its report says so.
-        yield from super()._complaints(batch, fitted | {"solver_report_": None})
+        return iter(())
 
     def _minimise(
         self, likelihood: NormalizedLikelihood, tol: float, max_rounds: int | None
     ) -> Found:
         """Minimise NA-FIR's objective on blocks."""
         blocks = self._pool(likelihood)
-        values, rounds, *notes = self._search(blocks, tol, max_rounds or self.rounds)
-        notes.append(f"on {len(values)} blocks of PAVA")
-        return Found(blocks.on_segments(values), rounds, tuple(notes))
+        values, rounds, notes = self._search(blocks, tol, max_rounds or self.rounds)
+        notes = (*notes, f"on {len(values)} blocks of PAVA")
+        return Found(blocks.on_segments(values), rounds, notes)
 
     def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
         return pool_blocks(likelihood)
 
-    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
-        """Return values of the blocks, the number of rounds, and notes."""
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> Searched:
+        """Search the values of the blocks."""
         raise NotImplementedError
 
 
@@ -225,7 +232,7 @@ class Annealing(PaperSearch):
     epsilon_change: float = number(default=1e-3, low=1e-15, high=1.0)
     min_blocks: int | None = number(default=None, low=1, whole=True)
     split_size_threshold: int = number(default=100, low=1, whole=True)
-    random_state: Any = None
+    random_state: int | np.random.RandomState | np.random.Generator | None = None
     verbose: bool = choice(default=False)
 
     def _check_parameters(self) -> None:
@@ -237,7 +244,7 @@ class Annealing(PaperSearch):
     def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
         return pool_blocks(likelihood, self.min_blocks, self.split_size_threshold)
 
-    def _search(self, blocks: PooledBlocks, *_: float) -> tuple[Any, ...]:
+    def _search(self, blocks: PooledBlocks, *_: float) -> Searched:
         random = self.random_state
         if not isinstance(random, np.random.Generator):
             random = np.random.default_rng(check_random_state(random).randint(2**31))
@@ -267,7 +274,7 @@ class Annealing(PaperSearch):
                     best,
                     state,
                 )
-        return best, done
+        return best, done, ()
 
 
 class ProjectedGradient(PaperSearch):
@@ -284,7 +291,7 @@ class ProjectedGradient(PaperSearch):
     search: ClassVar[str] = "projected-gradient"
     rounds: ClassVar[int] = 2000
 
-    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> Searched:
         values = blocks.start / blocks.start[-1]
         lowest = 1e-3 * values[0]  # the logarithm of g has to stay finite
         loss, gradient = blocks.loss_and_gradient(np.log(values))
@@ -302,7 +309,7 @@ class ProjectedGradient(PaperSearch):
             losses.append(loss)
             if len(losses) > 10 and losses[-11] - loss < 1e-3 * tol:
                 break
-        return values, rounds
+        return values, rounds, ()
 
 
 class ConstrainedSearch(PaperSearch):
@@ -311,19 +318,19 @@ class ConstrainedSearch(PaperSearch):
     rounds: ClassVar[int] = 500
     _fine: ClassVar[set[int]]
 
-    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> Searched:
         theta = np.log(blocks.start / blocks.start[-1])
         if len(theta) == 1:
-            return np.ones(1), 0
-        settings = self._settings(blocks, len(theta), tol)
-        settings["options"]["maxiter"] = max_rounds
-        result = minimize(blocks.loss_and_gradient, theta, jac=True, **settings)
+            return np.ones(1), 0, ()
+        result = self._run(blocks, theta, tol, max_rounds)
         theta = np.maximum.accumulate(result.x)  # the constraints hold up to rounding only
         notes = () if result.status in self._fine else (str(result.message),)
-        return np.exp(theta - theta[-1]), int(result.nit), *notes
+        return np.exp(theta - theta[-1]), int(result.nit), notes
 
-    def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
-        """Return the arguments of ``minimize`` that keep n values non-decreasing."""
+    def _run(
+        self, blocks: PooledBlocks, theta: Floats, tol: float, max_rounds: int
+    ) -> OptimizeResult:
+        """Minimise over non-decreasing values."""
         raise NotImplementedError
 
 
@@ -337,14 +344,19 @@ class SLSQP(ConstrainedSearch):
     search: ClassVar[str] = "slsqp"
     _fine: ClassVar[set[int]] = {0}
 
-    def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:  # noqa: ARG002
-        differences = np.diff(np.eye(n), axis=0)
-        return {
-            "method": "SLSQP",
-            "bounds": [(-100.0, 100.0)] * n,
-            "constraints": {"type": "ineq", "fun": np.diff, "jac": lambda _: differences},
-            "options": {"ftol": 1e-4 * tol},
-        }
+    def _run(
+        self, blocks: PooledBlocks, theta: Floats, tol: float, max_rounds: int
+    ) -> OptimizeResult:
+        differences = np.diff(np.eye(len(theta)), axis=0)
+        return solve(
+            blocks.loss_and_gradient,
+            theta,
+            jac=True,
+            method="SLSQP",
+            bounds=[(-100.0, 100.0)] * len(theta),
+            constraints={"type": "ineq", "fun": np.diff, "jac": lambda _: differences},
+            options={"ftol": 1e-4 * tol, "maxiter": max_rounds},
+        )
 
 
 class TrustConstr(ConstrainedSearch):
@@ -357,7 +369,10 @@ class TrustConstr(ConstrainedSearch):
     search: ClassVar[str] = "trust-constr"
     _fine: ClassVar[set[int]] = {1, 2}
 
-    def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
+    def _run(
+        self, blocks: PooledBlocks, theta: Floats, tol: float, max_rounds: int
+    ) -> OptimizeResult:
+        n = len(theta)
         dense, weight = blocks.counts.matrix(n).toarray(), blocks.likelihood.weight
 
         def hessian(x: Floats) -> Floats:
@@ -367,14 +382,17 @@ class TrustConstr(ConstrainedSearch):
             result = np.diag(np.sum(weighted, axis=0)) - weighted.T @ shares
             return np.asarray(result / blocks.likelihood.total)
 
-        sides: Any = [-np.ones(n - 1), np.ones(n - 1)]
+        sides = [[-1.0] * (n - 1), [1.0] * (n - 1)]
         differences: Any = diags_array(sides, offsets=[0, 1], shape=(n - 1, n)).tocsr()
-        return {
-            "method": "trust-constr",
-            "hess": hessian,
-            "constraints": LinearConstraint(differences, 0.0, np.inf),
-            "options": {"gtol": tol, "xtol": 1e-10, "barrier_tol": tol},
-        }
+        return solve(
+            blocks.loss_and_gradient,
+            theta,
+            jac=True,
+            method="trust-constr",
+            hess=hessian,
+            constraints=LinearConstraint(differences, 0.0, np.inf),
+            options={"gtol": tol, "xtol": 1e-10, "barrier_tol": tol, "maxiter": max_rounds},
+        )
 
 
 class Penalty(PaperSearch):
@@ -391,7 +409,7 @@ class Penalty(PaperSearch):
     search: ClassVar[str] = "penalty"
     rounds: ClassVar[int] = 2000
 
-    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> Searched:
         def penalised(x: Floats, strength: float) -> tuple[float, Floats]:
             loss, gradient = blocks.loss_and_gradient(x)
             decrease = np.maximum(-np.diff(x), 0.0)
@@ -415,4 +433,4 @@ class Penalty(PaperSearch):
             theta = result.x
             rounds += int(result.nit)
         theta = isotonic_regression(theta).x
-        return np.exp(theta - theta[-1]), rounds
+        return np.exp(theta - theta[-1]), rounds, ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrant._atomic_file import replace_file
 from calibrant._extras import needed
@@ -117,7 +117,7 @@ class StudyTable:
         once = self.frame.drop_duplicates([*CASE, "method"], keep="last")
         return self._pivot(once, "seconds", methods)
 
-    def _pivot(self, part: pd.DataFrame, field: str, methods: Any) -> pd.DataFrame:
+    def _pivot(self, part: pd.DataFrame, field: str, methods: Iterable[str] | None) -> pd.DataFrame:
         columns = self.methods if methods is None else list(methods)
         rows = pd.MultiIndex.from_tuples(self.cases, names=CASE)
         wide = part.pivot(index=CASE, columns="method", values=field)  # noqa: PD010

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -144,7 +144,7 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.{min(digits, 6)}f}"
 
 
-def _entries(numbers: Any, form: str, notes: Iterable[str] | None = None) -> list[Entry]:
+def _entries(numbers: pd.Series, form: str, notes: Iterable[str] | None = None) -> list[Entry]:
     """Numbers of a row, the smallest bold, with what follows them in brackets."""
     best = ranks.best_of(numbers)
     after = [""] * len(numbers) if notes is None else notes

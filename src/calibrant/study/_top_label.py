@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class TopLabelCalibrator(Calibrator):
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes if self.per_class else 1
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch) -> dict[str, object]:
         options = self._options()
         shared = {name: options.pop(name) for name in ("per_class", "normalize_output")}
         enough = options.get("points_per_bin", 0.0)  # weight of a class that is fitted
@@ -169,9 +169,9 @@ class TopLabelCalibrator(Calibrator):
         result = solve_top_label(batch, solve, enough=enough, **shared)
         return dict(zip(self._found, result, strict=True))
 
-    def _complaints(self, batch: SimplexBatch, found: dict[str, Any]) -> Iterator[Warning]:
-        yield from super()._complaints(batch, found)
-        rare = np.array([curve is IDENTITY for curve in found["map_"].curves])
+    def _complaints(self, batch: SimplexBatch) -> Iterator[Warning]:
+        yield from super()._complaints(batch)
+        rare = np.array([curve is IDENTITY for curve in self.map_.curves])
         if rare.any():
             yield MissingClassWarning(
                 f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
@@ -215,7 +215,7 @@ class TopLabelHistogram(TopLabelCalibrator):
     n_bins: int = number(default=15, low=1, high=10**6, whole=True)
     points_per_bin: float = number(default=50.0, high=1e300)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, object]:
         points = max(float(self.points_per_bin), 1e-300)  # 0 sets no limit
         return super()._options() | {"points_per_bin": points}
 

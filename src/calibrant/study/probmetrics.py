@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrant import _extras as extras
 from calibrant._calibrators.methods import make_calibrator
@@ -18,10 +18,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from calibrant._calibrators.base import Calibrator
-    from calibrant._types import Labels
+    from calibrant._types import Floats, Labels
 
 __all__ = ["calibrator", "calibrators"]
 
@@ -37,14 +35,14 @@ class ProbmetricsCalibrator(theirs.Calibrator):
         super().__init__()
         self.calibrator = calibrator
 
-    def _fit_impl(self, X: NDArray[Any], y: Labels) -> None:
+    def _fit_impl(self, X: Floats, y: Labels) -> None:
         self.fitted_ = ArenaCalibrator(self.calibrator).fit(X, y)
 
-    def _predict_proba_impl(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _predict_proba_impl(self, X: Floats) -> Floats:
         return self.fitted_.predict_proba(X)
 
 
-def calibrator(method: str = "auto", **parameters: Any) -> ProbmetricsCalibrator:
+def calibrator(method: str = "auto", **parameters: object) -> ProbmetricsCalibrator:
     """Return a method as an unfitted calibrator of probmetrics.
 
     Parameters
@@ -66,7 +64,7 @@ def calibrator(method: str = "auto", **parameters: Any) -> ProbmetricsCalibrator
     >>> probmetrics.calibrator("ts").fit(p_cal, y_cal).predict_proba(p_cal).shape
     (500, 3)
     """
-    return ProbmetricsCalibrator(make_calibrator(method, **parameters))
+    return ProbmetricsCalibrator(make_calibrator(method).set_params(**parameters))
 
 
 def calibrators() -> dict[str, Callable[[], ProbmetricsCalibrator]]:

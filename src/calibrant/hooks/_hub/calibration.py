@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
 
@@ -28,7 +26,7 @@ Returns:
 class Calibration(evaluate.Metric):
     """Calibration errors and proper scores."""
 
-    def _info(self) -> Any:
+    def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=DESCRIPTION,
             citation="",

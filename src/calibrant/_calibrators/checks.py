@@ -1,9 +1,11 @@
-"""Do new scores look like those of the calibration set? A test that needs no labels.
+"""What tells of a fit that it is wrong: its own rows, and new scores that look like no others.
 
-A fit keeps means and covariances of a few bounded numbers of its rows: the bin of the score of the
-predicted class (of the positive one of two), the predicted class, and the probability of each
-class. With D the difference of the means of n rows of the fit and m new ones, and S the pooled
-covariance, Hotelling's
+Of its own rows a fit predicts each class as often as it comes; one map for all classes may not.
+
+Do new scores look like those of the calibration set? A test needs no labels. A fit keeps means and
+covariances of a few bounded numbers of its rows: the bin of the score of the predicted class (of
+the positive one of two), the predicted class, and the probability of each class. With D the
+difference of the means of n rows of the fit and m new ones and S the pooled covariance, Hotelling's
 
     T^2 = n m / (n + m) D' S^-1 D
 
@@ -13,19 +15,32 @@ have changed, the new means are a mixture of those of the classes, sum_c q_c mu_
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant import errors
-from calibrant._gate import SimplexBatch
-from calibrant._maps.base import ensure
+from calibrant._gate import FEWEST_ROWS_IN_DOUBT, SimplexBatch
+from calibrant._kernels.rows import symmetric_hashes
+from calibrant._maps.base import CalibrationMap, Stage, ensure
 from calibrant._result import Result, doc, result
 from calibrant._text import p_words, percent
+from calibrant._types import Bools, Floats, Wholes
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FALSE_ALARMS = 1e-4
+"""Honest fits, of all, in which some class may be reported by chance; a bound, not an estimate."""
+
+MOST_CELLS_CHECKED = 1 << 17
+LEAST_ROWS_CHECKED = 2000
+"""Number of cells, and least number of rows, of the sample whose shares are checked."""
+
+LEAST_SCORES_DIFFER, MOST_ROWS_DIFFER = 1e-3, 1e-6
+"""A fit is constant if scores differ by the first and probabilities by no more than the second."""
 
 N_BINS = 10
 """Bins of equal mass of the score; of fewer than ``ROWS_FOR_ALL`` new rows, half as many."""
@@ -43,6 +58,103 @@ LEAST_VARIANCE = 1e-3
 
 ALARM = 0.05
 OUTSIDE = 0.01  # share of rows beyond the range of the fit that is worth a word
+
+
+class ClassShare(NamedTuple):
+    """A class whose mean predicted probability is not its share of the labels."""
+
+    column: int
+    predicted: float
+    observed: float
+
+
+def find_doubts(
+    batch: SimplexBatch, fitted_map: CalibrationMap, floor: float, name: str
+) -> Iterator[Warning]:
+    """Yield warnings if a fit makes all rows alike, or a class more or less likely than it is."""
+    if fitted_map.changes_shares:
+        return
+    some = sample_of(batch)
+    rows = Stage(fitted_map, floor)(some.scores)
+    constant = find_constant(some, rows)
+    if constant is not None:
+        yield constant
+    # Rows of one group are alike: by chance, shares differ more than those of single rows.
+    wrong = find_wrong_share(some, rows) if batch.group is None else None
+    if wrong is not None:
+        reason = "shrinks what it learns of single classes; pass more rows"
+        if fitted_map.same_for_all_classes:
+            reason = (
+                "has one map for all classes; use a method with parameters for each class, such as "
+                "AutoCalibrator ('auto') or StructuredScaling ('structured')"
+            )
+        yield errors.ClassShareWarning(
+            f"class {errors.in_words(batch.classes[wrong.column])} has a mean probability of "
+            f"{wrong.predicted:.3g} after the fit, but a share of {wrong.observed:.3g} in the "
+            f"calibration set, more than chance explains; {name} {reason}"
+        )
+
+
+def sample_of(batch: SimplexBatch) -> SimplexBatch:
+    """Return the rows by which a fit is judged: some of many."""
+    most = max(MOST_CELLS_CHECKED // batch.n_classes, LEAST_ROWS_CHECKED)
+    return batch if batch.n_rows <= most else batch.take(_sample(batch.scores, most))
+
+
+def find_constant(some: SimplexBatch, rows: Floats) -> Warning | None:
+    """Return a warning if all ``rows`` are the same although the scores they come from are not."""
+    if some.n_rows < FEWEST_ROWS_IN_DOUBT or np.all(some.class_index == some.class_index[0]):
+        return None
+    with np.errstate(invalid="ignore"):
+        do_scores_differ = not np.all(np.ptp(some.scores, axis=0) <= LEAST_SCORES_DIFFER)
+    if not do_scores_differ or float(np.ptp(rows, axis=0).max()) > MOST_ROWS_DIFFER:
+        return None
+    shown = ", ".join(f"{value:.3g}" for value in rows[0][:5])
+    shown += ", ..." if rows.shape[1] > 5 else ""
+    return errors.ConstantFitWarning(
+        f"every row gets the same probabilities, {shown}, although the scores differ: they tell "
+        "nothing of the labels that the method can use. Check that scores and labels are of the "
+        "same rows, and that a class is more frequent where its score is higher; if so, use a "
+        "method with parameters for each class, such as AutoCalibrator ('auto')"
+    )
+
+
+def find_wrong_share(some: SimplexBatch, rows: Floats) -> ClassShare | None:
+    """Return the class whose mean probability differs most from its share, if more than by chance.
+
+    If labels are drawn as the predicted ``rows`` say, the weighted sum of p - [y = c] over rows
+    exceeds t in size with a probability of at most 2 exp(-t^2 / (2 (V + w t / 3))): Bernstein's
+    inequality, where V sums w^2 p (1 - p) and w is the largest weight. It holds for any number of
+    rows, also where a class has one label. Classes without a label are left out: rows are
+    conditioned on the others.
+    """
+    labels = np.bincount(some.class_index, some.weight, minlength=some.n_classes)
+    present = np.flatnonzero(labels)
+    if len(present) < len(labels):
+        rows = rows[:, present]
+        rows = rows / np.maximum(rows.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    expected = some.weight @ rows
+    gap = np.abs(expected - labels[present])
+    variance = some.weight**2 @ (rows * (1.0 - rows))
+    evidence = gap**2 / (2.0 * (variance + some.weight.max() * gap / 3.0) + 1e-300)
+    if evidence.max() <= math.log(2.0 * len(present) / FALSE_ALARMS):
+        return None
+    total = some.weight.sum()
+    # Two classes are wrong by the same amount, of which the smaller one tells more.
+    worst = int(np.argmin(labels[present]) if len(present) == 2 else np.argmax(evidence))
+    column = int(present[worst])
+    return ClassShare(column, float(expected[worst] / total), float(labels[column] / total))
+
+
+def _sample(scores: Floats, most: int) -> Bools:
+    """Choose ``most`` rows, or more where rows of equal scores tie, by a hash of their scores.
+
+    Neither the order of rows nor their labels decide: every n-th row of a file in which labels come
+    in turn would be of some classes alone.
+    """
+    hashes = symmetric_hashes(scores.view(np.int64), scores.argmax(axis=1))
+    chosen: Bools = hashes <= np.partition(hashes, most - 1)[most - 1]
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +245,7 @@ class ShiftCheck(Result):
             "AutoCalibrator) relies on least."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields and the verdict as plain numbers."""
         return {**Result.to_dict(self), "alarm": self.alarm, "is_label_shift": self.is_label_shift}
 
@@ -174,14 +286,15 @@ class ScoreSums:
         self._total = np.zeros(len(known.mean))
         self._squares = np.zeros(known.covariance.shape)
 
-    def add(self, rows: Floats) -> None:
-        """Add rows on the simplex."""
+    def add(self, rows: Floats) -> Self:
+        """Add rows on the simplex; return the sums."""
         known, score = self._known, _main_score(rows)
         gaps = _numbers_of(rows, known.edges) - known.mean  # small numbers, whose squares are exact
         self.n_rows, self._n_classes = self.n_rows + len(rows), rows.shape[1]
         self._n_outside += int(((score < known.edges[0]) | (score > known.edges[-1])).sum())
         self._total += gaps.sum(axis=0)
         self._squares += gaps.T @ gaps
+        return self
 
     def compare(self) -> ShiftCheck:
         """Test whether the rows have the distribution of those of the fit."""
@@ -206,13 +319,6 @@ class ScoreSums:
             label_shift_p_value=_tail(residual, n_left, n + m - 2.0),
             outside=self._n_outside / m,
         )
-
-
-def compare_scores(known: ScoreSummary, rows: Floats) -> ShiftCheck:
-    """Test whether rows on the simplex have the distribution of those of a fit."""
-    sums = ScoreSums(known)
-    sums.add(rows)
-    return sums.compare()
 
 
 def _n_groups(n_classes: int) -> int:
@@ -269,7 +375,7 @@ def _beside(first: Floats, second: Floats) -> Floats:
     return joined
 
 
-def _merging(group: NDArray[np.int64]) -> Floats:
+def _merging(group: Wholes) -> Floats:
     """Return the matrix that adds up numbers by group; the first group is told by the others."""
     is_in: Floats = (group[:, None] == np.arange(1, group.max() + 1)).astype(np.float64)
     return is_in
