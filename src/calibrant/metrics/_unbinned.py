@@ -63,9 +63,8 @@ def smooth_ece(
     ----------
     y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`evaluate`.
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
+    kind
+        As in :func:`reliability_curve`.
 
     Returns
     -------
@@ -217,9 +216,8 @@ def cumulative_differences(
     ----------
     y_true, y_proba, classes, pos_label
         As in :func:`evaluate`.
-    kind : None, "confidence" or a label, default=None
-        Whether the largest probability of each row, or the probability of one class, is compared
-        with labels. None is the positive (second) class of two, and the confidence for more.
+    kind
+        As in :func:`reliability_curve`.
     sample_weight : array-like of shape (n_rows,), optional
         Sample weights. A row of weight 2 is one event that counts double in ``scale`` and the
         p-values; elsewhere it counts as two rows.

@@ -184,10 +184,8 @@ def draw_decisions(
     curves : DecisionCurve, CostCurve or RiskCoverage, or mapping of str to them
         From :func:`calibrant.decisions.decision_curve`, :func:`~calibrant.decisions.cost_curve` or
         :func:`~calibrant.decisions.risk_coverage`; several of one kind by name, of the same rows.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Title above the diagram.
+    ax, title
+        As in :func:`draw_reliability`.
 
     Returns
     -------
@@ -258,8 +256,8 @@ def draw_segments(segments: SegmentTable, ax: Axes | None = None) -> Axes:
     ----------
     segments : SegmentTable
         From :func:`calibrant.metrics.calibration_segments`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+    ax
+        As in :func:`draw_reliability`.
 
     Returns
     -------

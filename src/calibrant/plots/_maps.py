@@ -172,10 +172,8 @@ def draw_map(
     ----------
     picture : MapPicture
         From :func:`compute_map`; ``picture.note`` says in a sentence what is drawn.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Title above the diagram.
+    ax, title
+        As in :func:`draw_reliability`.
     smallest : float, default=0.0
         Power of ten at which the axes of two classes begin, which are then logarithmic, as in
         :func:`draw_reliability`.
