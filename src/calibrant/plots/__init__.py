@@ -1,4 +1,4 @@
-"""Diagrams: ``compute_*`` returns numbers, ``draw_*`` draws them.
+"""Diagrams: ``compute_*`` and metrics return numbers, ``draw_*`` draws them.
 
 matplotlib is loaded when something is drawn, and not before.
 """
