@@ -46,7 +46,9 @@ def check_jobs(name: str, n_jobs: object) -> None:
     if n_jobs is not None and (not is_whole or n_jobs == 0):
         raise errors.ParameterError(
             f"{name}={errors.in_words(n_jobs)} is not a number of threads; use 1 or more, -1 for "
-            "all cores, -2 for all but one, or None for joblib.parallel_config, else 1"
+            "all cores, -2 for all but one, or None for joblib.parallel_config, else 1",
+            argument=name,
+            value=n_jobs,
         )
 
 
